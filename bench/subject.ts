@@ -40,7 +40,7 @@ export async function startCluster(folder: string, main: string): Promise<Subjec
 }
 
 /** Node option in the image. */
-const IMAGE_OPTION = '--max-semi-space-size=8';
+const IMAGE_OPTION = '--max-semi-space-size=4';
 
 /**
  * Starts `portcullis serve` as the image does for the API server of a folder, with the certificate of that API server

@@ -50,7 +50,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
-  cluster: `access cache clock client cluster-source cluster connection event-recorder exceptions exemption-uses json kubelet lists live-cluster
+  cluster: `access bytes cache clock client cluster-source cluster connection event-recorder exceptions exemption-uses json kubelet lists live-cluster
     network-error parser projection rollout scc-grants server-version store workload-events workloads`,
   web: 'report-data',
   'dev-cluster': 'index',

@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises';
+
 /** A clock and timers. Tests use a fake implementation. */
 export interface Clock {
   /** Returns a monotonic time in milliseconds. */
@@ -15,41 +17,59 @@ export const systemClock: Clock = {
   },
 };
 
-/**
- * Creates the function that waits for a turn of the event loop. Each turn serves one caller. Callers with different keys
- * are served in rotation. A caller whose signal is aborted resolves immediately and takes no turn.
- */
-export function createTurn(): (key?: string, signal?: AbortSignal) => Promise<void> {
+export type Slots = ReturnType<typeof createSlots>;
+
+/** Limits concurrent work to a number of slots. */
+export function createSlots(count: number) {
   const waiting = new Map<string, Set<() => void>>();
-  let isScheduled = false;
-  const schedule = (): void => {
-    if (!isScheduled) setImmediate(serve);
-    isScheduled = true;
-  };
-  const serve = (): void => {
-    isScheduled = false;
+  let free = count;
+  const release = (): void => {
     for (const [key, calls] of waiting) {
       waiting.delete(key);
       const [call] = calls;
       if (call === undefined) continue;
       calls.delete(call);
       if (calls.size > 0) waiting.set(key, calls);
-      if (waiting.size > 0) schedule();
       call();
       return;
     }
+    free++;
   };
-  return (key = '', signal) =>
-    new Promise((resolve) => {
-      const calls = waiting.get(key) ?? new Set();
-      const call = (): void => {
-        calls.delete(call);
-        resolve();
-      };
-      waiting.set(key, calls.add(call));
-      signal?.addEventListener('abort', call, { once: true });
-      schedule();
-    });
+  return {
+    areTaken: (): boolean => free === 0,
+    /**
+     * Waits for a slot. Resolves to the function that frees it. Callers with different keys are served in rotation. A
+     * caller whose signal is aborted while it waits takes no slot.
+     */
+    async take(key = '', signal?: AbortSignal): Promise<() => void> {
+      if (free > 0) {
+        free--;
+        return release;
+      }
+      return await new Promise((resolve) => {
+        const calls = waiting.get(key) ?? new Set();
+        const call = (): void => resolve(release);
+        waiting.set(key, calls.add(call));
+        const leave = (): void => {
+          if (calls.delete(call)) resolve(() => undefined);
+        };
+        signal?.addEventListener('abort', leave, { once: true });
+      });
+    },
+  };
+}
+
+/**
+ * Creates the function that waits for a turn of the event loop, or until the signal is aborted. Each turn serves one
+ * caller, in the order of slots.
+ */
+export function createTurn(): (key?: string, signal?: AbortSignal) => Promise<void> {
+  const slots = createSlots(1);
+  return async (key, signal) => {
+    const release = await slots.take(key, signal);
+    await setImmediate(undefined, signal ? { signal } : {}).catch(() => undefined);
+    release();
+  };
 }
 
 /** Resolves after the delay, or when the signal is aborted. */

@@ -13,6 +13,7 @@ import { withoutTrailingSlashes } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { Tally } from '../telemetry/counters.ts';
+import { createBytes } from './bytes.ts';
 import { type Clock, systemClock, type TokenBucket } from './clock.ts';
 import { type ClusterSource, type ClusterTarget, type Credentials, resolveCluster } from './cluster-source.ts';
 import { parseJson, TooLargeError } from './json.ts';
@@ -343,15 +344,13 @@ function open(request: RawRequest): Promise<IncomingMessage> {
 }
 
 async function readBytes(body: AsyncIterable<Buffer>): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
+  const bytes = createBytes(LIMITS.responseBytes);
   for await (const chunk of body) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > LIMITS.responseBytes)
+    if (bytes.length() + chunk.length > LIMITS.responseBytes)
       throw new TooLargeError(`the response has more than ${LIMITS.responseBytes} bytes`);
+    bytes.add(chunk);
   }
-  return Buffer.concat(chunks, length);
+  return bytes.take();
 }
 
 function responseError({ statusCode: code = 0, headers }: IncomingMessage, body: Buffer): ApiError {

@@ -6,7 +6,7 @@ import { formatMicroTime } from '../kube/units.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createCache, digest } from './cache.ts';
-import { type Clock, createTokenBucket, type TokenBucket } from './clock.ts';
+import { type Clock, createSlots, createTokenBucket, type TokenBucket } from './clock.ts';
 import type { Cluster, ClusterEvent } from './cluster.ts';
 import { type Connection, httpStatusCode } from './connection.ts';
 
@@ -54,23 +54,13 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
   const { connection, clock, now } = options;
   const buckets = createCache<TokenBucket>({ limit: 'eventBucketsBytes', ttlMs: BUCKET_MS, now: clock.now });
   const series = createCache<Promise<Series>>({ limit: 'eventSeriesBytes', ttlMs: SERIES_MS, now: clock.now });
+  const writes = createSlots(LIMITS.eventWrites);
   let pending = 0;
-  let writing = 0;
-  const waiting: (() => void)[] = [];
 
   const send = async (request: Request): Promise<void> => {
-    if (writing < LIMITS.eventWrites) writing++;
-    else {
-      countExceeded('eventWrites');
-      await new Promise<void>((resolve) => waiting.push(resolve));
-    }
-    try {
-      await connection.request(request);
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else writing--;
-    }
+    if (writes.areTaken()) countExceeded('eventWrites');
+    const release = await writes.take();
+    await connection.request(request).finally(release);
   };
   const create = async (event: ClusterEvent): Promise<Series> => {
     const body = eventObject(event, now());

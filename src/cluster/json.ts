@@ -29,7 +29,7 @@ export function parseAndFree(bytes: Uint8Array<ArrayBuffer>): unknown {
 
 function takeText(bytes: Uint8Array<ArrayBuffer>): string {
   try {
-    return readText(Buffer.from(bytes.buffer));
+    return readText(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
   } finally {
     bytes.buffer.transfer(0);
   }

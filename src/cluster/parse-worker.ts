@@ -1,5 +1,6 @@
 /** Worker thread that parses large lists, watch events and reviews. */
 import { parentPort } from 'node:worker_threads';
+import { collectGarbage } from './bytes.ts';
 import { parseAndFree, TooLargeError } from './json.ts';
 import { type Parsed, parse } from './parse.ts';
 import type { ParseMessage, ParseResult } from './parser.ts';
@@ -37,11 +38,16 @@ function run({ bytes, job }: ParseMessage): ParseResult {
   }
 }
 
+/** After larger texts, garbage is collected, because V8 would keep 64 MiB of texts, which are not part of the heap. */
+const SMALL_BYTES = 1024 * 1024;
+
 parentPort?.on('message', (message: ParseMessage) => {
+  const isLarge = message.bytes.length > SMALL_BYTES;
   const result = run(message);
   const parts = 'parts' in result ? (result.parts ?? []) : [];
   parentPort?.postMessage(
     result,
     parts.map(({ buffer }) => buffer),
   );
+  if (isLarge) collectGarbage({ type: 'major' });
 });

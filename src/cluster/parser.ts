@@ -3,10 +3,12 @@ import type { Worker } from 'node:worker_threads';
 import { LIMITS } from '../kube/limits.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { countExceeded } from '../telemetry/limits.ts';
-import { parseJson, TooLargeError } from './json.ts';
+import { createBytes, ownBytes } from './bytes.ts';
+import { createSlots, type Slots } from './clock.ts';
+import { parseAndFree, parseJson, TooLargeError } from './json.ts';
 import { type Parsed, parse, type ParseJob } from './parse.ts';
 import { reduceReview } from './reviews.ts';
-import { createWorkerClient, isOutOfMemory, ownBytes, startWorker } from './worker-client.ts';
+import { createWorkerClient, isOutOfMemory, startWorker } from './worker-client.ts';
 
 /** A message to the worker, to which the bytes are transferred. */
 export interface ParseMessage {
@@ -66,15 +68,15 @@ export function startParseWorker(): Worker {
 }
 
 /** Unfinished bodies and lines up to this size may exist at the same time. */
-const SMALL_BYTES = 1024 * 1024;
+const SMALL_BYTES = 256 * 1024;
 
 /** Creates a parser. Without a worker, it parses all texts in the main thread, as commands do. */
 export function createParser(start?: () => Worker): Parser {
   const worker = start && createWorkerClient<ParseMessage, ParseResult>(start);
-  const takeTurn = createTurns();
+  const large = createSlots(1);
   return {
     async collect(body, maxBytes) {
-      const buffer = createBuffer(maxBytes, takeTurn);
+      const buffer = createBuffer(maxBytes, large);
       try {
         for await (const chunk of body) await buffer.add(chunk);
         return { bytes: buffer.take(), release: buffer.release };
@@ -84,7 +86,7 @@ export function createParser(start?: () => Worker): Parser {
       }
     },
     async *lines(body) {
-      const buffer = createBuffer(LIMITS.responseBytes, takeTurn);
+      const buffer = createBuffer(LIMITS.responseBytes, large);
       try {
         for await (const chunk of body) {
           let start = 0;
@@ -108,7 +110,7 @@ export function createParser(start?: () => Worker): Parser {
       const { head, parts } = await send(bytes, job, worker);
       return {
         head,
-        parts: parts?.map((part) => () => JSON.parse(Buffer.from(part.buffer).toString()) as JsonObject[]),
+        parts: parts?.map((part) => () => parseAndFree(part) as JsonObject[]),
       };
     },
     async reduceReview(bytes, isWhole) {
@@ -138,44 +140,25 @@ async function send(bytes: Buffer, job: ParseMessage['job'], worker: ParseWorker
 
 const NEWLINE = 0x0a;
 
-/** Creates a buffer. Only one buffer at a time may exceed the small size. */
-function createBuffer(maxBytes: number, takeTurn: () => Promise<() => void>) {
-  let chunks: Buffer[] = [];
-  let length = 0;
-  let endTurn: (() => void) | undefined;
+/** Creates a buffer, which needs a slot while it exceeds the small size. */
+function createBuffer(maxBytes: number, large: Slots) {
+  const bytes = createBytes(maxBytes);
+  let leave: (() => void) | undefined;
   return {
     async add(chunk: Buffer): Promise<void> {
-      length += chunk.length;
+      const length = bytes.length() + chunk.length;
       if (length > maxBytes) {
         countExceeded(maxBytes === LIMITS.pageBytes ? 'pageBytes' : 'responseBytes');
         throw new TooLargeError(`more than ${maxBytes} bytes`);
       }
-      if (length > SMALL_BYTES) endTurn ??= await takeTurn();
-      chunks.push(chunk);
+      if (length > SMALL_BYTES) leave ??= await large.take();
+      bytes.add(chunk);
     },
-    take(): Buffer {
-      const [first] = chunks;
-      const bytes = chunks.length === 1 && first ? first : Buffer.concat(chunks, length);
-      chunks = [];
-      length = 0;
-      return bytes;
-    },
+    take: bytes.take,
     release(): void {
-      chunks = [];
-      endTurn?.();
-      endTurn = undefined;
+      bytes.take();
+      leave?.();
+      leave = undefined;
     },
-  };
-}
-
-/** Returns a function that waits for all previous turns to end, and resolves to the function that ends its turn. */
-function createTurns(): () => Promise<() => void> {
-  let last: Promise<unknown> = Promise.resolve();
-  return async () => {
-    const previous = last;
-    const { promise, resolve } = Promise.withResolvers<undefined>();
-    last = promise;
-    await previous;
-    return () => resolve(undefined);
   };
 }

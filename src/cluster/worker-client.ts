@@ -76,11 +76,3 @@ export function createWorkerClient<Message, Result>(start: () => Worker) {
     },
   };
 }
-
-/** Returns transferable bytes. Copies them if other data shares the buffer. */
-export function ownBytes(bytes: Buffer): Uint8Array<ArrayBuffer> {
-  const { buffer, length } = bytes;
-  return buffer instanceof ArrayBuffer && length === buffer.byteLength
-    ? new Uint8Array(buffer)
-    : Uint8Array.from(bytes);
-}

@@ -2,7 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
-import { createTurn } from '../cluster/clock.ts';
+import { createBytes } from '../cluster/bytes.ts';
+import { createSlots, createTurn } from '../cluster/clock.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import { answerAfterMs, createTimeoutParser } from './deadline.ts';
@@ -32,8 +33,6 @@ export interface ReceivedBody {
   /** Reason why the body was not read completely. */
   readonly limit?: Limit | undefined;
 }
-
-const NO_BYTES = Buffer.alloc(0);
 
 type BodyDone = (error: Error | null, body?: ReceivedBody) => void;
 
@@ -72,8 +71,7 @@ export function createBodyReader(now: () => number) {
     }
     const startMs = now();
     const memory = length > LIMITS.mainThreadBytes ? large : small;
-    let bytes: Buffer = NO_BYTES;
-    let received = 0;
+    const bytes = createBytes(length);
     let body: UnfinishedBody | undefined;
     let timer: NodeJS.Timeout | undefined;
     const end = (): void => {
@@ -85,22 +83,21 @@ export function createBodyReader(now: () => number) {
       end();
       // Discards the remaining bytes. The client may read the response only after sending them.
       payload.resume();
-      done(null, { bytes: Buffer.from(bytes.subarray(0, Math.min(received, LIMITS.identityBytes))), startMs, limit });
-      bytes = NO_BYTES;
+      done(null, { bytes: Buffer.from(bytes.take().subarray(0, LIMITS.identityBytes)), startMs, limit });
     };
     const onData = (chunk: Buffer): void => {
-      bytes = append(bytes, received, chunk, length);
-      received += chunk.length;
-      if (received >= length) return;
+      const { length: size } = chunk;
+      // Frees the chunk, which then has no length.
+      bytes.add(chunk);
+      if (bytes.length() >= length) return;
       body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject };
       if (memory === large) timer ??= setTimeout(reject, answerAfterMs(parseTimeout(query)), NO_PROGRESS).unref();
-      memory.add(body, chunk.length);
+      memory.add(body, size);
     };
     const onEnd = (): void => {
       end();
       if (memory === large && !is404) large.hold(length, raw);
-      done(null, { bytes, startMs });
-      bytes = NO_BYTES;
+      done(null, { bytes: bytes.take(), startMs });
     };
     const onError = (error: Error): void => {
       end();
@@ -109,23 +106,6 @@ export function createBodyReader(now: () => number) {
     payload.on('data', onData).on('end', onEnd).on('error', onError);
   };
   return { read, release: large.release };
-}
-
-/** The replaced buffers of a body have at most a third of its bytes until the next garbage collection. */
-const GROWTH = 4;
-
-/**
- * Appends a chunk to the received bytes of a body, in a buffer that grows up to the declared length. Keeping the chunks
- * instead would use more memory than a chunk of a few bytes has.
- */
-function append(bytes: Buffer, received: number, chunk: Buffer, length: number): Buffer {
-  if (chunk.length === length) return chunk;
-  const required = received + chunk.length;
-  const isFull = required > bytes.length;
-  const target = isFull ? Buffer.allocUnsafeSlow(Math.min(length, Math.max(required, GROWTH * bytes.length))) : bytes;
-  if (isFull) bytes.copy(target, 0, 0, received);
-  chunk.copy(target, received);
-  return target;
 }
 
 /**
@@ -242,7 +222,7 @@ export type Turns = ReturnType<typeof createTurns>;
  * to smaller reviews for as long as it was used for the last body, but for at most 50 ms.
  */
 export function createTurns(now: () => number) {
-  let last: Promise<unknown> = Promise.resolve();
+  const slot = createSlots(1);
   let usedSinceMs = Infinity;
   const pause = async (): Promise<void> => {
     // The decision runs in the current turn of the event loop.
@@ -253,9 +233,8 @@ export function createTurns(now: () => number) {
   };
   return {
     async take<T>(work: () => Promise<T>): Promise<T> {
-      const turn = last.then(work);
-      last = turn.catch(() => undefined).then(pause);
-      return await turn;
+      const release = await slot.take();
+      return await work().finally(() => void pause().then(release));
     },
     /** Records that the main thread starts to process the body. */
     start(): void {

@@ -1,6 +1,6 @@
 /** Reports that the heap is nearly full before V8 ends the process. */
 import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
-import { getHeapStatistics } from 'node:v8';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import type { Logger } from './logger.ts';
 
 /**
@@ -8,8 +8,13 @@ import type { Logger } from './logger.ts';
  * the process although the heap is not full.
  */
 const MAX_SHARE = 0.7;
-/** Share above which no more objects should be stored, which leaves memory for the worker threads. */
-const FULL_SHARE = 0.6;
+/** Share above which no more objects should be stored, which leaves memory for buffers and the worker thread. */
+const FULL_SHARE = 0.5;
+/**
+ * Growth of the heap in percent after which V8 collects all garbage. By default, the heap may double before objects that
+ * exceed the share are noticed.
+ */
+const GROWTH = 10;
 /** Minimum time between two warnings. */
 const INTERVAL_MS = 3_600_000;
 const MIB = 1024 * 1024;
@@ -22,6 +27,7 @@ export interface HeapObserver {
 
 /** Observes garbage collections, and logs a warning if they leave too little free heap. */
 export function observeHeap(logger: Logger): HeapObserver {
+  setFlagsFromString(`--heap-growing-percent=${GROWTH}`);
   let nextMs = 0;
   let isNearlyFull = false;
   const observer = new PerformanceObserver((list) => {

@@ -65,12 +65,12 @@ describe('Dockerfile', () => {
     );
     const [program = '', ...flags] = parseOnly('ENTRYPOINT', image, parseExecForm) ?? [];
     assert.match(program, /^\//);
-    const limits = ['--max-old-space-size-percentage=50', '--max-semi-space-size=8'];
+    const limits = ['--max-old-space-size-percentage=45', '--max-semi-space-size=4'];
     assert.deepEqual(flags, [...limits, '/app/dist/main.js']);
     assert.notEqual(parseOnly('CMD', image, parseExecForm), undefined);
     assert.deepEqual(
-      image.instructions.slice(-4).map(({ name }) => name),
-      ['USER', 'EXPOSE', 'ENTRYPOINT', 'CMD'],
+      image.instructions.slice(-5).map(({ name }) => name),
+      ['USER', 'EXPOSE', 'ENV', 'ENTRYPOINT', 'CMD'],
     );
   });
 
@@ -99,7 +99,7 @@ describe('Dockerfile', () => {
   });
 
   test('uses only known instructions and copies only files from the context', () => {
-    const known = new Set(['WORKDIR', 'COPY', 'RUN', 'ARG', 'LABEL', 'USER', 'EXPOSE', 'ENTRYPOINT', 'CMD']);
+    const known = new Set(['WORKDIR', 'COPY', 'RUN', 'ARG', 'LABEL', 'USER', 'EXPOSE', 'ENV', 'ENTRYPOINT', 'CMD']);
     for (const stage of dockerfile.stages) {
       for (const { name } of stage.instructions) assert.ok(known.has(name), name);
       for (const copy of all('COPY', stage)) {

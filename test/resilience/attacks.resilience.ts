@@ -23,11 +23,11 @@ import { type ProcessOptions, type RunningServer, serve, start } from '../suppor
 import { type ExpectedReview, type LoadReport, startLoad } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 import type { Attack } from './attacker.ts';
+import { imageEnvironment } from './image.ts';
 import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS } from './stage.ts';
 
-/** The memory limit in the Deployment, and the heap limit that results from the flags in the Dockerfile. */
+/** The memory limit in the Deployment. */
 const MAX_RSS_MIB = 512;
-const HEAP_MIB = 256;
 /** The remaining memory is reserved for the objects of a large cluster. */
 const MAX_ATTACK_MIB = 400;
 const PSA = '/psa/validate';
@@ -60,11 +60,7 @@ async function startTarget(options: ProcessOptions = {}, main?: string): Promise
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-attacks-'));
   await writeFile(join(folder, 'namespace.yaml'), MANIFEST);
   const turns = join(folder, 'turns');
-  const measure = new URL('loop-delay.ts', import.meta.url).href;
-  const env = {
-    NODE_OPTIONS: `--max-old-space-size=${HEAP_MIB} --max-semi-space-size=8 --import=${measure}`,
-    LOOP_DELAY_FILE: turns,
-  };
+  const env = imageEnvironment(MAX_RSS_MIB, turns);
   const server = await serve(['--dev-cluster', `--manifests=${folder}`], env, main, options);
   const { port } = server;
   const client = createWebhookClient({ port, serverName: 'localhost', authority: 'any', timeoutSeconds: 15 });

@@ -21,12 +21,13 @@ import { podReview } from '../support/reviews.ts';
 import { type ExpectedReview, type LoadReport, startLoad } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 import { bundle } from './bundle.ts';
+import { imageEnvironment } from './image.ts';
 import { assertNoFailures, buildSpec, formatReport } from './stage.ts';
 
-const SIZES = { namespaces: 10_000, bindings: 50_000, pods: 100_000 };
-/** Node options of the image with the memory limit for a cluster of this size, 1Gi. */
-const IMAGE_OPTIONS = { NODE_OPTIONS: '--max-old-space-size=512 --max-semi-space-size=8' };
-const MAX_RSS_MIB = 400;
+/** The memory limit in the manifests, and the largest cluster for which the documentation recommends it. */
+const MEMORY_MIB = 512;
+const SIZES = { namespaces: 10_000, bindings: 50_000, pods: 60_000 };
+const MAX_RSS_MIB = 300;
 const NAMESPACES = '/api/v1/namespaces';
 const PODS = '/api/v1/pods';
 const BINDINGS = '/apis/rbac.authorization.k8s.io/v1/rolebindings';
@@ -65,7 +66,7 @@ suite('a replica in a large cluster', { timeout: 900_000 }, () => {
     await (await createSystem(plane)).install();
     large = await startLargeCluster(SIZES, await plane.kubeconfigFor('admin', ['system:masters']));
     startedMs = performance.now();
-    replica = await startReplica(plane, { kubeconfig: large.kubeconfig, main, env: IMAGE_OPTIONS });
+    replica = await startReplica(plane, { kubeconfig: large.kubeconfig, main, env: imageEnvironment(MEMORY_MIB) });
     client = createWebhookClient({
       port: replica.port,
       serverName: 'localhost',

@@ -28,13 +28,12 @@ import { readUsage } from '../support/process-usage.ts';
 import { type LoadReport, startLoad } from '../support/steady-load.ts';
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 import type { Attack } from './attacker.ts';
+import { imageEnvironment } from './image.ts';
+import { measureThread } from './measured-client.ts';
 import { buildSpec, NAMESPACE, REVIEWS } from './stage.ts';
 import type { StrangerAttack } from './stranger-attacks.ts';
 import { ATTACK_LABEL, ENFORCED, TENANT_ATTACKS, type TenantAttack, UNENFORCED } from './tenant-attacks.ts';
 import type { TenantReport, TenantWork } from './tenant.ts';
-
-/** The Node options that result from the Dockerfile with the memory limit in the manifests, 512Mi. */
-const IMAGE_OPTIONS = '--max-old-space-size=256 --max-semi-space-size=8';
 
 const PSA = 'pod-security.kubernetes.io/enforce';
 const SCC = 'portcullis.dev/scc';
@@ -198,10 +197,7 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
   const ended: string[] = [];
   const start = async (): Promise<Replica> => {
     const turns = `${plane.folder}/turns-${ended.length}-${Date.now()}`;
-    const env = {
-      NODE_OPTIONS: `${IMAGE_OPTIONS} --import=${new URL('loop-delay.ts', import.meta.url).href}`,
-      LOOP_DELAY_FILE: turns,
-    };
+    const env = imageEnvironment(512, turns);
     const [replica] = await system.start(1, { ...(main === undefined ? {} : { main }), env });
     assert.ok(replica);
     void replica.finished.then(({ code, stderr }) => {
@@ -493,44 +489,6 @@ function createForbiddenPods(user: ApiClient, gate: () => Promise<void>): Forbid
     idle: () => current,
   };
   return result;
-}
-
-/** Measures the CPU time and the time in the run queue of the main thread of a process during each call. */
-function measureThread(client: WebhookClient, pid: number) {
-  const read = (): readonly [cpuMs: number, waitedMs: number] => {
-    try {
-      const [cpuNs = 0, waitedNs = 0] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8')
-        .split(' ')
-        .map(Number);
-      return [cpuNs / 1e6, waitedNs / 1e6];
-    } catch {
-      return [0, 0];
-    }
-  };
-  const cpu: number[] = [];
-  const own: number[] = [];
-  const measured: WebhookClient = {
-    async call(path, review) {
-      const startMs = performance.now();
-      const [cpuMs, waitedMs] = read();
-      try {
-        return await client.call(path, review);
-      } finally {
-        const [cpuAfterMs, waitedAfterMs] = read();
-        cpu.push(cpuAfterMs - cpuMs);
-        own.push(performance.now() - startMs - (waitedAfterMs - waitedMs));
-      }
-    },
-    close: () => client.close(),
-  };
-  const rank = (values: readonly number[], share: number): number =>
-    Math.round(
-      (values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0) * 10,
-    ) / 10;
-  return {
-    client: measured,
-    result: () => ({ cpuP99Ms: rank(cpu, 0.99), cpuMaxMs: rank(cpu, 1), ownP99Ms: rank(own, 0.99) }),
-  };
 }
 
 /**
