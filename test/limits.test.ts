@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, suite, test } from 'node:test';
 import { createStore } from '../src/cluster/store.ts';
-import { type AdmissionRequest, deny } from '../src/kube/admission.ts';
-import { formatFieldError } from '../src/kube/field-error.ts';
-import { LIMITS } from '../src/kube/limits.ts';
-import { tooLarge } from '../src/kube/status.ts';
-import { decodePod, findCompletionError } from '../src/policy/pod/pod.ts';
+import { type AdmissionRequest, allow } from '../src/kube/admission.ts';
+import { type LimitName, LIMITS } from '../src/kube/limits.ts';
+import type { JsonObject } from '../src/kube/types.ts';
+import { decodeObject, denyUndecodable } from '../src/policy/psa/decode.ts';
+import { evaluate } from '../src/policy/scc/assign.ts';
 import { applyLimits } from '../src/server/unreviewed.ts';
-import { exceededCounts, type LimitName } from '../src/telemetry/limits.ts';
+import { exceededCounts } from '../src/telemetry/limits.ts';
 import { PROBES, stopProbes } from './support/limit-probes.ts';
 
 const PAGE = new URL('../docs/explanation/security-model.md', import.meta.url);
@@ -53,23 +53,31 @@ suite('the limits of inputs', () => {
 
   test('of pods are counted when their reviews are denied', () => {
     const many = (count: number) => Array.from({ length: count }, () => ({ name: 'a' }));
-    const annotated = decodePod({
-      metadata: { annotations: { a: 'x'.repeat(LIMITS.annotationBytes) } },
-      spec: { containers: [] },
-    }).pod;
-    const annotationError = annotated && findCompletionError(annotated);
-    const reasons: readonly (readonly [limit: LimitName, reason: string | undefined])[] = [
-      ['containers', decodePod({ spec: { containers: many(LIMITS.containers + 1) } }).error?.message],
-      ['podItems', decodePod({ spec: { containers: [], volumes: many(LIMITS.podItems + 1) } }).error?.message],
-      ['annotationBytes', annotationError && formatFieldError(annotationError)],
+    const kind = { group: '', version: 'v1', kind: 'Pod' };
+    const namespace = { metadata: { name: 'shop' } };
+    const input = { operation: 'CREATE', namespace, userInfo: {}, sccs: [], canUse: () => false } as const;
+    const objects: readonly (readonly [limit: LimitName, object: JsonObject])[] = [
+      ['containers', { spec: { containers: many(LIMITS.containers + 1) } }],
+      ['podItems', { spec: { containers: [], volumes: many(LIMITS.podItems + 1) } }],
+      [
+        'annotationBytes',
+        { metadata: { annotations: { a: 'x'.repeat(LIMITS.annotationBytes) } }, spec: { containers: [] } },
+      ],
     ];
-    const webhook = { path: '/', decide: () => deny(tooLarge('')) };
+    const webhook = { path: '/', decide: () => allow() };
     const scope = { request: {} as AdmissionRequest, store: createStore() };
-    for (const [limit, reason] of reasons) {
-      const before = exceededCounts().get(limit) ?? 0;
-      assert.ok(reason);
-      applyLimits(webhook, scope, deny(tooLarge(`pods "p" is forbidden: ${reason}`)));
-      assert.equal(exceededCounts().get(limit), before + 1, limit);
+    for (const [limit, object] of objects) {
+      // Pod Security has no limit for annotations.
+      const decisions = [
+        evaluate({ ...input, object }, 'validate').decision,
+        ...(limit === 'annotationBytes' ? [] : [denyUndecodable(decodeObject(object, kind), 'pod')]),
+      ];
+      for (const decision of decisions) {
+        const before = exceededCounts().get(limit) ?? 0;
+        assert.equal(decision.allowed, false);
+        applyLimits(webhook, scope, decision);
+        assert.equal(exceededCounts().get(limit), before + 1, limit);
+      }
     }
   });
 });

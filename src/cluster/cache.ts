@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { LIMITS } from '../kube/limits.ts';
-import { countExceeded, type LimitName } from '../telemetry/limits.ts';
+import { type LimitName, LIMITS } from '../kube/limits.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 
 /** A cache that is limited in bytes and time. */
 interface Cache<V> {

@@ -347,7 +347,7 @@ async function readBytes(body: AsyncIterable<Buffer>): Promise<Buffer> {
   const bytes = createBytes(LIMITS.responseBytes);
   for await (const chunk of body) {
     if (bytes.length() + chunk.length > LIMITS.responseBytes)
-      throw new TooLargeError(`the response has more than ${LIMITS.responseBytes} bytes`);
+      throw new TooLargeError('responseBytes', `the response has more than ${LIMITS.responseBytes} bytes`);
     bytes.add(chunk);
   }
   return bytes.take();

@@ -1,17 +1,23 @@
 /** Parses JSON within limits. */
 import { isUtf8 } from 'node:buffer';
-import { LIMITS } from '../kube/limits.ts';
+import { type LimitName, LIMITS } from '../kube/limits.ts';
 import { UserError } from '../kube/user-error.ts';
 
 /** A response, an object or a review has more bytes, values or levels than any that API servers send. */
-export class TooLargeError extends UserError {}
+export class TooLargeError extends UserError {
+  readonly limit: LimitName;
 
-interface Size {
-  readonly values: number;
-  readonly levels: number;
+  constructor(limit: LimitName, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.limit = limit;
+  }
 }
 
-const MAX_SIZE: Size = { values: LIMITS.jsonValues, levels: LIMITS.ignoredNestingLevels };
+/** The limits of a text. Without them, its values are only counted. */
+interface SizeLimits {
+  readonly values: LimitName;
+  readonly levels: LimitName;
+}
 
 /**
  * Parses UTF-8.
@@ -37,7 +43,7 @@ function takeText(bytes: Uint8Array<ArrayBuffer>): string {
 
 function readText(bytes: Buffer): string {
   if (!isUtf8(bytes)) throw new SyntaxError('the body is not valid UTF-8');
-  checkSize(bytes, MAX_SIZE);
+  checkSize(bytes, { values: 'jsonValues', levels: 'ignoredNestingLevels' });
   return bytes.toString('utf8');
 }
 
@@ -47,7 +53,8 @@ const [QUOTE, BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, CLOSE_BRACE, CLOSE_BRA
  * Counts the values of a JSON text, because V8 ends the process if its native parser exceeds the heap.
  * @throws {TooLargeError} if the text exceeds a limit
  */
-export function checkSize(bytes: Uint8Array, limits: Size): number {
+export function checkSize(bytes: Uint8Array, limits?: SizeLimits): number {
+  const maxLevels = limits ? LIMITS[limits.levels] : Infinity;
   let [values, levels, isString] = [1, 0, false];
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at];
@@ -59,9 +66,11 @@ export function checkSize(bytes: Uint8Array, limits: Size): number {
     else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) levels--;
     else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       values++;
-      if (++levels > limits.levels) throw new TooLargeError(`nested more than ${limits.levels} levels deep`);
+      if (++levels > maxLevels && limits)
+        throw new TooLargeError(limits.levels, `nested more than ${maxLevels} levels deep`);
     }
   }
-  if (values > limits.values) throw new TooLargeError(`more than ${limits.values} values`);
+  if (limits && values > LIMITS[limits.values])
+    throw new TooLargeError(limits.values, `more than ${LIMITS[limits.values]} values`);
   return values;
 }

@@ -6,6 +6,7 @@ import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { isObject, type JsonObject, type KubeObject, objectMember } from '../kube/types.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { reviewAccess } from './access.ts';
@@ -16,7 +17,7 @@ import { type ApiRequest, type Connection, httpStatusCode } from './connection.t
 import { createEventRecorder } from './event-recorder.ts';
 import { METADATA_ONLY } from './lists.ts';
 import { createParser, type Parser, startParseWorker } from './parser.ts';
-import { createPooling, getExcess, reduce } from './projection.ts';
+import { createPooling, getExcess, reduce, storedLimit } from './projection.ts';
 import { createReflector, type Reflector, type ReflectorOptions, type Sink } from './reflector.ts';
 import { createStoreWriter, type StoreWriter, type StoreWriterOptions } from './store-writer.ts';
 import { createStore, type Store, type WritableStore } from './store.ts';
@@ -106,6 +107,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
   });
   const pool = createPooling();
   const complete: StoreWriterOptions['complete'] = (kind, projected) => {
+    if (getExcess(projected) !== undefined) countExceeded(storedLimit(kind));
     const limited = isMemoryFull() ? reduce(kind, projected) : projected;
     return bindings.limit(kind, pool(kind, limited));
   };

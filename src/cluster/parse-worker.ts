@@ -32,8 +32,8 @@ function run({ bytes, job }: ParseMessage): ParseResult {
     const { text, values } = reduceReview(parseBytes, job.isWhole);
     return { head: { values }, parts: [Uint8Array.from(text)] };
   } catch (error) {
-    if (error instanceof TooLargeError || error instanceof SyntaxError)
-      return { error: error.message, isTooLarge: error instanceof TooLargeError };
+    if (error instanceof TooLargeError) return { error: error.message, limit: error.limit };
+    if (error instanceof SyntaxError) return { error: error.message };
     throw error;
   }
 }

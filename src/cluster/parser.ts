@@ -1,6 +1,6 @@
 /** Collects the bytes of lists and watch events, and parses them and large reviews in the right thread. */
 import type { Worker } from 'node:worker_threads';
-import { LIMITS } from '../kube/limits.ts';
+import { type LimitName, LIMITS } from '../kube/limits.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import { createBytes, ownBytes } from './bytes.ts';
@@ -32,7 +32,7 @@ interface ReducedReview {
 /** The worker's response. Each part is the JSON text of a list of objects. */
 export type ParseResult =
   | { readonly head: JsonObject; readonly parts: readonly Uint8Array<ArrayBuffer>[] | undefined }
-  | { readonly error: string; readonly isTooLarge: boolean };
+  | { readonly error: string; readonly limit?: LimitName };
 
 /** A parsed list or watch event. */
 export interface ParsedParts extends Pick<Parsed, 'head'> {
@@ -129,13 +129,15 @@ type ParseWorker = ReturnType<typeof createWorkerClient<ParseMessage, ParseResul
 async function send(bytes: Buffer, job: ParseMessage['job'], worker: ParseWorker) {
   const own = ownBytes(bytes);
   const result = await worker.send({ bytes: own, job }, [own.buffer]).catch((error: unknown) => {
-    throw isOutOfMemory(error) ? new TooLargeError('the parser ran out of memory', { cause: error }) : error;
+    throw isOutOfMemory(error)
+      ? new TooLargeError('jsonValues', 'the parser ran out of memory', { cause: error })
+      : error;
   });
   if (!('error' in result)) return result;
-  if (!result.isTooLarge) throw new SyntaxError(result.error);
+  if (result.limit === undefined) throw new SyntaxError(result.error);
   // The decision on a review is counted.
-  if (job.form !== 'review') countExceeded('jsonValues');
-  throw new TooLargeError(result.error);
+  if (job.form !== 'review') countExceeded(result.limit);
+  throw new TooLargeError(result.limit, result.error);
 }
 
 const NEWLINE = 0x0a;
@@ -148,8 +150,9 @@ function createBuffer(maxBytes: number, large: Slots) {
     async add(chunk: Buffer): Promise<void> {
       const length = bytes.length() + chunk.length;
       if (length > maxBytes) {
-        countExceeded(maxBytes === LIMITS.pageBytes ? 'pageBytes' : 'responseBytes');
-        throw new TooLargeError(`more than ${maxBytes} bytes`);
+        const limit = maxBytes === LIMITS.pageBytes ? 'pageBytes' : 'responseBytes';
+        countExceeded(limit);
+        throw new TooLargeError(limit, `more than ${maxBytes} bytes`);
       }
       if (length > SMALL_BYTES) leave ??= await large.take();
       bytes.add(chunk);

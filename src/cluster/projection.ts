@@ -5,7 +5,7 @@
 import { isTokenVolume, TOKEN_VOLUME } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import { LIMITS } from '../kube/limits.ts';
+import { type LimitName, LIMITS } from '../kube/limits.ts';
 import { EPHEMERAL_CONTAINERS, hasFinished, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION } from '../kube/scc.ts';
@@ -49,6 +49,14 @@ export function isLimited(kind: Kind): boolean {
 /** Returns the field of a projected object that exceeded its limit. */
 export function getExcess(object: object): string | undefined {
   return (object as { readonly excess?: string }).excess;
+}
+
+/** Returns the limit of stored objects of a kind. */
+export function storedLimit(kind: Kind): LimitName {
+  if (kind === 'Pod' || RESOURCES[kind].podTemplate !== undefined) return 'storedPodBytes';
+  return PROJECTIONS[kind] === projectRole || PROJECTIONS[kind] === projectBinding
+    ? 'storedNames'
+    : 'storedObjectBytes';
 }
 
 /** `isTooLarge` is true if only the metadata of the object is known. */

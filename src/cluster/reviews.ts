@@ -15,7 +15,7 @@ const REQUEST = Object.fromEntries(
   ].map((member) => [member, 'all'] as const),
 );
 
-const RELEVANT = { values: LIMITS.reviewValues, levels: LIMITS.nestingLevels };
+const RELEVANT = { values: 'reviewValues', levels: 'nestingLevels' } as const;
 
 /**
  * Returns the text of a review without the fields that decisions do not read, and the number of its values. `isWhole`
@@ -27,7 +27,8 @@ export function reduceReview(parse: () => unknown, isWhole: boolean) {
   const review = withSubject('the review exceeds', parse);
   return withSubject('the fields that decisions read exceed', () => {
     const text = Buffer.from(JSON.stringify(selectReview(review, isWhole)));
-    if (text.length > LIMITS.relevantBytes) throw new TooLargeError(`more than ${LIMITS.relevantBytes} bytes`);
+    if (text.length > LIMITS.relevantBytes)
+      throw new TooLargeError('relevantBytes', `more than ${LIMITS.relevantBytes} bytes`);
     return { text, values: checkSize(text, RELEVANT) };
   });
 }
@@ -37,9 +38,10 @@ function withSubject<T>(subject: string, call: () => T): T {
   try {
     return call();
   } catch (error) {
-    if (error instanceof TooLargeError) throw new TooLargeError(`${subject} a limit: ${error.message}`);
+    if (error instanceof TooLargeError) throw new TooLargeError(error.limit, `${subject} a limit: ${error.message}`);
     // Recursion has exceeded the stack.
-    if (error instanceof RangeError) throw new TooLargeError(`${subject} a limit: too many nested levels`);
+    if (error instanceof RangeError)
+      throw new TooLargeError('nestingLevels', `${subject} a limit: too many nested levels`);
     throw error;
   }
 }

@@ -14,6 +14,7 @@ import { evaluateStepwise, inconclusive, isEvaluated, type NamespaceEvaluation }
 import { createSccAccess, type ManagementSettings } from '../policy/rollout/label-sync.ts';
 import { completePod, getTemplatePod } from '../policy/rollout/template-pod.ts';
 import { sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import { type ReconcileContext, runYielding } from './controller.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
@@ -121,7 +122,9 @@ export async function evaluateNamespaces(
     for (const name of names) {
       const namespace = store.get('Namespace', name);
       const isPresent = namespace !== undefined && isEvaluated(namespace, settings.podSecurity().exemptions);
-      onEvaluation(name, isPresent ? yield* evaluateFromStore(namespace, store, settings) : undefined);
+      const evaluation = isPresent ? yield* evaluateFromStore(namespace, store, settings) : undefined;
+      if (evaluation?.limit) countExceeded(evaluation.limit);
+      onEvaluation(name, evaluation);
       yield;
     }
   }

@@ -1,3 +1,4 @@
+import type { LimitName } from './limits.ts';
 import type { Status } from './status.ts';
 import type { GroupVersionKind, GroupVersionResource, UserInfo } from './types.ts';
 
@@ -34,6 +35,8 @@ interface DecisionDetails {
   readonly auditAnnotations?: Readonly<Record<string, string>>;
   /** Fields for the review's log line. They are not part of the response. */
   readonly facts?: Readonly<Record<string, string>>;
+  /** The limit that the object exceeds, which is counted. */
+  readonly limit?: LimitName | undefined;
 }
 
 /** `object` is the mutated object. Absent if the object does not change. */

@@ -1,3 +1,4 @@
+import { type LimitName, LIMITS } from './limits.ts';
 import { printJson, quote, truncate } from './text.ts';
 import { isObject } from './types.ts';
 
@@ -29,6 +30,8 @@ export interface FieldError {
    */
   readonly value?: unknown;
   readonly detail: string;
+  /** The limit that the value exceeds. */
+  readonly limit?: LimitName;
 }
 
 const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
@@ -72,6 +75,11 @@ export function duplicateValue(path: string, value: unknown): FieldError {
 /** Returns the error for a list that has too many items. */
 export function tooMany(path: string, count: number, max: number): FieldError {
   return { type: 'FieldValueTooMany', path, value: count, detail: `must have at most ${max} items` };
+}
+
+/** Returns the error for a list or a value that exceeds a limit of all inputs. */
+export function beyondLimit(path: string, limit: LimitName, count?: number): FieldError {
+  return { ...(count === undefined ? tooLong(path, LIMITS[limit]) : tooMany(path, count, LIMITS[limit])), limit };
 }
 
 /** Returns the error for a value that has too many bytes. */

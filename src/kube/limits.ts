@@ -198,3 +198,5 @@ export const LIMITS = {
   /** Fragment of a playground link, before it is decompressed. */
   fragmentCharacters: 512 * KIB,
 } as const;
+
+export type LimitName = keyof typeof LIMITS;

@@ -8,6 +8,7 @@ import type { AdmissionRequest, Decision, Denied } from '../kube/admission.ts';
 import { diff } from '../kube/json-patch.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { truncate } from '../kube/text.ts';
+import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type BodyReader, createTurns, type Queue, type ReceivedBody, type Turns } from './body.ts';
@@ -52,7 +53,6 @@ const TOO_LATE: Limit = { code: 429, message: 'the review was not evaluated with
 const NO_BODY = Buffer.alloc(0);
 /** Maximum memory of one JSON value in an object. Most values need half of it. */
 const VALUE_BYTES = 96;
-const NO_LIMIT = { values: Infinity, levels: Infinity };
 
 /** Creates the handler of a webhook. */
 function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns, queue }: Shared) {
@@ -68,7 +68,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
         turns.start();
         return { envelope: readReview(text), measure: () => text.length + VALUE_BYTES * values };
       } catch (error) {
-        if (error instanceof TooLargeError) return tooLarge(error.message);
+        if (error instanceof TooLargeError) return tooLarge(error);
         if (error instanceof SyntaxError) return { envelope: undecodable(error.message) };
         throw error;
       }
@@ -125,19 +125,19 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
 /** A decoded review, and its estimated memory. */
 type ReadReview = { readonly envelope: Envelope; readonly measure?: () => number } | { readonly limit: Limit };
 
-function tooLarge(message: string): ReadReview {
-  return { limit: { code: 413, message } };
+function tooLarge({ message, limit }: TooLargeError, subject = ''): ReadReview {
+  return { limit: { code: 413, message: `${subject}${message}`, name: limit } };
 }
 
 /** Whole objects have the same limit of nesting as in large reviews. Otherwise, recursion could overflow the stack. */
 function readSmall(body: Buffer, { readsWholeObjects = false }: Webhook): ReadReview {
   try {
-    if (readsWholeObjects) checkSize(body, { ...NO_LIMIT, levels: LIMITS.nestingLevels });
+    if (readsWholeObjects) checkSize(body, { values: 'jsonValues', levels: 'nestingLevels' });
   } catch (error) {
     if (!(error instanceof TooLargeError)) throw error;
-    return tooLarge(`the fields that decisions read exceed a limit: ${error.message}`);
+    return tooLarge(error, 'the fields that decisions read exceed a limit: ');
   }
-  return { envelope: readReview(body), measure: () => body.length + VALUE_BYTES * checkSize(body, NO_LIMIT) };
+  return { envelope: readReview(body), measure: () => body.length + VALUE_BYTES * checkSize(body) };
 }
 
 /** Returns the body of a request. The request object outlives the review, so it does not keep the bytes. */
@@ -188,7 +188,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
     sendDefect,
     sendUnsynced,
     sendMalformed({ request, reply }: Source, error: string): void {
-      const reason = truncate(error, LIMITS.malformedCharacters);
+      const reason = limitText(error, 'malformedCharacters');
       log.warn({ reason, remoteAddress: request.ip }, 'malformed review');
       respond(reply, 400, `${reason}\n`);
     },
@@ -273,7 +273,7 @@ function formatReview(request: AdmissionRequest, decision: Decision): string {
     text += formatPatch(request.object, decision.object);
   }
   if (auditAnnotations) text += `,"auditAnnotations":${JSON.stringify(limitTexts(auditAnnotations))}`;
-  if (warnings.length > 0) text += `,"warnings":${JSON.stringify(warnings.map(limitText))}`;
+  if (warnings.length > 0) text += `,"warnings":${JSON.stringify(warnings.map((warning) => limitText(warning)))}`;
   return `${text}}}`;
 }
 
@@ -283,14 +283,19 @@ function formatPatch(before: unknown, after: unknown): string {
   return `,"patchType":"JSONPatch","patch":"${Buffer.from(JSON.stringify(patch)).toString('base64')}"`;
 }
 
-function limitText(text: string): string {
-  return truncate(text, LIMITS.messageCharacters);
+type TextLimit = 'malformedCharacters' | 'messageCharacters' | 'loggedCharacters';
+
+/** Truncates a text beyond a limit, and counts it. */
+function limitText(text: string, limit: TextLimit = 'messageCharacters'): string {
+  if (text.length > LIMITS[limit]) countExceeded(limit);
+  return truncate(text, LIMITS[limit]);
 }
 
 /** Truncates audit annotations once their total length exceeds the limit. */
 function limitTexts(annotations: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const length = Object.values(annotations).reduce((sum, value) => sum + value.length, 0);
   if (length <= LIMITS.messageCharacters) return annotations;
+  countExceeded('messageCharacters');
   let left = LIMITS.messageCharacters;
   return Object.fromEntries(
     Object.entries(annotations).map(([key, value]) => {
@@ -316,7 +321,7 @@ function decisionFields(reply: FastifyReply, { review, decision, durationMs }: R
     ...requestFields(reply, review),
     durationMs: Math.round(durationMs * 1000) / 1000,
     decision: decision.allowed ? 'allow' : 'deny',
-    reason: decision.allowed ? undefined : truncate(decision.status.message, LIMITS.loggedCharacters),
+    reason: decision.allowed ? undefined : limitText(decision.status.message, 'loggedCharacters'),
     ...decision.facts,
   };
 }

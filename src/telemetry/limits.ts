@@ -1,7 +1,5 @@
 /** Counts inputs beyond a limit in this thread. All parts of a replica share the counts, which the metrics contain. */
-import type { LIMITS } from '../kube/limits.ts';
-
-export type LimitName = keyof typeof LIMITS;
+import type { LimitName } from '../kube/limits.ts';
 
 const counts = new Map<LimitName, number>();
 

@@ -3,6 +3,7 @@
  * returns the documented outcome. To add a limit, add an entry here, in `LIMITS` and in the table in
  * docs/explanation/security-model.md.
  */
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
@@ -25,7 +26,7 @@ import { readManifests } from '../../src/config/manifests.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../src/kube/admission.ts';
-import { LIMITS } from '../../src/kube/limits.ts';
+import { type LimitName, LIMITS } from '../../src/kube/limits.ts';
 import { createStatus } from '../../src/kube/status.ts';
 import { finishSteps } from '../../src/kube/steps.ts';
 import type { Node } from '../../src/kube/types.ts';
@@ -38,7 +39,6 @@ import { buildProbes } from '../../src/server/probes.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
 import { createExceptionsValidateWebhook } from '../../src/server/webhooks/exceptions.ts';
-import type { LimitName } from '../../src/telemetry/limits.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { readCertificates } from '../../src/tls/certificate-pair.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
@@ -313,7 +313,6 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     send: (size) => readBodies([1000, size - 1000], 20_000_000),
   },
   waitingReviewsBytes: {
-    counted: false,
     within: 'waits',
     beyond: 'displaced',
     send(size) {
@@ -412,19 +411,16 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       sendReview(review({ ...LARGE, object: { padding: LARGE.object.padding }, other: 'SIZED' }, nested(size - 2))),
   },
   messageCharacters: {
-    counted: false,
     within: 'complete',
     beyond: 'truncated',
     send: (size) => sendMessage(size, ({ message }) => message),
   },
   loggedCharacters: {
-    counted: false,
     within: 'complete',
     beyond: 'truncated',
     send: (size) => sendMessage(size, (_outcome, { log }) => log.at(-1)?.['reason']),
   },
   malformedCharacters: {
-    counted: false,
     within: 'complete',
     beyond: 'truncated',
     async send(size) {
@@ -763,7 +759,7 @@ function keepsAllDetails(size: number): boolean {
       metadata: { name: `pod-${String(index).padStart(6, '0')}`, namespace: 'shop' },
       spec: { containers: [], volumes: [{ name, hostPath: { path: '/' } }] },
     }));
-    const { workloads } = finishSteps(
+    const { workloads, limit } = finishSteps(
       evaluateStepwise({
         ...{ namespace: { metadata: { name: 'shop' } }, current: policy, planned: policy, isSelected: false },
         ...{ pods, templates: [], exemptions: { runtimeClass: () => false }, sccMode: 'off' },
@@ -773,7 +769,12 @@ function keepsAllDetails(size: number): boolean {
         mayUse: () => true,
       }),
     );
-    return workloads.flatMap(({ violations }) => violations);
+    const violations = workloads.flatMap((workload) => workload.violations);
+    assert.equal(
+      limit === undefined,
+      violations.every(({ detail }) => detail !== ''),
+    );
+    return violations;
   };
   const base = evaluate(['']).reduce((sum, { detail, fields }) => sum + detail.length + fields.join('').length, 0);
   const names: string[] = [];

@@ -3,7 +3,7 @@
  * `null` is treated as absent, absent fields get Go's zero values, and unknown fields are ignored. Policies can read
  * only the fields listed here, so they never read a value whose type was not verified.
  */
-import { type FieldError, formatFieldError, tooLong, unmarshalError } from '../../kube/field-error.ts';
+import { beyondLimit, type FieldError, formatFieldError, tooLong, unmarshalError } from '../../kube/field-error.ts';
 import { LIMITS } from '../../kube/limits.ts';
 import type { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
@@ -208,7 +208,7 @@ export function findCompletionError({ nullObject, annotations }: PodFields): Fie
 function findTooLong(annotations: PodFields['annotations']): FieldError | undefined {
   let length = 0;
   for (const name in annotations) length += name.length + (annotations[name] ?? '').length;
-  return length > LIMITS.annotationBytes ? tooLong('metadata.annotations', LIMITS.annotationBytes) : undefined;
+  return length > LIMITS.annotationBytes ? beyondLimit('metadata.annotations', 'annotationBytes') : undefined;
 }
 
 /** A record that a reader fills field by field, in JSON order. Most pods set only a few of the fields. */
@@ -305,7 +305,7 @@ function readPodSpec(spec: Source, pod: PodBuilder): void {
   }
   const count = initContainers.length + containers.length + ephemeralContainers.length;
   if (count > LIMITS.containers) {
-    reportTooMany(spec, 'containers', { count, max: LIMITS.containers });
+    reportTooMany(spec, 'containers', 'containers', count);
     return;
   }
   for (const source of initContainers) readContainer(source, pod);

@@ -3,8 +3,14 @@
  * with the message that Go's decoder would return. Reading then continues with the zero value, so decoders need no
  * error handling.
  */
-import { type FieldError, formatFieldError, invalidValue, tooMany, unmarshalError } from '../../kube/field-error.ts';
-import { LIMITS } from '../../kube/limits.ts';
+import {
+  beyondLimit,
+  type FieldError,
+  formatFieldError,
+  invalidValue,
+  unmarshalError,
+} from '../../kube/field-error.ts';
+import { type LimitName, LIMITS } from '../../kube/limits.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /** A field that has the wrong type, or a list that has too many elements. */
@@ -169,7 +175,7 @@ function listAt(source: Source, key: string, type: string): readonly unknown[] {
   const { state } = source;
   state.items += value.length;
   if (state.items <= LIMITS.podItems) return value;
-  reportTooMany(source, key, { count: state.items, max: LIMITS.podItems });
+  reportTooMany(source, key, 'podItems', state.items);
   return NO_ITEMS;
 }
 
@@ -197,9 +203,9 @@ function sourcePath({ parent, key, index }: Source): string {
   return index === undefined ? memberPath(parent, key) : elementPath(parent, key, index);
 }
 
-/** Records an error for a list that has more than `max` elements, unless the object already has an error. */
-export function reportTooMany(source: Source, key: string, { count, max }: { count: number; max: number }): void {
-  const field = tooMany(memberPath(source, key), count, max);
+/** Records an error for a list with too many elements, unless the object already has an error. */
+export function reportTooMany(source: Source, key: string, limit: LimitName, count: number): void {
+  const field = beyondLimit(memberPath(source, key), limit, count);
   source.state.error ??= { field, message: formatFieldError(field) };
 }
 

@@ -1,6 +1,6 @@
 import { type AdmissionRequest, type Decision, deny } from '../../kube/admission.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
-import { LIMITS } from '../../kube/limits.ts';
+import { type LimitName, LIMITS } from '../../kube/limits.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { formatApiVersion, parseApiVersion } from '../../kube/resources.ts';
 import { badRequest, type Status, tooLarge } from '../../kube/status.ts';
@@ -31,8 +31,8 @@ export type Decoded = { readonly outcome: 'absent' } | FailedObject | DecodedObj
 interface FailedObject {
   readonly outcome: 'failed';
   readonly error: string;
-  /** True if the object is valid but exceeds a limit. */
-  readonly isTooLarge: boolean;
+  /** The limit that a valid object exceeds. */
+  readonly limit: LimitName | undefined;
 }
 
 export interface DecodedObject {
@@ -59,11 +59,11 @@ export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decod
   const object = raw as KubeObject & JsonObject;
   const { pod, error } = readObject(object, kind);
   if (error === undefined) return { outcome: 'decoded', kind, object, pod };
-  return failed(error.message, error.field.type === 'FieldValueTooMany');
+  return failed(error.message, error.field.limit);
 }
 
-function failed(error: string, isTooLarge = false): Decoded {
-  return { outcome: 'failed', error, isTooLarge };
+function failed(error: string, limit?: LimitName): Decoded {
+  return { outcome: 'failed', error, limit };
 }
 
 /** A pod template in an object of a resource that the settings list. */
@@ -134,9 +134,10 @@ export function denyWithError(status: Status, cause?: string): Decision {
  */
 export function denyUndecodable(decoded: Decoded, kind: string): Decision {
   if (decoded.outcome !== 'failed') return denyWithError(badRequest(`failed to decode ${kind}`));
-  if (decoded.isTooLarge) return denyWithError(tooLarge(decoded.error));
+  const { error, limit } = decoded;
+  if (limit) return { ...denyWithError(tooLarge(error)), limit };
   const old = kind.slice(0, kind.lastIndexOf(' ') + 1);
-  return denyWithError(badRequest(`failed to decode ${old}object`), decoded.error);
+  return denyWithError(badRequest(`failed to decode ${old}object`), error);
 }
 
 /** Returns the kind or an error. */

@@ -2,7 +2,7 @@
  * Reviews requests as Pod Security Admission does. Reviews are pure functions that get the clock and the cluster state
  * as input.
  */
-import { allow, type Decision, deny } from '../../kube/admission.ts';
+import { allow, type Allowed, type Decision, deny } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { forbidden, internalError, type Status } from '../../kube/status.ts';
@@ -170,8 +170,8 @@ function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
 function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: NamespacePolicy): PodSecurityReview {
   const { podSecurity } = input;
   if (decoded.outcome === 'failed') {
-    const { error, isTooLarge } = decoded;
-    return allowWithError(`failed to decode object: ${error}`, isTooLarge ? [error] : []);
+    const { error, limit } = decoded;
+    return allowWithError(`failed to decode object: ${error}`, limit && { limit, warnings: [error] });
   }
   if (decoded.outcome === 'absent') return unexpectedType('<nil>');
   const { kind, pod } = decoded;
@@ -256,8 +256,8 @@ function notEvaluated(decision: Decision): PodSecurityReview {
   return { decision, counts: [{ metric: 'errors', fatal: true }] };
 }
 
-function allowWithError(error: string, warnings: readonly string[] = []): PodSecurityReview {
-  return notEvaluated(allow({ auditAnnotations: { error }, ...(warnings.length > 0 ? { warnings } : {}) }));
+function allowWithError(error: string, details?: Pick<Allowed, 'limit' | 'warnings'>): PodSecurityReview {
+  return notEvaluated(allow({ auditAnnotations: { error }, ...details }));
 }
 
 function namespaceNotFound(namespace: string): { readonly message: string; readonly cause: string } {

@@ -5,6 +5,7 @@
  * https://github.com/openshift/cluster-kube-apiserver-operator/tree/main/pkg/operator/podsecurityreadinesscontroller
  */
 import { isTokenVolume } from '../../kube/controller-pod.ts';
+import type { LimitName } from '../../kube/limits.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { hasFinished, withoutEphemeralContainers } from '../../kube/pod.ts';
@@ -64,6 +65,8 @@ export interface NamespaceEvaluation {
   readonly excepted: readonly ExceptedWorkload[];
   /** Why the verdict is inconclusive. */
   readonly error?: string;
+  /** The limit beyond which the evaluation omits details. */
+  readonly limit?: LimitName;
 }
 
 /** A workload, or a pod that has no controller, whose pods or templates violate a policy. */
@@ -283,6 +286,7 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
     categories: isSelected && blocking.length > 0 ? classify(namespace, blocking) : [],
     workloads,
     excepted,
+    ...(limit.isExceeded() ? { limit: 'evaluationCharacters' as const } : {}),
   };
 }
 
@@ -501,15 +505,18 @@ function findDenial(
 const MAX_DETAIL = 1024;
 const MAX_FIELDS = 20;
 
-type DetailLimit = (violations: readonly FixableViolation[]) => readonly FixableViolation[];
+type DetailLimit = ReturnType<typeof createDetailLimit>;
 
-/** Creates the function that removes details and fields as soon as those of earlier workloads reach the limit. */
-function createDetailLimit({ detailCharacters: left = Infinity }: NamespaceInput): DetailLimit {
-  return (violations) => {
-    for (const { detail, fields } of violations) {
-      left -= detail.length + fields.reduce((sum, path) => sum + path.length, 0);
-    }
-    return left >= 0 ? violations : violations.map((violation) => ({ ...violation, detail: '', fields: [] }));
+/** Removes details and fields as soon as those of earlier workloads reach the limit. */
+function createDetailLimit({ detailCharacters: left = Infinity }: NamespaceInput) {
+  return {
+    isExceeded: (): boolean => left < 0,
+    apply(violations: readonly FixableViolation[]): readonly FixableViolation[] {
+      for (const { detail, fields } of violations) {
+        left -= detail.length + fields.reduce((sum, path) => sum + path.length, 0);
+      }
+      return left >= 0 ? violations : violations.map((violation) => ({ ...violation, detail: '', fields: [] }));
+    },
   };
 }
 
@@ -528,7 +535,7 @@ function concludeFinding(finding: Finding, limit: DetailLimit): Conclusion | und
   const ofTemplate = hasDeniedTemplate ? [userPods > 0 ? ('user' as const) : ('serviceAccount' as const)] : [];
   const causes = [...new Set([...finding.causes, ...ofTemplate])].sort();
   const verdict = fix === undefined ? 'restart' : isCurrent ? 'deniedNow' : 'wouldBeDenied';
-  const violations = limit(denial.violations);
+  const violations = limit.apply(denial.violations);
   const workload = { ...owner, verdict, level, version, pods: violatingPods, causes, violations } as const;
   return { workload, isBlocking: fix?.isPlanned === true };
 }
@@ -544,5 +551,5 @@ function concludeExcepted(
   const applied = exceptions.rules
     .filter(({ name }) => excepted.exceptions.includes(name))
     .map(({ name, expiresAtMs }) => ({ name, expiresAt: formatTimestamp(expiresAtMs) }));
-  return [{ ...owner, level, version, exceptions: applied, violations: limit(violations) }];
+  return [{ ...owner, level, version, exceptions: applied, violations: limit.apply(violations) }];
 }

@@ -67,7 +67,7 @@ function findScc(
   request: ReadRequest,
 ): Required<Omit<Evaluation, 'decision'>> | Pick<Evaluation, 'decision' | 'pod'> {
   const unchanged = pass === 'assign' ? { object: input.object } : {};
-  if (request.verdict === 'deny') return { decision: denyWith(request.status) };
+  if (request.verdict === 'deny') return { decision: denyWith(request.status, { limit: request.limit }) };
   if (request.verdict === 'ignore') return { decision: admit(unchanged) };
   const { pod, oldPod } = request;
   const isExempt = oldPod !== undefined && isExemptUpdate(input, pod, oldPod);

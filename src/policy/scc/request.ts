@@ -2,6 +2,7 @@
 import type { Operation } from '../../kube/admission.ts';
 import { deepEqual, semanticEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
+import type { LimitName } from '../../kube/limits.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { createStatus, type Status, tooLarge } from '../../kube/status.ts';
 import { printJson } from '../../kube/text.ts';
@@ -47,7 +48,7 @@ export interface SccInput {
 export type ReadRequest =
   | { readonly verdict: 'evaluate'; readonly pod: PodFields; readonly oldPod: JsonObject | undefined }
   | { readonly verdict: 'ignore' }
-  | { readonly verdict: 'deny'; readonly status: Status };
+  | { readonly verdict: 'deny'; readonly status: Status; readonly limit?: LimitName | undefined };
 
 /** Subresources whose objects are not pods or have no pod spec. */
 const IGNORED_SUBRESOURCES = new Set('exec attach binding eviction log portforward proxy status'.split(' '));
@@ -70,7 +71,8 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
   if ('error' in decoded) {
     const { error } = decoded;
     const message = formatFieldError(error);
-    return error.type === 'FieldValueTooMany' ? { verdict: 'deny', status: tooLarge(message) } : deny(message);
+    if (error.type !== 'FieldValueTooMany') return deny(message, error.limit);
+    return { verdict: 'deny', status: tooLarge(message), limit: error.limit };
   }
   return { verdict: 'evaluate', pod: decoded.pod, oldPod };
 }
@@ -79,16 +81,16 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
 export function readDecoded(pod: PodFields): ReadRequest {
   if (pod.osName === 'windows') return { verdict: 'ignore' };
   const error = findCompletionError(pod);
-  return error ? deny(formatFieldError(error)) : { verdict: 'evaluate', pod, oldPod: undefined };
+  return error ? deny(formatFieldError(error), error.limit) : { verdict: 'evaluate', pod, oldPod: undefined };
 }
 
 function cannotConvert(object: unknown): ReadRequest {
   return deny(printJson(object ?? null));
 }
 
-function deny(cause: string): ReadRequest {
+function deny(cause: string, limit?: LimitName): ReadRequest {
   const message = `object was marked as kind pod but was unable to be converted: ${cause}`;
-  return { verdict: 'deny', status: createStatus(403, 'Forbidden', message) };
+  return { verdict: 'deny', status: createStatus(403, 'Forbidden', message), limit };
 }
 
 const IGNORED_ANNOTATIONS = new Set([POD_NETWORKS_ANNOTATION]);
