@@ -495,8 +495,8 @@ suite('fixes for webhooks with a Service', { skip: needed }, () => {
     };
     await admin.send('PATCH', CONFIGURATION, { spec: { olm: {} } }, MERGE);
     const [fix = ''] = await fixes(/^PortcullisConfiguration/);
-    assert.match(fix, /^portcullis install --olm \| kubectl apply --server-side -f - # /);
-    shell.execute(fix);
+    assert.equal(fix, `kubectl patch portcullisconfiguration cluster --type=merge -p '{"spec":{"olm":null}}'`);
+    shell.execute('portcullis install --olm | kubectl apply --server-side -f -');
     assert.deepEqual(await fixes(/^(?:PortcullisConfiguration|roles|service account)/), []);
     assert.equal(await readArguments(), '--features=rollout,scc,olm');
     await admin.send('PATCH', CONFIGURATION, { spec: { olm: null } }, MERGE);
