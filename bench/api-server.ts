@@ -42,8 +42,8 @@ interface Way {
   readonly targets?: { readonly latency?: number; readonly throughput?: number };
 }
 
-const POD_SECURITY = '/psa/validate';
-const SCC = ['/scc/mutate', POD_SECURITY, '/scc/validate'];
+const POD_SECURITY = '/validate/pods';
+const SCC = ['/mutate/pods', POD_SECURITY, '/validate/pods'];
 
 interface Servers {
   readonly bare: Subject;

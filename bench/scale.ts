@@ -23,7 +23,7 @@ async function overTls(): Promise<readonly Row[]> {
     for (const size of ['small', 'large']) subjects.push(await startServer(size, ['scale-server.ts', size]));
     const load: Load = {
       name: 'SCC, first pass',
-      path: '/scc/mutate',
+      path: '/mutate/pods',
       bodies: plainPodReviews(() => NAMESPACE),
       connections: 8,
     };

@@ -4,7 +4,7 @@ import { withStoredAccess } from '../src/server/access-reviews.ts';
 import { createSccRecorder } from '../src/server/scc-review.ts';
 import { createWaitingRoom } from '../src/server/waiting-room.ts';
 import type { Webhook } from '../src/server/webhook.ts';
-import { createSccMutateWebhook } from '../src/server/webhooks/scc-pods.ts';
+import { createMutatePods } from '../src/server/webhooks/pods.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 
@@ -15,9 +15,10 @@ const SETTINGS = {
   preferUserNamespaces: false,
 } as const;
 
-/** Creates the mutating SCC webhook in enforce mode. */
+/** Creates the mutating webhook for pods, which assigns SCCs in all namespaces. */
 export function mutateWebhook(): Webhook {
-  return createSccMutateWebhook({
+  return createMutatePods({
+    changes: [],
     settings: () => SETTINGS,
     withAccess: withStoredAccess,
     waitingRoom: createWaitingRoom(),

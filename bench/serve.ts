@@ -82,16 +82,16 @@ const PREVIOUS = 'previous';
 
 function podSecurity(): Measure {
   const bodies = restrictedPodReviews(NAMESPACE);
-  return { name: 'Pod Security', path: '/psa/validate', bodies, connections: CONNECTIONS, atMost: 120 };
+  return { name: 'Pod Security', path: '/validate/pods', bodies, connections: CONNECTIONS, atMost: 120 };
 }
 
 async function securityContextConstraints(): Promise<readonly Measure[]> {
   const plain = plainPodReviews(() => NAMESPACE);
   return [
-    { name: 'SCC mutate', path: '/scc/mutate', bodies: plain, connections: CONNECTIONS, atMost: 160 },
+    { name: 'SCC mutate', path: '/mutate/pods', bodies: plain, connections: CONNECTIONS, atMost: 160 },
     {
       name: 'SCC validate',
-      path: '/scc/validate',
+      path: '/validate/pods',
       bodies: await Promise.all(plain.map(admitted)),
       connections: CONNECTIONS,
       atMost: 140,

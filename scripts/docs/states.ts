@@ -56,7 +56,7 @@ function formatPods(): string {
 
 function podResult(situation: Situation, floor: string, namespace: NamespaceFact, hasSccs: boolean): string {
   const request: Request = { operation: 'CREATE', group: '', resource: 'pods', namespace };
-  const effect = findEffect(findConfigurations(situation, floor, hasSccs, hasSccs), request);
+  const effect = findEffect(findConfigurations(situation, floor, undefined, hasSccs), request);
   if (effect === 'unaffected') return 'not reviewed';
   if (situation.replicas === 'respond') return 'reviewed';
   if (situation.replicas === 'overloaded') return 'reviewed or rejected';
@@ -80,8 +80,8 @@ function formatOthers(): string {
       },
     };
     const sent = requests[request];
-    // SCCs are not in a namespace, so the column means that some namespace has the mode.
-    const effect = sent && findEffect(findConfigurations(situation, FLOORS[0], !isScc || SCCs === 'enforce'), sent);
+    // SCCs are not in a namespace, so the column means the default mode.
+    const effect = sent && findEffect(findConfigurations(situation, FLOORS[0], isScc ? SCCs : undefined), sent);
     const isRejected =
       effect === 'denied' || (effect === ONLY_PRIVILEGED && situation['user may use the SCC `privileged`'] === 'no');
     return [isRejected ? 'rejected' : 'not reviewed'];
@@ -89,13 +89,13 @@ function formatOthers(): string {
 }
 
 /** Without the SCC feature, the results are those of namespaces in which SCCs are off. */
-function findConfigurations(situation: Situation, floor: string, someSccs = true, hasSccs = true) {
-  const settings = { ...defaultSettings(packageJson.version), ...(hasSccs ? PROFILES.scc : {}) };
+function findConfigurations(situation: Situation, floor: string, mode = 'report', hasSccs = true) {
+  const scc = hasSccs ? { ...PROFILES.scc, policy: { scc: { mode } } } : {};
+  const settings = { ...defaultSettings(packageJson.version), ...scc };
   return expectedConfigurations(settings, {
-    podSecurity: situation['default level'] === 'set',
+    defaultLevel: situation['default level'] === 'set',
     floor: floor === FLOORS[2],
-    someSccs,
-    privileged: true,
+    privilegedStreams: true,
   });
 }
 

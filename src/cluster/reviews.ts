@@ -3,7 +3,8 @@ import { hash } from 'node:crypto';
 import { isSemanticallyAbsent } from '../kube/equality.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { podTemplatePath } from '../kube/pod.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
+import { mayBeOlmPod } from '../policy/olm/recognition.ts';
 import { NAMESPACE, OTHER_KIND, POD, select, type Selection, selectWorkload } from '../policy/pod/selection.ts';
 import { checkSize, TooLargeError } from './json.ts';
 
@@ -51,7 +52,7 @@ function selectReview(review: unknown, isWhole: boolean): unknown {
   const { request } = isObject(review) ? review : {};
   if (!isObject(request)) return isObject(review) ? select(review, { members: envelope }) : null;
   const { object, oldObject } = request;
-  const selection = isWhole ? 'all' : findSelection(request['kind'], [object, oldObject]);
+  const selection = isWhole ? 'all' : findSelection(request, [object, oldObject]);
   // Decisions compare the two objects. Values that decisions do not read are then replaced with their digests.
   const replace = isObject(object) && isObject(oldObject) ? digestUnlessAbsent : undefined;
   const selected = Object.entries({ object, oldObject }).flatMap(([key, value]) =>
@@ -76,7 +77,7 @@ function digestUnlessAbsent(value: unknown, key: string): string | undefined {
 }
 
 /** Returns the selection for both objects. It selects whole objects if their kind differs from that of the request. */
-function findSelection(kind: unknown, objects: readonly unknown[]): Selection {
+function findSelection({ kind, namespace }: JsonObject, objects: readonly unknown[]): Selection {
   if (!isObject(kind)) return OTHER_KIND;
   const { group = '', version, kind: name } = kind;
   if (typeof group !== 'string' || typeof version !== 'string' || typeof name !== 'string') return OTHER_KIND;
@@ -84,7 +85,9 @@ function findSelection(kind: unknown, objects: readonly unknown[]): Selection {
   const isOther = (object: unknown): boolean =>
     isObject(object) && ((object['apiVersion'] ?? apiVersion) !== apiVersion || (object['kind'] ?? name) !== name);
   if (objects.some(isOther)) return 'all';
-  if (!group && name === 'Pod') return POD;
+  // Hardening of OLM pods replaces whole lists.
+  const [object] = objects;
+  if (!group && name === 'Pod') return mayBeOlmPod(objectMember(object, 'metadata'), namespace) ? 'all' : POD;
   if (!group && name === 'Namespace') return NAMESPACE;
   const path = podTemplatePath(group, name);
   return path ? selectWorkload(path) : OTHER_KIND;

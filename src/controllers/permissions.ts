@@ -3,7 +3,7 @@ import type { V1PolicyRule } from '@kubernetes/client-node';
 import type { Kind } from '../kube/kinds.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { Wire } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, INSTALLED_CONFIGURATIONS } from '../kube/webhooks.ts';
+import { CONFIGURATION_KINDS, CONFIGURATION_NAMES } from '../kube/webhooks.ts';
 
 /** The features of an installation, which determine which controllers run and which permissions they need. */
 export interface Features {
@@ -75,12 +75,9 @@ export const ACCESS_REVIEW_RULE: PolicyRule = {
   verbs: ['create'],
 };
 
-/**
- * RBAC rules for all webhook configurations of Portcullis, even those of features that are not installed, so the leader
- * can delete the configurations of a feature that is no longer installed.
- */
+/** RBAC rules for the webhook configurations of the installation. */
 export function configurationRules(verbs: readonly string[]): readonly PolicyRule[] {
-  return CONFIGURATION_KINDS.map((kind) => rule(verbs, [kind], INSTALLED_CONFIGURATIONS[kind]));
+  return CONFIGURATION_KINDS.map((kind) => rule(verbs, [kind], [CONFIGURATION_NAMES[kind]]));
 }
 
 /** An RBAC rule for the status subresource of a kind. */

@@ -2,19 +2,20 @@
  * Computes the webhook configurations that the settings require: which webhooks API servers call, for which namespaces,
  * and which of them fail closed. Only webhooks that enforce a policy fail closed.
  */
-import type { V1LabelSelectorRequirement, V1MatchCondition, V1ValidatingWebhook } from '@kubernetes/client-node';
+import type { V1LabelSelectorRequirement, V1ValidatingWebhook } from '@kubernetes/client-node';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
-import { celList } from '../kube/cel.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
 import type { Namespace, Wire } from '../kube/types.ts';
 import {
-  EXEMPT_CONDITION,
-  type InstalledConfiguration,
+  CONFIGURATION_KINDS,
+  CONFIGURATION_NAMES,
+  type ConfigurationKind,
   matchesRule,
   OWN_LABEL_PREFIX,
   unchangedNamespaces,
+  type WebhookFeature,
   type WebhookRegistration,
 } from '../kube/webhooks.ts';
 import {
@@ -28,13 +29,7 @@ import {
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
 import { selectedNamespaces } from '../policy/psa/defaults.ts';
-import {
-  SCC_MODE_LABEL,
-  sccMode,
-  type SccSettings,
-  selectEnforcedNamespaces,
-  selectSccNamespaces,
-} from '../policy/scc/mode.ts';
+import { SCC_MODE_LABEL, type SccSettings, selectEnforcedNamespaces, selectSccNamespaces } from '../policy/scc/mode.ts';
 import { mayEnterEveryPod, PRIVILEGED_SCC } from '../policy/scc/standard.ts';
 import type { Service } from '../tls/trust.ts';
 import type { ControllerContext } from './controller.ts';
@@ -42,7 +37,7 @@ import type { ControllerContext } from './controller.ts';
 /** The reviews and enforcement of an installation. */
 export interface Enforcement {
   /** True if the default level can deny pods in namespaces that have no Pod Security labels. */
-  readonly podSecurity: boolean;
+  readonly defaultLevel: boolean;
   /** True if PodSecurityExceptions are reviewed. */
   readonly exceptions: boolean;
   /** True if the rollout is not `Disabled`. */
@@ -58,8 +53,6 @@ export interface Enforcement {
   /** Namespaces where the webhook defaults new pods. If absent, it defaults no pods. */
   readonly defaults?: readonly Requirement[] | undefined;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** True if SCCs are enforced by default or in at least one namespace. */
-  readonly someSccs: boolean;
   /**
    * True if the floor policies apply to pods while no replica responds. In that case, the Pod Security webhooks fail
    * open, except where only replicas enforce the level, and so do the SCC webhooks for pods that the baseline or
@@ -67,10 +60,10 @@ export interface Enforcement {
    */
   readonly floor: boolean;
   /** True if users who may use the `privileged` SCC may enter every pod without a review. */
-  readonly privileged: boolean;
+  readonly privilegedStreams: boolean;
   /** Pods that neither Pod Security nor the floor evaluates. */
   readonly exemptions: PodSecurityConfiguration['exemptions'];
-  /** Additional resources that the advisory webhook reviews. */
+  /** Additional resources that are reviewed as workloads. */
   readonly workloads: readonly WorkloadResource[];
 }
 
@@ -86,30 +79,31 @@ interface WebhookTarget {
 
 export type Webhook = Wire<V1ValidatingWebhook>;
 
-export type RequiredConfiguration = InstalledConfiguration & { readonly webhooks: readonly Webhook[] };
+export interface RequiredConfiguration {
+  readonly kind: ConfigurationKind;
+  readonly name: string;
+  readonly webhooks: readonly Webhook[];
+}
 
-/** Returns the configurations of all webhooks whose feature is enabled. */
+/** Returns the configurations that contain at least one webhook whose feature is on. */
 export function requiredConfigurations(
   registrations: readonly WebhookRegistration[],
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly RequiredConfiguration[] {
-  const features = { ...enforcement, psa: true, scc: enforcement.scc.mode !== 'off' };
-  const enabled = registrations.filter(({ feature }) => features[feature]);
-  const byConfiguration = Map.groupBy(enabled, ({ configuration: { kind, name } }) => `${kind} ${name}`);
-  return [...byConfiguration.values()].flatMap((group) =>
-    group.slice(0, 1).map(({ configuration }) => ({
-      ...configuration,
-      webhooks: group.flatMap((one) => createWebhooks(one, enforcement, target)),
-    })),
-  );
+  return CONFIGURATION_KINDS.flatMap((kind) => {
+    const webhooks = registrations
+      .filter((one) => one.kind === kind)
+      .flatMap((one) => createWebhooks(one, enforcement, target));
+    return webhooks.length === 0 ? [] : [{ kind, name: CONFIGURATION_NAMES[kind], webhooks }];
+  });
 }
 
 /** Returns the enforcement that the settings require. `state` contains the values that depend on the cluster. */
 export function requiredEnforcement(
   { exceptions, rollout, kubelet, olm, scc, podSecurity, workloadResources }: Settings,
   features: ControllerContext['features'],
-  state: Pick<Enforcement, 'podSecurity' | 'someSccs' | 'floor' | 'privileged' | 'defaults'>,
+  state: Pick<Enforcement, 'defaultLevel' | 'floor' | 'privilegedStreams' | 'defaults'>,
 ): Enforcement {
   const hasKubelet = features.kubelet && kubelet.isOn;
   return {
@@ -138,11 +132,10 @@ export function currentEnforcement(
   const { scc, defaults } = settings;
   const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings);
   return requiredEnforcement(settings, features, {
-    podSecurity: podSecurity.configuration.defaults.enforce !== 'privileged',
-    someSccs: scc.mode === 'enforce' || store.list('Namespace').some((one) => sccMode(one, scc).mode === 'enforce'),
+    defaultLevel: podSecurity.configuration.defaults.enforce !== 'privileged',
     defaults: policies.hasDefaults ? undefined : selectedNamespaces(defaults),
     floor: policies.floor,
-    privileged: mayEnterEveryPod(scc, store.get('SecurityContextConstraints', PRIVILEGED_SCC)),
+    privilegedStreams: mayEnterEveryPod(scc, store.get('SecurityContextConstraints', PRIVILEGED_SCC)),
   });
 }
 
@@ -159,10 +152,10 @@ export function createFailsClosed(
   const enforcement = currentEnforcement(settings, scope, { floor, hasDefaults: true });
   const closed = requiredConfigurations(registrations, enforcement, { service: scope.service })
     .flatMap(({ webhooks }) => webhooks)
-    .filter(({ failurePolicy, rules, matchConditions }) => {
-      const isForAll = matchConditions?.every(({ name }) => name !== EXEMPT_CONDITION) ?? true;
-      return failurePolicy === 'Fail' && isForAll && rules?.some((one) => matchesRule(one, NEW_POD, PODS)) === true;
-    });
+    .filter(
+      ({ failurePolicy, rules }) =>
+        failurePolicy === 'Fail' && rules?.some((one) => matchesRule(one, NEW_POD, PODS)) === true,
+    );
   return ({ metadata }) =>
     closed.some(({ namespaceSelector = {} }) => matchesLabelSelector(namespaceSelector, metadata?.labels));
 }
@@ -185,7 +178,6 @@ interface Tier {
    */
   readonly failure: 'closed' | 'exposed' | 'open';
   readonly namespaces: readonly Requirement[];
-  readonly condition?: Wire<V1MatchCondition>;
 }
 
 function isNot(key: string, ...values: readonly string[]): Requirement {
@@ -208,19 +200,18 @@ function isAbsent(key: string): Requirement {
 const [LABELED_OPEN, NOT_LABELED_OPEN] = [isIn(TIER_LABEL, FAIL_OPEN), isNot(TIER_LABEL, FAIL_OPEN)];
 
 /**
- * Returns the same tiers in every state, so a change of state opens no tier that must remain closed. Namespaces with the
- * own label fail closed, because only replicas enforce it. API servers enforce the upstream label with their plugin or
- * the floor, and the default level with the floor.
+ * Returns the tiers of reviews that validate pods for all policies. A tier fails closed if one policy requires it.
+ * Namespaces with the own label fail closed, because only replicas enforce it. API servers enforce the upstream label
+ * with their plugin or the floor, and the default level with the floor.
  */
-function podSecurityTiers({ podSecurity, floor }: Enforcement, { namespace }: Service): readonly Tier[] {
+function podTiers(enforcement: Enforcement, { namespace }: Service): readonly Tier[] {
+  const { defaultLevel, floor, scc } = enforcement;
   const reviewed = isNot(NAMESPACE_NAME_LABEL, KUBE_SYSTEM, namespace);
   const closed = [reviewed, NOT_LABELED_OPEN];
+  const failure = floor ? 'open' : defaultLevel ? 'closed' : 'exposed';
+  const others: Tier = { prefix: '', failure, namespaces: [...closed, isAbsent(ENFORCE_LABEL)] };
   return [
-    {
-      prefix: '',
-      failure: floor ? 'open' : podSecurity ? 'closed' : 'exposed',
-      namespaces: [...closed, isAbsent(ENFORCE_LABEL)],
-    },
+    ...(scc.mode === 'off' || failure === 'closed' ? [others] : splitBySccs(others, enforcement, namespace)),
     { prefix: OWN_LABEL_PREFIX, failure: 'closed', namespaces: [...closed, isSet(ENFORCE_LABEL)] },
     { prefix: 'fail-open.', failure: 'exposed', namespaces: [reviewed, LABELED_OPEN] },
     // When a cluster starts, the pods in kube-system must be able to start first.
@@ -228,110 +219,133 @@ function podSecurityTiers({ podSecurity, floor }: Enforcement, { namespace }: Se
   ];
 }
 
-/** Excludes the namespaces that the server ignores. As in `sccMode`, an unknown label value means enforcement. */
-function sccTiers(enforcement: Enforcement, { namespace }: Service, hasFloor: boolean): readonly Tier[] {
-  const { scc, someSccs, floor } = enforcement;
-  const unchanged = unchangedNamespaces(namespace);
-  const reviewed = selectSccNamespaces(scc, unchanged);
-  const open = (prefix: string, requirement: Requirement): Tier => ({
-    ...{ prefix, failure: 'open' },
-    namespaces: [...reviewed, requirement],
-  });
-  if (!someSccs) return [open('', isNot(SCC_MODE_LABEL, 'off'))];
-  const enforced = selectEnforcedNamespaces(scc, unchanged);
-  const closed: Tier = { prefix: '', failure: 'closed', namespaces: [...enforced, NOT_LABELED_OPEN] };
-  return [
-    ...(floor && hasFloor ? splitByLevel(closed, enforcement) : [closed]),
-    { prefix: 'fail-open.', failure: 'exposed', namespaces: [...enforced, LABELED_OPEN] },
-    open('report.', isIn(SCC_MODE_LABEL, 'report')),
-    ...(scc.mode === 'enforce' ? [] : [open('unlabeled.', isAbsent(SCC_MODE_LABEL))]),
-  ];
-}
-
 /**
- * Makes a tier fail open for pods that the floor holds to the baseline or restricted level. It still fails closed for
- * pods that are exempt from Pod Security and for pods in privileged namespaces.
+ * Splits a tier that fails open, so it fails closed in namespaces where SCCs are enforced. OpenShift's labels that exempt
+ * a namespace do not change its tier, because each of them would require another webhook.
  */
-function splitByLevel(tier: Tier, { podSecurity, exemptions }: Enforcement): readonly Tier[] {
-  const key = POD_SECURITY_LABELS.enforce;
-  const [limited, others] = podSecurity
-    ? [isNot(key, 'privileged'), isIn(key, 'privileged')]
-    : [isIn(key, 'baseline', 'restricted'), isNot(key, 'baseline', 'restricted')];
-  const select = (...namespaces: readonly Requirement[]): Tier => ({
+function splitBySccs(tier: Tier, enforcement: Enforcement, installation: string): readonly Tier[] {
+  const { mode, exemptNamespaces } = enforcement.scc;
+  const select = (prefix: string, ...namespaces: readonly Requirement[]): Tier => ({
     ...tier,
+    prefix,
     namespaces: [...tier.namespaces, ...namespaces],
   });
-  const open: Tier = { ...select(limited), prefix: 'floor.', failure: 'open' };
-  return [select(others), ...exemptNamespaces(open, exemptions).flatMap((one) => exemptPods(one, exemptions))];
+  // As in `sccMode`, an unknown value means enforcement.
+  const [notEnforced, enforced] = [isIn(SCC_MODE_LABEL, 'off', 'report'), isNot(SCC_MODE_LABEL, 'off', 'report')];
+  const exempt = exemptNamespaces.filter((name) => !unchangedNamespaces(installation).includes(name));
+  const [closed, open] =
+    mode !== 'enforce'
+      ? [select('', isSet(SCC_MODE_LABEL), enforced), [select('unlabeled.', isAbsent(SCC_MODE_LABEL))]]
+      : exempt.length === 0
+        ? [select('', enforced), []]
+        : [
+            select('', enforced, isNot(NAMESPACE_NAME_LABEL, ...exempt)),
+            [select('exempt.', enforced, isIn(NAMESPACE_NAME_LABEL, ...exempt))],
+          ];
+  return [...splitByFloor({ ...closed, failure: 'closed' }, enforcement), select('report.', notEnforced), ...open];
 }
 
-/** Splits a fail-open tier so it fails closed for exempt namespaces. */
-function exemptNamespaces(open: Tier, { namespaces: names }: Enforcement['exemptions']): readonly Tier[] {
-  if (names.length === 0) return [open];
-  const select = (requirement: Requirement): readonly Requirement[] => [...open.namespaces, requirement];
+/** Returns the tiers of reviews that only SCCs require. Excludes the namespaces that SCC admission ignores. */
+function sccTiers(
+  enforcement: Enforcement,
+  { namespace }: Service,
+  { failure, kind }: WebhookRegistration,
+): readonly Tier[] {
+  const { scc } = enforcement;
+  const unchanged = unchangedNamespaces(namespace);
+  const enforced = selectEnforcedNamespaces(scc, unchanged);
+  const closed: Tier = { prefix: '', failure: 'closed', namespaces: [...enforced, NOT_LABELED_OPEN] };
+  const open = (prefix: string, requirement: Requirement): Tier => ({
+    prefix,
+    failure: 'open',
+    namespaces: [...selectSccNamespaces(scc, unchanged), requirement],
+  });
+  // In report mode, no pod is changed.
+  const reported =
+    kind === 'MutatingWebhookConfiguration'
+      ? []
+      : [
+          open('report.', isIn(SCC_MODE_LABEL, 'report')),
+          ...(scc.mode === 'enforce' ? [] : [open('unlabeled.', isAbsent(SCC_MODE_LABEL))]),
+        ];
   return [
-    { ...open, namespaces: select(isNot(NAMESPACE_NAME_LABEL, ...names)) },
-    {
-      prefix: 'exempt-namespaces.',
-      failure: 'closed',
-      namespaces: select(isIn(NAMESPACE_NAME_LABEL, ...names)),
-    },
-  ];
-}
-
-/** Splits a fail-open tier so it fails closed for exempt users and runtime classes. */
-function exemptPods(tier: Tier, { usernames, runtimeClasses }: Enforcement['exemptions']): readonly Tier[] {
-  const runtimeClass = 'object.spec.runtimeClassName';
-  const isExempt = [
-    ...(usernames.length === 0 ? [] : [`request.userInfo.username in ${celList(usernames)}`]),
-    ...(runtimeClasses.length === 0 ? [] : [`has(${runtimeClass}) && ${runtimeClass} in ${celList(runtimeClasses)}`]),
-  ].join(' || ');
-  if (tier.failure === 'closed' || isExempt === '') return [tier];
-  return [
-    { ...tier, condition: { name: 'not-exempt', expression: `!(${isExempt})` } },
-    { ...tier, prefix: 'exempt.', failure: 'closed', condition: { name: EXEMPT_CONDITION, expression: isExempt } },
+    ...(failure === 'floor' ? splitByFloor(closed, enforcement) : [closed]),
+    { prefix: 'fail-open.', failure: 'exposed', namespaces: [...enforced, LABELED_OPEN] },
+    ...reported,
   ];
 }
 
 /**
- * Returns the webhooks for one registration: one for each namespace tier, or a single one for cluster-scoped objects.
+ * While the floor is in force, makes a tier fail open for pods that the floor holds to the baseline or restricted level.
+ * It still fails closed in privileged and exempt namespaces. Selectors cannot select exempt users and runtime classes, so
+ * it fails closed for all pods if there are any.
  */
+function splitByFloor(tier: Tier, { floor, defaultLevel, exemptions }: Enforcement): readonly Tier[] {
+  const { namespaces: exempt, usernames, runtimeClasses } = exemptions;
+  if (!floor || usernames.length + runtimeClasses.length > 0) return [tier];
+  const key = POD_SECURITY_LABELS.enforce;
+  const [limited, others] = defaultLevel
+    ? [isNot(key, 'privileged'), isIn(key, 'privileged')]
+    : [isIn(key, 'baseline', 'restricted'), isNot(key, 'baseline', 'restricted')];
+  const select = (prefix: string, failure: Tier['failure'], ...namespaces: readonly Requirement[]): Tier => ({
+    prefix,
+    failure,
+    namespaces: [...tier.namespaces, ...namespaces],
+  });
+  if (exempt.length === 0) return [select('', 'closed', others), select('floor.', 'open', limited)];
+  return [
+    select('', 'closed', others),
+    select('floor.', 'open', limited, isNot(NAMESPACE_NAME_LABEL, ...exempt)),
+    select('floor-exempt.', 'closed', limited, isIn(NAMESPACE_NAME_LABEL, ...exempt)),
+  ];
+}
+
+/** Returns the webhooks of a registration, one for each tier. Returns none if its features are off. */
 function createWebhooks(
   registration: WebhookRegistration,
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly Webhook[] {
-  const { reviewsWorkloadResources = false, unlessPrivileged } = registration;
-  const added = reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : [];
-  const rules = [...registration.rules, ...added];
-  const conditions = [
-    ...(registration.matchConditions ?? []),
-    ...(unlessPrivileged && enforcement.privileged ? [unlessPrivileged] : []),
+  const isOn = (feature: WebhookFeature): boolean =>
+    feature === 'scc'
+      ? enforcement.scc.mode !== 'off'
+      : feature === 'defaults'
+        ? enforcement.defaults !== undefined
+        : feature === 'podSecurity' || enforcement[feature];
+  const { reviewsWorkloadResources = false } = registration;
+  const rules = [
+    ...registration.rules.filter(({ feature }) => isOn(feature)).map((one) => one.rule),
+    ...(reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : []),
   ];
-  return findTiers(registration, enforcement, target).map((tier) =>
-    createWebhook({ ...registration, rules, matchConditions: conditions }, tier, target),
+  if (rules.length === 0) return [];
+  const matchConditions = (registration.matchConditions ?? [])
+    .filter(({ feature, unless }) => (!feature || isOn(feature)) && !(unless && isOn(unless)))
+    .map(({ name, expression }) => ({ name, expression }));
+  return findTiers(registration, enforcement, target.service).map((tier) =>
+    createWebhook({ ...registration, rules, matchConditions }, tier, target),
   );
 }
 
-function findTiers(
-  { feature, configuration, failure, isNamespaced }: WebhookRegistration,
-  enforcement: Enforcement,
-  { service }: WebhookTarget,
-): readonly Tier[] {
-  if (!isNamespaced) {
-    const isClosed = failure === 'closed' && (feature !== 'scc' || enforcement.someSccs);
-    return [{ prefix: '', failure: isClosed ? 'closed' : 'open', namespaces: [] }];
+function findTiers(registration: WebhookRegistration, enforcement: Enforcement, service: Service): readonly Tier[] {
+  const { failure, namespaces, rules } = registration;
+  const all = { prefix: '', failure: failure === 'closed' ? 'closed' : 'open' } as const;
+  if (namespaces === undefined) return [{ ...all, namespaces: [] }];
+  switch (namespaces) {
+    case 'sccs':
+      return sccTiers(enforcement, service, registration);
+    case 'reviewed':
+      if (failure === 'floor') return podTiers(enforcement, service);
+      return [{ ...all, namespaces: [isNot(NAMESPACE_NAME_LABEL, service.namespace)] }];
+    case 'changed': {
+      const selected = rules.some(({ feature }) => feature === 'defaults') ? (enforcement.defaults ?? []) : [];
+      // The policy for the service account permits mutating webhooks for pods only if they exclude these namespaces.
+      const excluded = isNot(NAMESPACE_NAME_LABEL, ...unchangedNamespaces(service.namespace));
+      return [{ ...all, namespaces: [...selected, excluded] }];
+    }
   }
-  if (feature === 'scc') return sccTiers(enforcement, service, failure === 'floor');
-  if (failure !== 'open') return podSecurityTiers(enforcement, service);
-  // The policy for the service account permits mutating webhooks for pods only if they exclude all these namespaces.
-  const isMutating = configuration.kind === 'MutatingWebhookConfiguration';
-  const excluded = isMutating ? unchangedNamespaces(service.namespace) : [service.namespace];
-  const selected = feature === 'defaults' ? (enforcement.defaults ?? []) : [];
-  return [{ prefix: '', failure: 'open', namespaces: [...selected, isNot(NAMESPACE_NAME_LABEL, ...excluded)] }];
 }
 
-function workloadRule({ group, version, resource }: WorkloadResource): WebhookRegistration['rules'][number] {
+function workloadRule({ group, version, resource }: WorkloadResource): NonNullable<Webhook['rules']>[number] {
   const operations = ['CREATE', 'UPDATE'];
   return { apiGroups: [group], apiVersions: [version], operations, resources: [resource], scope: 'Namespaced' };
 }
@@ -343,30 +357,30 @@ const EXPOSED_SECONDS = 15;
 
 /** Returns a webhook that sets all fields that API servers would otherwise default. */
 function createWebhook(
-  registration: WebhookRegistration,
-  { prefix, failure, namespaces, condition }: Tier,
+  registration: Pick<WebhookRegistration, 'name' | 'path' | 'kind' | 'timeoutSeconds'> &
+    Required<Pick<Webhook, 'rules' | 'matchConditions'>>,
+  { prefix, failure, namespaces }: Tier,
   { service, url, timeoutSeconds: closedTimeout }: WebhookTarget,
 ): Webhook {
-  const { name, path, configuration, rules, matchConditions, objectSelector = {}, timeoutSeconds } = registration;
+  const { name, path, kind, rules, matchConditions, timeoutSeconds } = registration;
   const seconds = {
     closed: closedTimeout ?? timeoutSeconds,
     exposed: EXPOSED_SECONDS,
     open: openSeconds(timeoutSeconds),
   };
-  const conditions = [...(matchConditions ?? []), ...(condition ? [condition] : [])];
   return {
     name: `${prefix}${name}`,
     admissionReviewVersions: ['v1'],
     clientConfig: url === undefined ? { service: { ...service, path, port: 443 } } : { url: `${url}${path}` },
     rules,
     namespaceSelector: namespaces.length === 0 ? {} : { matchExpressions: namespaces },
-    objectSelector,
-    ...(conditions.length > 0 ? { matchConditions: conditions } : {}),
+    objectSelector: {},
+    ...(matchConditions.length > 0 ? { matchConditions } : {}),
     matchPolicy: 'Equivalent',
     sideEffects: 'None',
     failurePolicy: failure === 'closed' ? 'Fail' : 'Ignore',
     timeoutSeconds: seconds[failure],
-    ...(configuration.kind === 'MutatingWebhookConfiguration' ? { reinvocationPolicy: 'IfNeeded' } : {}),
+    ...(kind === 'MutatingWebhookConfiguration' ? { reinvocationPolicy: 'IfNeeded' } : {}),
   };
 }
 

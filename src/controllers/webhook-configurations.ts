@@ -13,14 +13,15 @@ import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
 import {
   CONFIGURATION_KINDS,
   type ConfigurationKind,
+  CONFIGURATION_NAMES,
+  DEFAULTS_PREFIX,
   getWebhooks,
-  INSTALLED_CONFIGURATIONS,
   isCaInjection,
   isKnownConfiguration,
+  SCC_REGISTERED_ANNOTATION,
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
-import { SCC_MODE_LABEL } from '../policy/scc/mode.ts';
 import { PRIVILEGED_SCC } from '../policy/scc/standard.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
 import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
@@ -80,9 +81,7 @@ const SETTLE_MS = 5_000;
 const CHECK_AGAIN = { requeueAfterMs: 1_000 };
 const MAX_RETRY_MS = 30_000;
 
-const KEYS: readonly string[] = CONFIGURATION_KINDS.flatMap((kind) =>
-  INSTALLED_CONFIGURATIONS[kind].map((name) => `${kind}/${name}`),
-);
+const KEYS: readonly string[] = CONFIGURATION_KINDS;
 
 /**
  * Creates a configuration once a replica is ready, and makes it fail closed once API servers trust the certificate.
@@ -94,6 +93,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   const getRequired = createRequirements(context);
   const trusted = new Map(KEYS.map((key) => [key, createStateAge()]));
   const observePolicies = createPolicyObserver(context);
+  const findRegisteredMode = createModeObserver(context);
 
   return {
     initialKeys: KEYS,
@@ -102,11 +102,12 @@ function createReconciler(context: ControllerContext): Reconciler {
     async reconcile(key, reconcileContext) {
       const { cluster, logger, now } = reconcileContext;
       const { store } = cluster;
-      const id = parseKey(key);
+      const kind = CONFIGURATION_KINDS.find((one) => one === key) ?? 'ValidatingWebhookConfiguration';
+      const id = { kind, name: CONFIGURATION_NAMES[kind] };
       const current = store.get(id.kind, id.name);
       const policies = observePolicies(store, current, now());
       const all = getRequired(store, policies);
-      const required = all.find(({ kind, name }) => kind === id.kind && name === id.name);
+      const required = all.find((one) => one.kind === kind);
       if (!required) {
         // Keep the break-glass annotations while the feature is off, unless the installation is being deleted.
         if (!current || (all.length > 0 && isBreakGlass(current))) return undefined;
@@ -124,16 +125,18 @@ function createReconciler(context: ControllerContext): Reconciler {
       // While webhooks still fail open, the policies must remain in force.
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
       const floor = policies.floor ?? recorded;
+      const scc = findRegisteredMode({ ...id, current, required, isTrusted, nowMs: now() });
       const merged = mergeConfiguration(next, current, {
         annotations: {
           ...AKS_ANNOTATIONS,
           ...context.webhooks.annotations,
           ...(floor === undefined ? {} : { [FLOOR_ANNOTATION]: floor }),
+          ...(scc.mode === undefined ? {} : { [SCC_REGISTERED_ANNOTATION]: scc.mode }),
         },
         installed,
       });
       if (!deepEqual(merged, current)) await write(next, merged, reconcileContext);
-      return next === required && !policies.isSettling ? undefined : CHECK_AGAIN;
+      return next === required && !policies.isSettling && !scc.isSettling ? undefined : CHECK_AGAIN;
     },
   };
 }
@@ -147,12 +150,7 @@ function watchInputs({ settings, service, apiServerVersion }: ControllerContext)
     ...CONFIGURATION_KINDS.map((kind) =>
       watch(kind, ({ metadata }) => (isKnownConfiguration(kind, metadata?.name) ? KEYS : [])),
     ),
-    watch('Namespace', ({ metadata }, _store, { before }) =>
-      metadata?.name === service.namespace ||
-      [metadata, before?.metadata].some((one) => one?.labels?.[SCC_MODE_LABEL] !== undefined)
-        ? KEYS
-        : [],
-    ),
+    watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? KEYS : [])),
     watch('EndpointSlice', (slice) => (belongsTo(slice, service) ? KEYS : [])),
     watch('SecurityContextConstraints', ({ metadata }) => (metadata?.name === PRIVILEGED_SCC ? KEYS : [])),
     ...ROLLOUT_KINDS.map((kind) => watch(kind, () => KEYS)),
@@ -162,13 +160,8 @@ function watchInputs({ settings, service, apiServerVersion }: ControllerContext)
   ];
 }
 
-function parseKey(key: string): { readonly kind: ConfigurationKind; readonly name: string } {
-  const [kind, name = ''] = key.split('/');
-  return { kind: CONFIGURATION_KINDS.find((one) => one === kind) ?? 'ValidatingWebhookConfiguration', name };
-}
-
 function listInstalled(store: Store): readonly WebhookConfiguration[] {
-  return KEYS.map(parseKey).flatMap(({ kind, name }) => store.get(kind, name) ?? []);
+  return CONFIGURATION_KINDS.flatMap((kind) => store.get(kind, CONFIGURATION_NAMES[kind]) ?? []);
 }
 
 /**
@@ -211,8 +204,9 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
     const floorMs = watches.floor(floor, nowMs);
     const uids = DEFAULTS_KINDS.map((kind) => store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
     const defaults = watches.defaults(uids.includes(undefined) ? undefined : uids.join(), nowMs);
-    // The webhook configuration has the same name as the policy.
-    const hasWebhook = store.get('MutatingWebhookConfiguration', DEFAULTS_POLICY) !== undefined;
+    const { webhooks = [] } =
+      store.get('MutatingWebhookConfiguration', CONFIGURATION_NAMES.MutatingWebhookConfiguration) ?? {};
+    const hasWebhook = webhooks.some(({ name }) => name.startsWith(DEFAULTS_PREFIX));
     const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
     const isOpen = floor !== undefined && (floor === recorded || isSettled(floorMs));
     return {
@@ -220,6 +214,33 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
       hasDefaults: defaults !== undefined && (isSettled(defaults) || !hasWebhook),
       isSettling: (floor !== undefined && !isOpen) || (defaults !== undefined && !isSettled(defaults)),
     };
+  };
+}
+
+interface Registration {
+  readonly kind: ConfigurationKind;
+  readonly current: WebhookConfiguration | undefined;
+  readonly required: RequiredConfiguration;
+  readonly isTrusted: boolean;
+  readonly nowMs: number;
+}
+
+/**
+ * Creates a function that returns the SCC mode to record on the mutating configuration. A stricter mode is recorded only
+ * after its registration has been in place for some time.
+ */
+function createModeObserver({ settings }: ControllerContext) {
+  const registered = createStateAge();
+  return ({ kind, current, required, isTrusted, nowMs }: Registration) => {
+    const { mode } = settings.value.scc;
+    if (kind !== 'MutatingWebhookConfiguration' || mode === 'off') return { mode: undefined, isSettling: false };
+    const isInPlace = required.webhooks.every(({ name, namespaceSelector }) =>
+      current?.webhooks?.some((one) => one.name === name && deepEqual(one.namespaceSelector, namespaceSelector)),
+    );
+    const sinceMs = registered(isTrusted && isInPlace ? mode : undefined, nowMs) ?? 0;
+    const recorded = current?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
+    if (recorded === mode || sinceMs >= SETTLE_MS) return { mode, isSettling: false };
+    return { mode: recorded === 'enforce' ? mode : recorded, isSettling: recorded !== 'enforce' };
   };
 }
 
@@ -280,7 +301,7 @@ function mergeConfiguration(
   const [caBundle] = installed.flatMap((one) => getWebhooks(one).flatMap((webhook) => webhook.caBundle || []));
   const { metadata } = current ?? {};
   const kept = Object.entries(metadata?.annotations ?? {}).filter(
-    ([key]) => !isCaInjection(key) && key !== FLOOR_ANNOTATION,
+    ([key]) => !isCaInjection(key) && key !== FLOOR_ANNOTATION && key !== SCC_REGISTERED_ANNOTATION,
   );
   const merged: ObjectMeta = {
     ...(metadata ?? { name }),

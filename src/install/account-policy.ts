@@ -6,7 +6,12 @@ import { RESOURCES } from '../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
 import { sortedSet } from '../kube/text.ts';
 import { isObject, type KubeObject } from '../kube/types.ts';
-import { type ConfigurationKind, INSTALLED_CONFIGURATIONS, unchangedNamespaces } from '../kube/webhooks.ts';
+import {
+  CONFIGURATION_KINDS,
+  CONFIGURATION_NAMES,
+  type ConfigurationKind,
+  unchangedNamespaces,
+} from '../kube/webhooks.ts';
 import {
   INSTALLATION,
   KUBELET_CONDITION,
@@ -36,7 +41,7 @@ const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])
 /** Names of the objects that the replicas may write. RBAC cannot restrict these kinds by name and content. */
 const NAMES: readonly (readonly [kind: Kind, names: readonly string[]])[] = [
   ...STANDARD.map(([kind, objects]) => [kind, objects.map(({ metadata }) => metadata?.name ?? '')] as const),
-  ...Object.entries(INSTALLED_CONFIGURATIONS).map(([kind, names]) => [kind as ConfigurationKind, names] as const),
+  ...CONFIGURATION_KINDS.map((kind) => [kind, [CONFIGURATION_NAMES[kind]]] as const),
   ['RangeAllocation', [RANGE_ALLOCATION_NAME]],
   ['Secret', [INSTALLATION.certificateSecret]],
   ['ConfigMap', [POD_SECURITY_CONFIG_MAP]],
@@ -150,8 +155,8 @@ function excludesNamespaces(installation: string): string {
  * review.
  */
 function reviewsOwn(kind: ConfigurationKind): string {
-  const rules = WEBHOOK_REGISTRATIONS.filter(({ configuration }) => configuration.kind === kind).flatMap(
-    (registration) => registration.rules,
+  const rules = WEBHOOK_REGISTRATIONS.filter((one) => one.kind === kind).flatMap(({ rules }) =>
+    rules.map((one) => one.rule),
   );
   const isCore = ({ apiGroups }: (typeof rules)[number]): boolean => apiGroups?.includes('') === true;
   // The settings can add workloads in other groups to the validating webhooks. Exclude TokenReviews, which contain the

@@ -54,11 +54,10 @@ const SETTINGS_CRD = withLabels({
 const ENFORCEMENT_CRD = withLabels(psaEnforcementConfigs);
 
 /**
- * CRDs for SCC admission, which is built into OpenShift. The objects.scc.portcullis.dev webhook defaults short SCCs
- * before the API server applies the schema, and validates them afterwards. The CEL rule protects pods if an SCC is
- * stored without that webhook. Only the controllers write the `scc-uid` RangeAllocation, so no two namespaces get the
- * same block. The schema does not declare its data as base64, because API servers do not accept an empty string as
- * base64.
+ * CRDs for SCC admission, which is built into OpenShift. The mutate.objects.portcullis.dev webhook defaults short SCCs
+ * before the API server applies the schema, and validate them afterwards. The CEL rule protects pods if an SCC is stored
+ * without these webhooks. Only the controllers write the `scc-uid` RangeAllocation, so no two namespaces get the same
+ * block. The schema does not declare its data as base64, because API servers do not accept an empty string as base64.
  */
 const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(withLabels);
 

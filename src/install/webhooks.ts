@@ -5,7 +5,7 @@ import {
   requiredConfigurations,
   requiredEnforcement,
 } from '../controllers/required-webhooks.ts';
-import { caInjection } from '../kube/webhooks.ts';
+import { caInjection, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import { selectedNamespaces } from '../policy/psa/defaults.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
@@ -35,12 +35,11 @@ export function webhookConfigurations(
   const policy = decodePolicy(settings);
   const { rollout, podSecurity, defaults } = policy;
   const required = requiredEnforcement(policy, settings.features, {
-    podSecurity: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
-    someSccs: true,
+    defaultLevel: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
     defaults: selectedNamespaces(defaults),
     floor: false,
     // Without a leader, the condition would remain after a change to the SCC.
-    privileged: false,
+    privilegedStreams: false,
   });
   const enforcement = { ...required, ...state };
   const service = { namespace, name: INSTALLATION.name };
@@ -50,10 +49,16 @@ export function webhookConfigurations(
     timeoutSeconds: policy.webhooks.timeoutSeconds,
   };
   const annotations = { ...AKS_ANNOTATIONS, ...injectionAnnotations(settings) };
+  const { mode } = enforcement.scc;
+  const registered = mode === 'off' ? {} : { [SCC_REGISTERED_ANNOTATION]: mode };
   return requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, target).map((configuration) => ({
     apiVersion: 'admissionregistration.k8s.io/v1',
     kind: configuration.kind,
-    metadata: { name: configuration.name, labels: WEBHOOK_LABELS, annotations },
+    metadata: {
+      name: configuration.name,
+      labels: WEBHOOK_LABELS,
+      annotations: { ...annotations, ...(configuration.kind === 'MutatingWebhookConfiguration' ? registered : {}) },
+    },
     webhooks: configuration.webhooks,
   }));
 }
@@ -63,7 +68,7 @@ export function webhookConfigurations(
  * change at run time.
  */
 export const DEV_CLUSTER_ENFORCEMENT = {
-  podSecurity: true,
+  defaultLevel: true,
   exceptions: true,
   rollout: true,
   kubelet: true,
@@ -71,4 +76,5 @@ export const DEV_CLUSTER_ENFORCEMENT = {
   kubeletNodeWrites: true,
   olm: true,
   defaults: [],
+  scc: { mode: 'enforce', exemptNamespaces: [] },
 } as const;

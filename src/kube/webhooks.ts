@@ -1,4 +1,4 @@
-import type { V1LabelSelector, V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
+import type { V1MatchCondition, V1RuleWithOperations } from '@kubernetes/client-node';
 import type { Operation } from './admission.ts';
 import { printCount, summarizeNames } from './text.ts';
 import {
@@ -21,48 +21,48 @@ export const CONFIGURATION_KINDS = ['ValidatingWebhookConfiguration', 'MutatingW
 export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
 
 /**
- * The webhook configurations of an installation, by kind and name. Replicas update only these configurations, and their
- * role permits only these. They ignore copies that have the same labels.
+ * Names of the webhook configurations of an installation. Replicas update only these, and their role permits only these.
+ * They ignore copies that have the same labels. API servers call mutating webhooks in the order of their configuration
+ * names, so `zz` runs after the mutations of other components.
  */
-export const INSTALLED_CONFIGURATIONS = {
-  ValidatingWebhookConfiguration: ['psa.portcullis.dev', 'scc.portcullis.dev'],
-  MutatingWebhookConfiguration: [
-    'zz.scc.portcullis.dev',
-    'objects.scc.portcullis.dev',
-    'olm.portcullis.dev',
-    'defaults.portcullis.dev',
-    'exceptions.portcullis.dev',
-  ],
-} as const satisfies Readonly<Record<ConfigurationKind, readonly string[]>>;
-/** The kind and name of one of the installation's webhook configurations. */
-export type InstalledConfiguration = {
-  [Kind in ConfigurationKind]: { readonly kind: Kind; readonly name: (typeof INSTALLED_CONFIGURATIONS)[Kind][number] };
-}[ConfigurationKind];
+export const CONFIGURATION_NAMES = {
+  ValidatingWebhookConfiguration: 'portcullis.dev',
+  MutatingWebhookConfiguration: 'zz.portcullis.dev',
+} as const satisfies Readonly<Record<ConfigurationKind, string>>;
 
 export type WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration;
 
-/** How API servers call a webhook. The webhook configurations are generated from these registrations. */
+/** What the settings and the installation turn on. */
+export type WebhookFeature =
+  | 'podSecurity'
+  | 'exceptions'
+  | 'defaults'
+  | 'rollout'
+  | 'scc'
+  | OptionalFeature
+  | 'kubeletCertificates'
+  | 'kubeletNodeWrites'
+  | 'privilegedStreams';
+
+/** A part of a registration that applies only while a feature is on, or while it is off. */
+interface Conditional {
+  readonly feature?: WebhookFeature;
+  readonly unless?: WebhookFeature;
+}
+
+/**
+ * The requests that API servers send to a path, from which the webhook configurations are generated. A registration is
+ * in force while the feature of at least one rule is on.
+ */
 export interface WebhookRegistration {
   /** Webhook name. The API server prefixes audit annotations with it. */
   readonly name: string;
   readonly path: string;
-  readonly configuration: InstalledConfiguration;
-  /** The feature that the webhook requires. The webhook is registered only while the feature is enabled. */
-  readonly feature:
-    | 'psa'
-    | 'exceptions'
-    | 'defaults'
-    | 'rollout'
-    | 'scc'
-    | OptionalFeature
-    | 'kubeletCertificates'
-    | 'kubeletNodeWrites';
-  readonly rules: readonly Wire<V1RuleWithOperations>[];
+  readonly kind: ConfigurationKind;
+  readonly rules: readonly { readonly feature: WebhookFeature; readonly rule: Wire<V1RuleWithOperations> }[];
   /** True if the webhook also reviews the workload resources that the settings list. */
   readonly reviewsWorkloadResources?: boolean;
-  readonly matchConditions?: readonly Wire<V1MatchCondition>[];
-  /** Selects the objects to review by label. If absent, the webhook reviews all objects. */
-  readonly objectSelector?: Wire<V1LabelSelector>;
+  readonly matchConditions?: readonly (Wire<V1MatchCondition> & Conditional)[];
   readonly timeoutSeconds: number;
   /**
    * The effect on requests while no replica responds. With `open`, they are allowed, because reviews only warn, set
@@ -70,10 +70,12 @@ export interface WebhookRegistration {
    * that the floor policies restrict are allowed as well.
    */
   readonly failure: 'open' | 'closed' | 'floor';
-  /** Match condition that is registered while `mayEnterEveryPod`. */
-  readonly unlessPrivileged?: Wire<V1MatchCondition>;
-  /** True if namespaces determine the failure policy. */
-  readonly isNamespaced: boolean;
+  /**
+   * The namespaces whose requests are reviewed. `reviewed` are all except the installation namespace, `changed` are those
+   * in which webhooks change pods, and `sccs` are those in which SCCs apply. Absent for cluster-scoped objects, and for
+   * objects that are reviewed in all namespaces.
+   */
+  readonly namespaces?: 'reviewed' | 'changed' | 'sccs';
 }
 
 /** Returns the namespaces whose pods are never changed by webhooks, regardless of the settings. */
@@ -81,11 +83,18 @@ export function unchangedNamespaces(installation: string): readonly string[] {
   return [KUBE_SYSTEM, installation];
 }
 
-/** Match condition for webhooks that review only pods that are exempt from Pod Security. */
-export const EXEMPT_CONDITION = 'exempt';
-
 /** Match condition for webhooks that do not review users who may use the `privileged` SCC. */
 export const NOT_PRIVILEGED_CONDITION = 'not-privileged';
+
+/**
+ * Annotation on the mutating configuration with the SCC mode for which it is registered. The leader sets it once API
+ * servers have had time to observe the registration. Until then, replicas do not enforce the mode, so no pod is validated
+ * without having been defaulted.
+ */
+export const SCC_REGISTERED_ANNOTATION = 'portcullis.dev/registered-scc-mode';
+
+/** Prefix of the webhook that sets the pod defaults. */
+export const DEFAULTS_PREFIX = 'defaults.';
 
 /** Prefix of webhooks that review only namespaces with the label `ENFORCE_LABEL`. */
 export const OWN_LABEL_PREFIX = 'own-label.';
@@ -107,13 +116,7 @@ export function isPartOfPortcullis({ metadata }: WebhookConfiguration): boolean 
 
 /** Returns true if this version of Portcullis defines a webhook configuration with the given kind and name. */
 export function isKnownConfiguration(kind: ConfigurationKind, name: string | undefined): boolean {
-  const names: readonly (string | undefined)[] = INSTALLED_CONFIGURATIONS[kind];
-  return names.includes(name);
-}
-
-/** Returns the feature of a webhook configuration, for example `scc` for `objects.scc.portcullis.dev`. */
-export function configurationFeature(name: string): string | undefined {
-  return name.split('.').at(-3);
+  return CONFIGURATION_NAMES[kind] === name;
 }
 
 /** Returns `<namespace>/<name>` of the Secret that contains the CA certificates to inject. */

@@ -8,6 +8,7 @@ import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { type Namespace, objectMember } from '../kube/types.ts';
+import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
 import type { PodFields } from '../policy/pod/pod.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { decodeWorkload, type Workload } from '../policy/psa/decode.ts';
@@ -15,7 +16,7 @@ import { completeTemplate, hasDefaults, type PodDefaults } from '../policy/psa/d
 import type { CanUse } from '../policy/scc/access.ts';
 import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign.ts';
 import type { SccDecision } from '../policy/scc/decision.ts';
-import { type NamespaceMode, type SccMode, sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import { type NamespaceMode, SCC_MODES, type SccMode, sccMode, type SccSettings } from '../policy/scc/mode.ts';
 import { readNamespaceRanges } from '../policy/scc/namespace.ts';
 import type { SccInput } from '../policy/scc/request.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -61,11 +62,6 @@ export interface SccReview {
 interface DecisionInMode {
   readonly mode: NamespaceMode;
   readonly decision: SccDecision;
-}
-
-/** Returns true if a request concerns pods or their subresources. */
-export function isPodRequest({ resource }: Pick<AdmissionRequest, 'resource'>): boolean {
-  return resource.resource === 'pods' && (resource.group ?? '') === '';
 }
 
 /** Reviews a pod, records the outcome and returns the response. Returns `undefined` if the webhook does not apply. */
@@ -155,13 +151,29 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
 const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
 
 /**
- * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt.
+ * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt. SCCs
+ * are only reported until API servers send the pods for which the mode is `enforce`.
  */
 export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
   const namespace = store.get('Namespace', name);
-  if (namespace) return sccMode(namespace, settings);
-  const { mode } = sccMode({ metadata: { name } }, settings);
+  const registered = registeredMode(store);
+  if (registered === undefined) {
+    const mode = sccMode(namespace ?? { metadata: { name } }, settings);
+    return mode.mode === 'enforce' ? { ...mode, mode: 'report' } : mode;
+  }
+  const current =
+    settings.mode === 'enforce' && registered !== 'enforce' ? { ...settings, mode: registered } : settings;
+  if (namespace) return sccMode(namespace, current);
+  const { mode } = sccMode({ metadata: { name } }, current);
   return { mode: mode === 'off' ? 'off' : 'enforce' };
+}
+
+/** Returns the mode for which the mutating webhook is registered. If replicas cannot read it, all modes are in force. */
+function registeredMode(store: Store): SccMode | undefined {
+  const kind = 'MutatingWebhookConfiguration';
+  if (!store.synced(kind)) return 'enforce';
+  const mode = store.get(kind, CONFIGURATION_NAMES[kind])?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
+  return SCC_MODES.find((one) => one === mode);
 }
 
 /** True if SCCs are enforced in the request's namespace. */

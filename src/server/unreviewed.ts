@@ -30,19 +30,30 @@ export function denyUnreviewed({ code, message, name }: Limit): Denied {
  * Returns the decision of a webhook. If a limit is exceeded, denies the request if the webhook enforces a policy, and
  * allows it with a warning if the webhook only warns.
  */
-export function applyLimits(
-  { enforces }: Webhook,
-  { request, store }: { readonly request: AdmissionRequest; readonly store: Store },
+export function applyLimits(webhook: Webhook, scope: Scope, decision: Decision): Decision {
+  if (decision.limit) countExceeded(decision.limit);
+  return allowUnlessEnforced(webhook, scope, decision);
+}
+
+interface Scope {
+  readonly request: AdmissionRequest;
+  readonly store: Store;
+}
+
+/** Allows a request that exceeds a limit with a warning, unless the webhook or policy enforces. */
+export function allowUnlessEnforced(
+  { enforces }: Pick<Webhook, 'enforces'>,
+  { request, store }: Scope,
   decision: Decision,
 ): Decision {
-  if (decision.limit) countExceeded(decision.limit);
   if (decision.allowed || !LIMIT_CODES.has(decision.status.code) || enforces?.(request, store) !== false)
     return decision;
   const { status, ...details } = decision;
   return { ...details, allowed: true, warnings: [...(details.warnings ?? []), status.message] };
 }
 
-const LIMIT_CODES: ReadonlySet<number> = new Set<Limit['code']>([413, 429]);
+/** HTTP codes of denials because of a limit. */
+export const LIMIT_CODES: ReadonlySet<number> = new Set<Limit['code']>([413, 429]);
 
 /**
  * Returns the HTTP status if the first bytes of the review do not identify its request. API servers always send the

@@ -23,8 +23,8 @@ export interface Webhook {
   /** URL path, as in the webhook configurations. */
   readonly path: string;
   /**
-   * True if decisions depend on all members of the objects. Otherwise, only the members that decisions read remain of
-   * large objects.
+   * True if decisions depend on all members of the objects. Otherwise, only the members that decisions read
+   * remain of large objects.
    */
   readonly readsWholeObjects?: boolean;
   /**

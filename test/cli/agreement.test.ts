@@ -151,18 +151,21 @@ async function review(
     const denials: string[] = [];
     let isExcepted = false;
     let isExempt = false;
-    for (const path of ['/defaults/pods', '/scc/mutate', '/scc/validate', '/psa/validate']) {
+    for (const path of ['/mutate/pods', '/validate/pods']) {
       const decision = await send(path, requestFor('Pod', object));
-      if (!decision.allowed) denials.push(path.startsWith('/scc') ? 'SCC' : 'PodSecurity');
-      else if (decision.object) object = decision.object;
+      if (!decision.allowed) {
+        if (!isPodSecurityDenial(decision) || (decision.status.message ?? '').includes('unable to validate'))
+          denials.push('SCC');
+        if (isPodSecurityDenial(decision)) denials.push('PodSecurity');
+      } else if (decision.object) object = decision.object;
       isExcepted ||= decision.auditAnnotations?.['exception'] !== undefined;
       isExempt ||= decision.auditAnnotations?.['exempt'] !== undefined;
     }
     const stored = running && completePod(running, findAccount);
-    const older = stored && (await send('/psa/validate', requestFor('Pod', stored)));
+    const older = stored && (await send('/validate/pods', requestFor('Pod', stored)));
     const complete = structuredClone(value) as unknown as Record<string, unknown>;
     setApiDefaults(complete);
-    const applied = kind === 'Pod' ? undefined : await send('/psa/validate', requestFor(kind, complete, ALICE));
+    const applied = kind === 'Pod' ? undefined : await send('/validate/workloads', requestFor(kind, complete, ALICE));
     const warnings = applied?.warnings?.flatMap((text) => /^would violate PodSecurity "(.*?)"/.exec(text)?.[1] ?? []);
     const { labels } = store.get('Namespace', namespace)?.metadata ?? {};
     const { enforce, warn } = resolvePolicies(labels, podSecurity.defaults);
@@ -173,12 +176,16 @@ async function review(
       workload: workloadName(workload),
       policies: [...new Set(denials)].join(' '),
       isExcepted: isExcepted || older?.auditAnnotations?.['exception'] !== undefined,
-      isRunningDenied: older?.allowed === false,
+      isRunningDenied: older !== undefined && isPodSecurityDenial(older),
       warned: warnings?.join(' ') ?? '',
       expectedWarning: kind !== 'Pod' && violates ? printPolicy(warn) : '',
     };
   };
   return await Promise.all(given.workloads.map(reviewOne));
+}
+
+function isPodSecurityDenial(decision: Decision): boolean {
+  return !decision.allowed && (decision.status.message ?? '').includes('violates PodSecurity');
 }
 
 async function runOn(given: World, ...args: readonly string[]): Promise<unknown> {

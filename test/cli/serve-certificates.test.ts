@@ -81,7 +81,7 @@ function changed(
   change: (configuration: ReturnType<typeof draft<WebhookConfiguration>>) => void,
   caBundle?: string,
 ): WebhookConfiguration {
-  const made = draft(configuration('psa.portcullis.dev', ['psa.portcullis.dev'], caBundle));
+  const made = draft(configuration('portcullis.dev', ['validate.pods.portcullis.dev'], caBundle));
   change(made);
   return made;
 }
@@ -89,7 +89,9 @@ const bundle = btoa(signer.cert);
 const keep = (): void => undefined;
 /** A configuration whose second webhook is advisory and has no caBundle. */
 const withoutAdvice = (policies: readonly ('Fail' | 'Ignore')[]): WebhookConfiguration => {
-  const made = draft(configuration('psa.portcullis.dev', ['psa.portcullis.dev', 'advise.psa.portcullis.dev'], bundle));
+  const made = draft(
+    configuration('portcullis.dev', ['validate.pods.portcullis.dev', 'workloads.portcullis.dev'], bundle),
+  );
   made.webhooks?.forEach((webhook, index) => (webhook.failurePolicy = policies[index] ?? 'Fail'));
   delete made.webhooks?.[1]?.clientConfig.caBundle;
   return made;
@@ -106,7 +108,7 @@ suite('the readiness check serving-certificate', () => {
       configuration.metadata = { ...configuration.metadata, ...metadata };
     });
   const trusted = changed(keep, bundle);
-  const EMPTY = 'psa.portcullis.dev: caBundle is still empty';
+  const EMPTY = 'validate.pods.portcullis.dev: caBundle is still empty';
   const UNSIGNED = 'the serving certificate is not signed by a valid CA in caBundle';
   const expired = new Date(START_DATE.getTime() + 8 * DAY_MS);
   const AUTOMATIC = { annotations: { 'cert-manager.io/inject-ca-from': 'portcullis/portcullis' } };
@@ -123,44 +125,48 @@ suite('the readiness check serving-certificate', () => {
       ['empty caBundle', [changed(keep)], { problem: EMPTY }],
       ['caBundle that cert-manager has not injected yet', [setMetadata(AUTOMATIC)], { problem: EMPTY }],
       ['no CA injection: the system roots of API servers are unknown', [setMetadata({ annotations: {} })], {}],
-      ['another authority', [changed(keep, btoa(other.cert))], { problem: `psa.portcullis.dev: ${UNSIGNED}` }],
+      [
+        'another authority',
+        [changed(keep, btoa(other.cert))],
+        { problem: `validate.pods.portcullis.dev: ${UNSIGNED}` },
+      ],
       [
         'several untrusted webhooks',
-        [changed(keep), configuration('scc.portcullis.dev', ['one', 'two'])],
+        [configuration('portcullis.dev', ['validate.pods.portcullis.dev', 'one', 'two'])],
         { problem: `${EMPTY} (and 2 more)` },
       ],
       [
         'an untrusted webhook that fails open, among webhooks that fail closed',
         [withoutAdvice(['Fail', 'Ignore'])],
-        { logged: 'advise.psa.portcullis.dev in psa.portcullis.dev: caBundle is still empty' },
+        { logged: 'workloads.portcullis.dev in portcullis.dev: caBundle is still empty' },
       ],
       [
         'an untrusted webhook among webhooks that fail open',
         [withoutAdvice(['Ignore', 'Ignore'])],
-        { problem: 'advise.psa.portcullis.dev: caBundle is still empty' },
+        { problem: 'workloads.portcullis.dev: caBundle is still empty' },
       ],
       [
         'an untrusted copy under another name',
-        [trusted, configuration('copy-of-psa', ['psa.portcullis.dev'])],
-        { logged: 'psa.portcullis.dev in copy-of-psa: caBundle is still empty' },
+        [trusted, configuration('copy-of-portcullis', ['validate.pods.portcullis.dev'])],
+        { logged: 'validate.pods.portcullis.dev in copy-of-portcullis: caBundle is still empty' },
       ],
       [
         'an untrusted configuration of the other kind with an installed name',
-        [trusted, configuration('zz.scc.portcullis.dev', ['a.example'], btoa(other.cert))],
-        { logged: `a.example in zz.scc.portcullis.dev: ${UNSIGNED}` },
+        [trusted, configuration('zz.portcullis.dev', ['a.example'], btoa(other.cert))],
+        { logged: `a.example in zz.portcullis.dev: ${UNSIGNED}` },
       ],
       ['without the label of Portcullis', [setMetadata({ labels: {} })], {}],
       ['another service', [calling({ service: { namespace: 'other', name: SERVICE.name } })], {}],
-      ['URL', [byUrl('https://127.0.0.1:8443/psa/validate'), byUrl('https://[::1]/')], {}],
+      ['URL', [byUrl('https://127.0.0.1:8443/validate/pods'), byUrl('https://[::1]/')], {}],
       [
         'URL with another name',
         [byUrl('https://y.example/')],
-        { problem: 'psa.portcullis.dev: the serving certificate is not valid for y.example' },
+        { problem: 'validate.pods.portcullis.dev: the serving certificate is not valid for y.example' },
       ],
       [
         'expired',
         [trusted],
-        { problem: 'psa.portcullis.dev: the serving certificate expired at 2026-01-08T00:00:00Z' },
+        { problem: 'validate.pods.portcullis.dev: the serving certificate expired at 2026-01-08T00:00:00Z' },
         expired,
       ],
     ];
@@ -194,7 +200,7 @@ suite('the readiness check serving-certificate', () => {
     let now = START_DATE;
     const check = trustCheck({ store, served, service: SERVICE, logger, metrics, date: () => now });
     const put = (caBundle: string): void =>
-      store.put('ValidatingWebhookConfiguration', configuration('psa.portcullis.dev', ['a'], caBundle));
+      store.put('ValidatingWebhookConfiguration', configuration('portcullis.dev', ['a'], caBundle));
     assert.equal(check.check(), undefined);
     put(btoa(other.cert));
     assert.match(check.check() ?? '', /not signed/);

@@ -48,7 +48,7 @@ interface Answer {
 async function ask({ port }: RunningServer, namespace: string): Promise<Answer> {
   const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
   const body = JSON.stringify(podReview({ namespace, spec }));
-  const answer = await post({ port, ca: authority.cert }, '/psa/validate?timeout=5s', body, 'application/json');
+  const answer = await post({ port, ca: authority.cert }, '/validate/pods?timeout=5s', body, 'application/json');
   if (answer.status !== 200) return { status: answer.status, verdict: answer.body };
   return { status: 200, verdict: (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed };
 }

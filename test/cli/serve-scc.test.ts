@@ -4,8 +4,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
-import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import type { ApiClient, ApiResponse } from '../support/api-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
@@ -117,7 +115,7 @@ for (const authorization of ['rbac', 'sar']) {
       const { message } = answer.body as { readonly message: string };
       assert.match(
         message,
-        /^admission webhook "mutate\.scc\.portcullis\.dev" denied the request: unable to validate against any security context constraint: \[provider short: \.containers\[0\]\.privileged: Invalid value: true: Privileged containers are not allowed, provider "anyuid": Forbidden: not usable by user or serviceaccount, /,
+        /^admission webhook "mutate\.pods\.portcullis\.dev" denied the request: unable to validate against any security context constraint: \[provider short: \.containers\[0\]\.privileged: Invalid value: true: Privileged containers are not allowed, provider "anyuid": Forbidden: not usable by user or serviceaccount, /,
       );
     });
 
@@ -214,21 +212,12 @@ suite('off', () => {
     assert.deepEqual([answer.status, buildScc(answer), answer.warnings], [201, undefined, []]);
   });
 
-  test('no SCC webhook, SCC or annotation is created', async () => {
+  test('no SCC is created', async () => {
     const names = async (path: string): Promise<string[]> => {
       const { body } = await started.client.send('GET', path);
       const { items } = body as { readonly items: readonly { readonly metadata: { readonly name: string } }[] };
       return items.map(({ metadata }) => metadata.name);
     };
-    const group = '/apis/admissionregistration.k8s.io/v1';
-    const withoutScc = WEBHOOK_REGISTRATIONS.filter(({ feature }) => feature !== 'scc');
-    for (const kind of CONFIGURATION_KINDS) {
-      const expected = withoutScc.map(({ configuration }) => configuration).filter((one) => one.kind === kind);
-      assert.deepEqual(
-        await names(`${group}/${kind.toLowerCase()}s`),
-        [...new Set(expected.map(({ name }) => name))].sort(),
-      );
-    }
     assert.deepEqual(await names('/apis/security.openshift.io/v1/securitycontextconstraints'), []);
   });
 });

@@ -35,7 +35,7 @@ async function ask(running: RunningServer, ca?: string): Promise<boolean> {
   const authority = ca ?? (await running.authority());
   const spec = { containers: [{ name: 'c', image: 'i', securityContext: { privileged: true } }] };
   const body = JSON.stringify(podReview({ namespace: 'legacy', spec }));
-  const answer = await post({ port: running.port, ca: authority }, '/psa/validate', body, 'application/json');
+  const answer = await post({ port: running.port, ca: authority }, '/validate/pods', body, 'application/json');
   assert.equal(answer.status, 200, answer.body);
   return (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed;
 }

@@ -38,7 +38,8 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/standard.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
-import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
+import { createNodesConfigReviewer } from '../../src/server/objects/nodes-config.ts';
+import { onlyRegistered } from '../../src/server/webhooks/index.ts';
 import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 import { createController, createTestSettings, installCrds, runController } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
@@ -262,7 +263,11 @@ async function reviewConfig(input: ConfigInput): Promise<Decision> {
   }
   const scope = { store, settings: () => decoded.settings.kubelet, hasSettingsObject: true };
   const object = (minimumKubeletVersion: string | null) => ({ metadata: { name }, spec: { minimumKubeletVersion } });
-  const decision = await createKubeletConfigWebhook(scope, createDisclosure(true)).decide(
+  const reviewer = createNodesConfigReviewer(scope, createDisclosure(true));
+  const webhook = onlyRegistered({ path: '/validate/objects', decide: reviewer.validate }, () => ({
+    workloadResources: [],
+  }));
+  const decision = await webhook.decide(
     {
       uid: 'u',
       kind: { group: 'config.openshift.io', version: 'v1', kind: 'Node' },

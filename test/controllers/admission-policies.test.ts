@@ -90,11 +90,11 @@ suite('the floor policies', () => {
     settings.set({ ...settings.value, ...others });
     return idle();
   };
-  const setLevel = (enforce: Level): Promise<void> =>
+  const setLevel = (enforce: Level, usernames: readonly string[] = ['admin']): Promise<void> =>
     change({
       podSecurity: createPodSecurity({
         defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce },
-        exemptions: { usernames: ['admin'], runtimeClasses: [], namespaces: ['legacy'] },
+        exemptions: { usernames, runtimeClasses: [], namespaces: ['legacy'] },
       }),
     });
   const list = (): readonly AdmissionPolicy[] => POLICY_KINDS.flatMap((kind) => [...cluster.store.list(kind)]);
@@ -226,7 +226,7 @@ suite('the floor policies', () => {
     await start();
     await cluster.create(
       'ValidatingWebhookConfiguration',
-      { metadata: { name: 'psa.portcullis.dev', annotations: BREAK_GLASS } },
+      { metadata: { name: 'portcullis.dev', annotations: BREAK_GLASS } },
       TEST_MANAGER,
     );
     await edit('ValidatingAdmissionPolicyBinding', RESTRICTED, (one) => {
@@ -235,7 +235,7 @@ suite('the floor policies', () => {
     const before = specs();
     await setLevel('baseline');
     assert.deepEqual(specs(), before);
-    await cluster.remove('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+    await cluster.remove('ValidatingWebhookConfiguration', 'portcullis.dev');
     await idle();
     assert.equal(names().length, 5);
     assert.ok(!specs().join().includes('Audit'));
@@ -289,12 +289,12 @@ suite('the floor policies', () => {
 
   test('are not created by every replica during break-glass or without the controller', async () => {
     const standby = await start(admissionPolicyStandby);
-    const configuration = { metadata: { name: 'psa.portcullis.dev', annotations: BREAK_GLASS } };
+    const configuration = { metadata: { name: 'portcullis.dev', annotations: BREAK_GLASS } };
     await cluster.create('ValidatingWebhookConfiguration', configuration, TEST_MANAGER);
     await standby.pass(60_000);
     assert.deepEqual(names(), []);
     await change({ disabledControllers: ['admission-policy-controller'] });
-    await cluster.remove('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+    await cluster.remove('ValidatingWebhookConfiguration', 'portcullis.dev');
     await standby.pass(60_000);
     assert.deepEqual(names(), []);
   });
@@ -332,17 +332,17 @@ suite('the floor policies', () => {
     const policies = await start();
     await change({ scc: { ...settings.value.scc, mode: 'enforce' } });
     const run = await start(webhookConfigurations);
-    await setLevel('baseline');
+    // If users are exempt, webhooks fail closed for all pods where SCCs are enforced.
+    await setLevel('baseline', []);
     await trustAll();
-    const webhookPolicy = (configuration: string, webhook: string): unknown =>
-      cluster.store.get('ValidatingWebhookConfiguration', configuration)?.webhooks?.find(({ name }) => name === webhook)
-        ?.failurePolicy;
+    const webhookPolicy = (webhook: string): unknown =>
+      cluster.store
+        .get('ValidatingWebhookConfiguration', 'portcullis.dev')
+        ?.webhooks?.find(({ name }) => name === webhook)?.failurePolicy;
+    // Without the floor, one webhook fails closed. With it, only the pods that it restricts fail open.
     const policy = (): unknown => {
-      const psa = webhookPolicy('psa.portcullis.dev', 'psa.portcullis.dev');
-      const scc = webhookPolicy('scc.portcullis.dev', 'floor.validate.scc.portcullis.dev');
-      assert.equal(scc, psa === 'Ignore' ? 'Ignore' : undefined);
-      assert.equal(webhookPolicy('scc.portcullis.dev', 'validate.scc.portcullis.dev'), 'Fail');
-      return psa;
+      assert.equal(webhookPolicy('validate.pods.portcullis.dev'), 'Fail');
+      return webhookPolicy('floor.validate.pods.portcullis.dev') ?? 'Fail';
     };
     await run.pass(5_000);
     assert.equal(policy(), 'Fail');
@@ -403,8 +403,9 @@ suite('the floor policies', () => {
       const run = await start(webhookConfigurations);
       await trustAll();
       await run.pass(10_000);
-      const psa = () => cluster.store.get('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
-      const policy = (): unknown => psa()?.webhooks?.find((one) => one.name === 'psa.portcullis.dev')?.failurePolicy;
+      const webhooksInForce = () => cluster.store.get('ValidatingWebhookConfiguration', 'portcullis.dev')?.webhooks;
+      const policy = (): unknown =>
+        webhooksInForce()?.find((one) => one.name === 'validate.pods.portcullis.dev')?.failurePolicy;
       assert.equal(policy(), 'Ignore');
       for (const one of running) await one.stop();
       running = [];

@@ -179,11 +179,11 @@ suite('the label syncer', () => {
 
   test('does not change labels during break-glass, and labels new namespaces afterwards', async () => {
     const annotations = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
-    const on = { metadata: { name: 'psa.portcullis.dev', annotations } };
+    const on = { metadata: { name: 'portcullis.dev', annotations } };
     await run();
     await create('shop');
     for (const kind of ['MutatingWebhookConfiguration', 'ValidatingAdmissionPolicy'] as const) {
-      const name = kind === 'MutatingWebhookConfiguration' ? 'zz.scc.portcullis.dev' : FLOOR;
+      const name = kind === 'MutatingWebhookConfiguration' ? 'zz.portcullis.dev' : FLOOR;
       await cluster.create(kind, { metadata: { ...on.metadata, name } }, BY_TEST);
       await create(`new-${kind.toLowerCase()}`);
       await grant('anyuid', 'shop', 'default');

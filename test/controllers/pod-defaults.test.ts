@@ -71,10 +71,13 @@ suite('pod defaults', () => {
     for (const one of running) await one.pass(ms);
   };
   /** Returns the kinds of the objects that set defaults. */
-  const kinds = (): readonly string[] =>
-    [...DEFAULTS_KINDS, 'MutatingWebhookConfiguration' as const].filter((kind) =>
-      cluster.store.get(kind, DEFAULTS_POLICY),
-    );
+  const kinds = (): readonly string[] => [
+    ...DEFAULTS_KINDS.filter((kind) => cluster.store.get(kind, DEFAULTS_POLICY)),
+    ...cluster.store
+      .list('MutatingWebhookConfiguration')
+      .filter(({ webhooks = [] }) => webhooks.some(({ name }) => name === 'defaults.mutate.pods.portcullis.dev'))
+      .map(() => 'MutatingWebhookConfiguration'),
+  ];
   const setMode = async (mode: 'off' | 'apply'): Promise<void> => {
     settings.set({ ...settings.value, defaults: { ...settings.value.defaults, mode } });
     await pass(10_000);
@@ -117,7 +120,7 @@ suite('pod defaults', () => {
     await cluster.remove(kind, DEFAULTS_POLICY);
     await pass(10_000);
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
-    const psa = cluster.store.get('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+    const psa = cluster.store.get('ValidatingWebhookConfiguration', 'portcullis.dev');
     const metadata = { ...psa?.metadata, annotations: BREAK_GLASS };
     await cluster.update('ValidatingWebhookConfiguration', { ...psa, metadata }, TEST_MANAGER);
     await cluster.remove('MutatingAdmissionPolicyBinding', DEFAULTS_POLICY);

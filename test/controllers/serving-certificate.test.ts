@@ -20,7 +20,7 @@ import {
   TEST_MANAGER,
 } from '../support/certificates.ts';
 
-const PSA = 'psa.portcullis.dev';
+const VALIDATING = 'portcullis.dev';
 const SETTLED_MS = 31_000;
 
 function without(texts: Readonly<Record<string, string>>, file: string): Record<string, string> {
@@ -34,7 +34,8 @@ suite('the serving certificate controller', () => {
   });
   afterEach(() => stage.stop());
 
-  const psa = () => stage.cluster.store.get('ValidatingWebhookConfiguration', PSA) as ValidatingWebhookConfiguration;
+  const validating = () =>
+    stage.cluster.store.get('ValidatingWebhookConfiguration', VALIDATING) as ValidatingWebhookConfiguration;
   const sha = (file: string) => pemFingerprint(stage.texts()[file] ?? '');
   const steps = ({ log }: StagedLeader) =>
     log
@@ -64,7 +65,7 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
     assert.ok(replica.isReady());
     assert.equal(replica.current().cert, stage.texts()['tls.crt']);
-    const versions = () => [stage.secret(), psa()].map((one) => one?.metadata?.resourceVersion);
+    const versions = () => [stage.secret(), validating()].map((one) => one?.metadata?.resourceVersion);
     const before = versions();
     await stage.pass(600_000, 30_000);
     assert.deepEqual(versions(), before);
@@ -94,8 +95,8 @@ suite('the serving certificate controller', () => {
 
   test('changes only the caBundle in a configuration', async () => {
     await begin();
-    const before = configuration(PSA, ['a.portcullis.dev', 'b.portcullis.dev']);
-    const { webhooks = [], metadata } = psa();
+    const before = configuration(VALIDATING, ['a.portcullis.dev', 'b.portcullis.dev']);
+    const { webhooks = [], metadata } = validating();
     const getShape = ({ webhooks: hooks = [] }: WebhookConfiguration) =>
       hooks.map(({ clientConfig: { service }, ...webhook }) => [webhook.name, webhook.failurePolicy, service?.path]);
     assert.deepEqual(getShape({ webhooks }), getShape(before));
@@ -120,7 +121,7 @@ suite('the serving certificate controller', () => {
   });
 
   test('does not change or wait for a copy of a configuration', async () => {
-    const copy = configuration('copy-of-psa', ['a.portcullis.dev']);
+    const copy = configuration('copy-of-validating', ['a.portcullis.dev']);
     await stage.cluster.create('ValidatingWebhookConfiguration', copy, TEST_MANAGER);
     const { replica, leader } = await begin();
     assert.ok(replica.isReady());
@@ -141,7 +142,7 @@ suite('the serving certificate controller', () => {
     const before = sha('ca.crt');
     const foreign = createAuthority({ now: START_DATE, days: 365 });
     const disturb = async () => {
-      const changed = draft(psa());
+      const changed = draft(validating());
       const [, advice] = changed.webhooks ?? [];
       if (advice) Object.assign(advice, { failurePolicy: 'Ignore' }).clientConfig.caBundle = btoa(foreign.cert);
       await stage.cluster.update('ValidatingWebhookConfiguration', changed, TEST_MANAGER);
@@ -319,7 +320,7 @@ suite('the serving certificate controller', () => {
   test('corrects a changed caBundle', async () => {
     await begin();
     const foreign = createAuthority({ now: START_DATE, days: 365 });
-    const changed = draft(psa());
+    const changed = draft(validating());
     for (const { clientConfig } of changed.webhooks ?? []) clientConfig.caBundle = btoa(foreign.cert);
     await stage.cluster.update('ValidatingWebhookConfiguration', changed, TEST_MANAGER);
     await stage.pass(0);

@@ -8,7 +8,7 @@ import { createObservable, type Settings } from '../../src/config/settings.ts';
 import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import { draft, type EndpointSlice } from '../../src/kube/types.ts';
-import { CONFIGURATION_KINDS, INSTALLED_CONFIGURATIONS, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
+import { CONFIGURATION_KINDS, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
 import { WEBHOOK_REGISTRATIONS as REGISTRATIONS } from '../../src/server/webhooks/index.ts';
@@ -26,8 +26,9 @@ const AUTHORITY = createAuthority({ now: START_DATE, days: 365 });
 const PAIR = createServing(AUTHORITY, NAMES, { now: START_DATE, days: 30 });
 const ROLE = 'portcullis-webhook-configurations';
 /** Fails closed even if nothing is enforced by default. */
-const OWN_LABEL = 'own-label.psa';
-const SCCS = ['exec.scc', 'mutate.scc', 'objects.scc', 'objects.scc', OWN_LABEL, 'validate.scc'];
+const OWN_LABEL = 'own-label.validate.pods';
+/** Fail closed unless SCC admission is off, because namespaces may have the label for enforcement. */
+const SCCS = ['connect.pods', 'mutate.objects', 'mutate.pods', 'objects', OWN_LABEL, 'validate.pods'];
 
 /** An EndpointSlice of the Service. */
 function slice(ready: boolean): EndpointSlice {
@@ -78,6 +79,7 @@ suite('the webhook configurations', () => {
   const list = (): readonly WebhookConfiguration[] =>
     CONFIGURATION_KINDS.flatMap((kind) => cluster.store.list(kind) as readonly WebhookConfiguration[]);
   const names = () => list().map(({ metadata }) => metadata?.name);
+  const hooks = () => list().flatMap(({ webhooks = [] }) => webhooks.map(({ name }) => name));
   /** The names of fail-closed webhooks, without the domain. */
   const closed = (): readonly string[] =>
     list()
@@ -104,12 +106,10 @@ suite('the webhook configurations', () => {
     const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
     return edit(({ webhooks = [] }) => webhooks.forEach(({ clientConfig }) => (clientConfig.caBundle = caBundle)));
   };
-  const label = async (value: string | null): Promise<void> => {
-    const namespace = cluster.store.get('Namespace', 'shop');
-    const labels = value === null ? {} : { 'portcullis.dev/scc': value };
-    await cluster.update('Namespace', { ...namespace, metadata: { ...namespace?.metadata, labels } }, TEST_MANAGER);
-    await running.idle();
-  };
+  const registeredMode = (): string | undefined =>
+    list().find(({ metadata }) => metadata?.name === 'zz.portcullis.dev')?.metadata?.annotations?.[
+      'portcullis.dev/registered-scc-mode'
+    ];
 
   test('are registered when a replica is ready, and fail open', async () => {
     served.temporary = true;
@@ -122,20 +122,8 @@ suite('the webhook configurations', () => {
     assert.deepEqual(names(), []);
     await cluster.update('EndpointSlice', slice(true), TEST_MANAGER);
     await running.idle();
-    const installed = CONFIGURATION_KINDS.flatMap((kind) => INSTALLED_CONFIGURATIONS[kind]);
-    // OLM hardening, pod defaults and exceptions are off.
-    const off = ['olm.portcullis.dev', 'defaults.portcullis.dev', 'exceptions.portcullis.dev'];
-    assert.deepEqual(names().sort(), installed.filter((name) => !off.includes(name)).sort());
-    await trust();
-    await running.pass(60_000);
-    assert.deepEqual(closed(), [OWN_LABEL]);
-    const waits = list().flatMap(({ webhooks = [] }) => webhooks.map((one) => [one.name, one.timeoutSeconds] as const));
-    const long = waits.filter(([, timeoutSeconds = 10]) => timeoutSeconds > 5);
-    assert.deepEqual(long, [
-      ['psa.portcullis.dev', 15],
-      ['fail-open.psa.portcullis.dev', 15],
-      ['kube-system.psa.portcullis.dev', 15],
-    ]);
+    assert.deepEqual(names(), ['portcullis.dev', 'zz.portcullis.dev']);
+    assert.deepEqual(closed(), []);
   });
 
   test('fail closed for enforced namespaces once API servers trust the certificate', async () => {
@@ -150,28 +138,31 @@ suite('the webhook configurations', () => {
     await running.pass(1_000);
     assert.deepEqual(closed(), SCCS);
     await change({ mode: 'report' });
-    assert.deepEqual(closed(), [OWN_LABEL]);
-    await label('enforce');
     assert.deepEqual(closed(), SCCS);
-    await label('unknown');
-    assert.deepEqual(closed(), SCCS);
-    await label('report');
-    assert.deepEqual(closed(), [OWN_LABEL]);
     const enforce = {
       ...DEFAULT_CONFIGURATION,
       defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' },
     } as const;
     await change({}, { podSecurity: createPodSecurity(enforce) });
-    assert.deepEqual(closed(), [OWN_LABEL, 'psa']);
+    assert.deepEqual(closed(), SCCS);
     await change({ mode: 'off' });
-    assert.deepEqual(names(), ['psa.portcullis.dev']);
+    assert.deepEqual(names(), ['portcullis.dev']);
+    assert.deepEqual(closed(), [OWN_LABEL, 'validate.pods']);
     await change({}, { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION) });
     assert.deepEqual(closed(), [OWN_LABEL]);
+    const waits = list().flatMap(({ webhooks = [] }) => webhooks.map((one) => [one.name, one.timeoutSeconds] as const));
+    const long = waits.filter(([, timeoutSeconds = 10]) => timeoutSeconds > 5);
+    assert.deepEqual(long, [
+      ['validate.pods.portcullis.dev', 15],
+      ['own-label.validate.pods.portcullis.dev', 15],
+      ['fail-open.validate.pods.portcullis.dev', 15],
+      ['kube-system.validate.pods.portcullis.dev', 15],
+    ]);
     const { exceptions } = settings.value;
     await change({}, { exceptions: { ...exceptions, mode: 'approved' } });
     await trust();
     await running.pass(5_000);
-    assert.deepEqual(closed(), ['exceptions.psa', OWN_LABEL, 'record.exceptions'], 'exceptions');
+    assert.deepEqual(closed(), ['mutate.objects', 'objects', OWN_LABEL], 'exceptions');
     await change({}, { exceptions });
     assert.deepEqual(closed(), [OWN_LABEL], 'exceptions turned off again');
   });
@@ -211,28 +202,27 @@ suite('the webhook configurations', () => {
     const { olm } = settings.value;
     for (const mode of ['report', 'fill', 'force'] as const) {
       await change({}, { olm: { ...olm, hardening: { mode } } });
-      assert.ok(names().includes('olm.portcullis.dev'), mode);
+      assert.ok(hooks().includes('olm.mutate.pods.portcullis.dev'), mode);
       await trust();
       await running.pass(60_000);
-      assert.deepEqual(closed(), [OWN_LABEL]);
+      assert.deepEqual(closed(), SCCS);
       await change({}, { olm: { ...olm, hardening: { mode: 'off' } } });
-      assert.ok(!names().includes('olm.portcullis.dev'));
+      assert.ok(!hooks().includes('olm.mutate.pods.portcullis.dev'));
     }
   });
 
   test('stay fail-open with the caBundle of another CA, next to fail-closed webhooks', async () => {
     start('https://127.0.0.1:8443');
-    await running.idle();
+    await change({ mode: 'enforce' });
     await trust();
-    await running.pass(10_000);
     const caBundle = Buffer.from(createAuthority({ now: START_DATE, days: 365 }).cert).toString('base64');
     await edit(({ webhooks = [] }) => {
-      for (const { name, clientConfig } of webhooks) if (name.startsWith('objects.')) clientConfig.caBundle = caBundle;
+      for (const { name, clientConfig } of webhooks) if (name.startsWith('mutate.')) clientConfig.caBundle = caBundle;
     });
-    await change({ mode: 'enforce' });
     await running.pass(60_000);
-    // The configuration of the validating webhooks is not trusted either, because it contains one with the other CA.
-    assert.deepEqual(closed(), ['mutate.scc', OWN_LABEL]);
+    // The other webhooks of the mutating configuration are not trusted either.
+    assert.deepEqual(closed(), ['connect.pods', 'objects', OWN_LABEL, 'validate.pods']);
+    assert.equal(registeredMode(), undefined);
   });
 
   test('stay fail-closed while trust is interrupted', async () => {
@@ -273,9 +263,71 @@ suite('the webhook configurations', () => {
         'example.com/a': 'b',
       });
     }
-    await cluster.remove('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+    await cluster.remove('ValidatingWebhookConfiguration', 'portcullis.dev');
     await running.idle();
-    assert.equal(names().length, 4);
+    assert.equal(names().length, 2);
+  });
+
+  test('record an SCC mode once its registration has been in place and trusted for 5 s', async () => {
+    start('https://127.0.0.1:8443');
+    await running.idle();
+    await running.pass(60_000);
+    assert.equal(registeredMode(), undefined, 'without a caBundle');
+    await trust();
+    await running.pass(4_000);
+    assert.equal(registeredMode(), undefined, 'before API servers have observed the registration');
+    await running.pass(1_000);
+    assert.equal(registeredMode(), 'report');
+
+    await change({ mode: 'enforce' });
+    await running.pass(4_000);
+    assert.equal(registeredMode(), 'report', 'before API servers have observed the changed registration');
+    await edit(({ webhooks = [] }) => webhooks.forEach(({ clientConfig }) => delete clientConfig.caBundle));
+    await running.pass(60_000);
+    assert.equal(registeredMode(), 'report', 'while trust is interrupted');
+    await trust();
+    await running.pass(4_000);
+    assert.equal(registeredMode(), 'report', 'trusted again');
+    await running.pass(1_000);
+    assert.equal(registeredMode(), 'enforce');
+  });
+
+  test('keep the recorded SCC mode while exempt namespaces and trust change', async () => {
+    start('https://127.0.0.1:8443');
+    await change({ mode: 'enforce' });
+    await trust();
+    await running.pass(5_000);
+    for (const exemptNamespaces of [['shop'], [], ['kube-system']]) {
+      await change({ exemptNamespaces });
+      assert.equal(registeredMode(), 'enforce', exemptNamespaces.join());
+    }
+    await edit(({ webhooks = [] }) => webhooks.forEach(({ clientConfig }) => delete clientConfig.caBundle));
+    await running.pass(60_000);
+    assert.equal(registeredMode(), 'enforce', 'without a caBundle');
+    await trust();
+    await running.pass(5_000);
+    await edit((one) => delete one.metadata?.annotations);
+    assert.equal(registeredMode(), 'enforce', 'removed by another client');
+  });
+
+  test('record a less strict SCC mode at once, and none while SCC admission is off', async () => {
+    const { olm } = settings.value;
+    start('https://127.0.0.1:8443');
+    await change({ mode: 'enforce' }, { olm: { ...olm, hardening: { mode: 'report' } } });
+    await trust();
+    await running.pass(5_000);
+    assert.equal(registeredMode(), 'enforce');
+    await change({ mode: 'report' });
+    assert.equal(registeredMode(), 'report');
+    await change({ mode: 'off' });
+    assert.deepEqual([names(), registeredMode()], [['portcullis.dev', 'zz.portcullis.dev'], undefined]);
+    await running.pass(60_000);
+    assert.equal(registeredMode(), undefined);
+    await change({ mode: 'enforce' });
+    await running.pass(4_000);
+    assert.equal(registeredMode(), undefined, 'before API servers have observed the registration');
+    await running.pass(1_000);
+    assert.equal(registeredMode(), 'enforce');
   });
 
   test('do not change during break-glass', async () => {

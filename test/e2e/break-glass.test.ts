@@ -22,7 +22,7 @@ import { eventually } from '../support/eventually.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
-const WEBHOOKS = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/scc.portcullis.dev';
+const WEBHOOKS = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/portcullis.dev';
 const RECORD = 'portcullis.dev/break-glass-enforce';
 const WAIT_MS = 60_000;
 const CONTROLLER = 'system:serviceaccount:kube-system:replicaset-controller';
@@ -119,7 +119,7 @@ suite('break-glass', () => {
       // Webhooks fail closed a few seconds after they are registered. Break-glass restores their failure policies.
       assert.match(
         (await plane.admin.send('GET', WEBHOOKS)).text,
-        /"name":"validate.scc.portcullis.dev".*?"failurePolicy":"Fail"/,
+        /"name":"validate.pods.portcullis.dev".*?"failurePolicy":"Fail"/,
       );
     }, WAIT_MS);
   });

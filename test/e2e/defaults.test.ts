@@ -1,11 +1,12 @@
 /** Compares the pod defaults from the policy and from the webhook for the same pods on a kube-apiserver. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
 import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/kube/admission-policies.ts';
 import { objectPath } from '../../src/kube/resources.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { DEFAULT_FIELDS, generateDefaultsPolicy, type PodDefaults } from '../../src/policy/psa/defaults.ts';
-import { createPodDefaultsWebhook, POD_DEFAULTS } from '../../src/server/webhooks/pod-defaults.ts';
+import { MUTATE_DEFAULTED_PODS } from '../../src/server/webhooks/pods.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
@@ -17,6 +18,7 @@ import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { plainPod } from '../support/pod-security.ts';
+import { createTestWebhooks } from '../support/scc-webhooks.ts';
 
 const shared = ASSETS === undefined ? undefined : await startControlPlane({ podSecurityPlugin: 'on' });
 const skip =
@@ -95,20 +97,22 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
   before(async () => {
     assert.ok(shared);
     plane = shared;
-    server = await startAdmissionServer([createPodDefaultsWebhook(() => settings('webhook'))]);
+    const { scc, defaults } = settings('webhook');
+    const webhooks = createTestWebhooks(createStore(), { settings: scc, podDefaults: defaults });
+    server = await startAdmissionServer(webhooks);
     for (const [name, labels] of Object.entries(NAMESPACES)) {
       const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
       assert.equal((await create(plane.admin, namespace)).status, 201);
       server.store.put('Namespace', namespace);
     }
-    const { name, path, rules, matchConditions } = POD_DEFAULTS;
+    const { name, path, rules, matchConditions } = MUTATE_DEFAULTED_PODS;
     const webhook = {
       name,
       clientConfig: {
         url: `https://localhost:${server.port}${path}`,
         caBundle: Buffer.from(server.ca).toString('base64'),
       },
-      rules,
+      rules: rules.map(({ rule }) => rule),
       matchConditions,
       sideEffects: 'None',
       admissionReviewVersions: ['v1'],

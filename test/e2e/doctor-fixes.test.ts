@@ -59,7 +59,7 @@ const OTHER_PRODUCT = {
 
 /** The cases delete these objects, including their user-defined labels. */
 const PLAIN: readonly string[] = [
-  'MutatingWebhookConfiguration zz.scc.portcullis.dev',
+  'MutatingWebhookConfiguration zz.portcullis.dev',
   'CustomResourceDefinition psaenforcementconfigs.config.openshift.io',
   'ClusterRole portcullis-approve-exceptions',
   'ClusterRole portcullis-view',
@@ -230,7 +230,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
   });
 
   const path = (kind: string, name: string): string => `/apis/${ADMISSION}/${kind.toLowerCase()}s/${name}`;
-  const PSA = path('ValidatingWebhookConfiguration', 'psa.portcullis.dev');
+  const VALIDATING = path('ValidatingWebhookConfiguration', 'portcullis.dev');
   const send = async (method: string, target: string, body?: unknown): Promise<void> => {
     const answer = await plane.admin.send(method, target, body, method === 'PATCH' ? MERGE : {});
     assert.ok(answer.status < 300, answer.text);
@@ -255,10 +255,10 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
       name: 'changed webhook configurations',
       fix: APPLY,
       async damage() {
-        await send('DELETE', path('MutatingWebhookConfiguration', 'zz.scc.portcullis.dev'));
-        await change(path('ValidatingWebhookConfiguration', 'scc.portcullis.dev'), (webhooks) => webhooks.slice(1));
-        await send('PATCH', PSA, { metadata: { labels: { 'app.kubernetes.io/part-of': null } } });
-        await change(PSA, ([first, ...rest]) => {
+        await send('DELETE', path('MutatingWebhookConfiguration', 'zz.portcullis.dev'));
+        await change(VALIDATING, (webhooks) => webhooks.filter(({ name }) => name !== 'connect.pods.portcullis.dev'));
+        await send('PATCH', VALIDATING, { metadata: { labels: { 'app.kubernetes.io/part-of': null } } });
+        await change(VALIDATING, ([first, ...rest]) => {
           const url = `https://127.0.0.1:${system.port}/x`;
           const clientConfig = { ...(first?.['clientConfig'] as JsonObject), url };
           const selectors = { namespaceSelector: {}, matchConditions: [] };
@@ -268,8 +268,8 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
     },
     {
       name: 'an additional webhook',
-      fix: /^kubectl patch validatingwebhookconfiguration psa\.portcullis\.dev -p '.*"\$patch":"delete"/m,
-      damage: () => change(PSA, (webhooks) => [{ ...webhooks[0], name: 'old.psa.portcullis.dev' }, ...webhooks]),
+      fix: /^kubectl patch validatingwebhookconfiguration portcullis\.dev -p '.*"\$patch":"delete"/m,
+      damage: () => change(VALIDATING, (webhooks) => [{ ...webhooks[0], name: 'old.portcullis.dev' }, ...webhooks]),
     },
     {
       name: 'a copy of a configuration',
@@ -359,16 +359,16 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
   test('nothing is registered while no replica responds', async () => {
     const registered = system.objects.filter(({ kind }) => String(kind).endsWith('WebhookConfiguration'));
     // A recreated configuration has no user-defined labels.
-    await send('DELETE', PSA);
+    await send('DELETE', VALIDATING);
     assert.match(await repair(shell), APPLY);
     const before = await readAll(plane, registered);
     for (const replica of system.replicas) await system.retire(replica);
-    await send('DELETE', PSA);
+    await send('DELETE', VALIDATING);
     for (const { check, fix = '' } of await shell.diagnose()) {
       if (check === 'webhooks') assert.match(fix, /^# first fix the problems that these checks report: replicas/);
       shell.execute(fix);
     }
-    assert.equal((await plane.admin.send('GET', PSA)).status, 404);
+    assert.equal((await plane.admin.send('GET', VALIDATING)).status, 404);
     await system.scale(1);
     await repair(shell);
     assert.deepEqual(await readAll(plane, registered), before);
@@ -383,7 +383,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
       assert.deepEqual(findings, []);
     }, 60_000);
     for (const replica of system.replicas) await system.retire(replica);
-    await send('DELETE', PSA);
+    await send('DELETE', VALIDATING);
     const before = await readAll(plane, system.objects);
     const findings = await shell.diagnose();
     const { fix = '' } = findings.find(({ check }) => check === 'webhooks') ?? {};
@@ -483,7 +483,7 @@ suite('fixes for webhooks with a Service', { skip: needed }, () => {
     const changed = [...created]
       .filter(([name, one]) => !isDeepStrictEqual(one, before.get(name)))
       .map(([name]) => name.replace(/^.*[/ ]/, ''));
-    assert.deepEqual(changed, ['psa.portcullis.dev', 'psa.portcullis.dev']);
+    assert.deepEqual(changed, ['portcullis.dev', 'portcullis.dev']);
   });
 
   test('a feature in the settings is installed, and its objects are deleted after it is removed', async () => {

@@ -234,7 +234,7 @@ suite('the floor', { skip }, () => {
     }
     assert.equal(await createPod('ranged', hostNetworkPod()), denial('enforce-baseline', VIOLATION));
     for (const pod of [compliantPod(), FORGED]) {
-      assert.match(await createPod('guarded', pod), /failed calling webhook "mutate\.scc\.portcullis\.dev"/);
+      assert.match(await createPod('guarded', pod), /failed calling webhook "mutate\.pods\.portcullis\.dev"/);
     }
   });
 

@@ -81,7 +81,7 @@ function namespace(name: string, labels: JsonObject = {}): JsonObject {
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const STRATEGIC_MERGE = { 'content-type': 'application/strategic-merge-patch+json' };
-const PSA = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/psa.portcullis.dev';
+const PSA = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/portcullis.dev';
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const MCS = 'openshift.io/sa.scc.mcs';
 
@@ -160,7 +160,7 @@ suite('an installation', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /^problem +webhooks +ValidatingWebhookConfiguration psa\.portcullis\.dev: is not registered\. The leader registers it when a replica is ready$/m,
+      /^problem +webhooks +ValidatingWebhookConfiguration portcullis\.dev: is not registered\. The leader registers it when a replica is ready$/m,
     );
   });
 
@@ -243,7 +243,7 @@ suite('an installation', () => {
     const { code, stdout } = await eventually(async () => {
       const outcome = await diagnose();
       assert.match(outcome.stdout, /, 0 warnings\b/);
-      assert.match(outcome.stdout, /^ok +reachability +mutate\.scc\.portcullis\.dev: responds$/m);
+      assert.match(outcome.stdout, /^ok +reachability +mutate\.pods\.portcullis\.dev: responds$/m);
       return outcome;
     }, 30_000);
     assert.equal(code, 0, stdout);
@@ -269,7 +269,7 @@ suite('an installation', () => {
     const bundle = await readBundle();
     const { cert } = createAuthority({ now: new Date(), days: 1 });
     const clientConfig = { caBundle: base64(`${bundle}${cert}`) };
-    const webhooks = [{ name: 'psa.portcullis.dev', clientConfig }];
+    const webhooks = [{ name: 'validate.pods.portcullis.dev', clientConfig }];
     const answer = await plane.admin.send('PATCH', PSA, { webhooks }, STRATEGIC_MERGE);
     assert.equal(answer.status, 200, answer.text);
     await eventually(async () => assert.equal(await readBundle(), bundle), 60_000);
@@ -335,7 +335,7 @@ suite('an installation', () => {
     const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
     assert.equal(
       responseMessage(answer),
-      'admission webhook "exec.scc.portcullis.dev" denied the request: exec operation is not allowed because the pod\'s security context exceeds your permissions: pods "nobody" is forbidden: unable to validate against any security context constraint: portcullis explain pod/nobody -n payments prints the reasons',
+      'admission webhook "connect.pods.portcullis.dev" denied the request: exec operation is not allowed because the pod\'s security context exceeds your permissions: pods "nobody" is forbidden: unable to validate against any security context constraint: portcullis explain pod/nobody -n payments prints the reasons',
     );
   });
 
@@ -444,12 +444,12 @@ suite('an installation', () => {
 
 /** The leader deletes the webhooks of disabled features, and all webhooks when the namespace is deleted. */
 const DELETIONS = ['validating', 'mutating'].map((kind) => {
-  const [name] = kind === 'validating' ? ['psa.portcullis.dev'] : ['zz.scc.portcullis.dev'];
+  const [name] = kind === 'validating' ? ['portcullis.dev'] : ['zz.portcullis.dev'];
   return `delete ${kind}webhookconfigurations.admissionregistration.k8s.io named ${name}, …`;
 });
 
 const DENIED =
-  /^admission webhook "psa\.portcullis\.dev" denied the request: pods "\w+" is forbidden: violates PodSecurity "baseline:latest": privileged \(container "c" must not set securityContext\.privileged=true\)$/;
+  /^admission webhook "validate\.pods\.portcullis\.dev" denied the request: pods "\w+" is forbidden: violates PodSecurity "baseline:latest": privileged \(container "c" must not set securityContext\.privileged=true\)$/;
 
 function checkDenied(answer: ApiResponse): void {
   assert.equal(answer.status, 403, answer.text);

@@ -9,7 +9,7 @@ import { type RunningServer, serve } from '../support/serve-process.ts';
 
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
-const HOOK = 'admission webhook "objects.scc.portcullis.dev" denied the request: ';
+const HOOK = 'admission webhook "objects.portcullis.dev" denied the request: ';
 const INVALID = (name: string): string => `SecurityContextConstraints.security.openshift.io "${name}" is invalid: `;
 
 function short(name: string, fields: JsonObject = {}): JsonObject {
@@ -133,8 +133,8 @@ suite('SCCs', () => {
   });
 
   test('without the webhooks, the schema protects host paths', async () => {
-    await client.send('DELETE', `${CONFIGURATIONS}/mutatingwebhookconfigurations/objects.scc.portcullis.dev`);
-    await client.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/scc.portcullis.dev`);
+    await client.send('DELETE', `${CONFIGURATIONS}/mutatingwebhookconfigurations/zz.portcullis.dev`);
+    await client.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/portcullis.dev`);
     const bare = await create(short('bare'));
     assert.match(String(getMessage(bare)), /is invalid: \[allowHostDirVolumePlugin: Required value, /);
     const whole = {

@@ -163,7 +163,7 @@ function kubectlMessage({ code }: Scenario, denied: string): string {
 }
 
 const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url));
-const BY_WEBHOOK = 'admission webhook "psa.portcullis.dev" denied the request: ';
+const BY_WEBHOOK = 'admission webhook "validate.pods.portcullis.dev" denied the request: ';
 const skip = ASSETS === undefined ? 'the development cluster has no plugin PodSecurity' : false;
 
 suite('Pod Security, with the PodSecurity plugin', { skip }, () => {

@@ -168,15 +168,15 @@ const TOO_WIDE: Readonly<Record<string, readonly JsonObject[]>> = {
 
 /** Rules for resources that no Portcullis webhook reviews, by resource and configuration name. */
 const OTHER_RULES: readonly (readonly [name: string, resource: string, configuration: string, rule: JsonObject])[] = [
-  ['change Secrets', MUTATING, 'olm.portcullis.dev', SECRETS],
-  ['review Secrets', VALIDATING, 'psa.portcullis.dev', SECRETS],
+  ['change Secrets', MUTATING, 'zz.portcullis.dev', SECRETS],
+  ['review Secrets', VALIDATING, 'portcullis.dev', SECRETS],
   [
     'review tokens of users',
     VALIDATING,
-    'psa.portcullis.dev',
+    'portcullis.dev',
     { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'] },
   ],
-  ['review all resources', VALIDATING, 'psa.portcullis.dev', { apiGroups: ['*'], resources: ['*'] }],
+  ['review all resources', VALIDATING, 'portcullis.dev', { apiGroups: ['*'], resources: ['*'] }],
 ];
 
 const OWNERS = [{ apiVersion: 'v1', kind: 'Namespace', name: 'gone', uid: 'gone' }];
@@ -251,23 +251,20 @@ const CASES: readonly Case[] = [
   {
     name: 'create a webhook configuration with another name',
     object: configuration('ValidatingWebhookConfiguration', 'evil', webhook(OWN_URL, PODS)),
-    message: denied(
-      `${VALIDATING}.${ADMISSION} "evil"`,
-      names(VALIDATING, ['psa.portcullis.dev', 'scc.portcullis.dev']),
-    ),
+    message: denied(`${VALIDATING}.${ADMISSION} "evil"`, names(VALIDATING, ['portcullis.dev'])),
   },
   {
     name: 'send reviews to another server',
-    object: configuration('MutatingWebhookConfiguration', 'olm.portcullis.dev', webhook('https://evil.example/', PODS)),
-    message: denied(`${MUTATING}.${ADMISSION} "olm.portcullis.dev"`, OTHER_CLIENT),
+    object: configuration('MutatingWebhookConfiguration', 'zz.portcullis.dev', webhook('https://evil.example/', PODS)),
+    message: denied(`${MUTATING}.${ADMISSION} "zz.portcullis.dev"`, OTHER_CLIENT),
   },
   {
     name: 'send reviews to another service',
-    object: configuration('MutatingWebhookConfiguration', 'olm.portcullis.dev', {
+    object: configuration('MutatingWebhookConfiguration', 'zz.portcullis.dev', {
       ...webhook('', PODS),
       clientConfig: { service: { namespace: 'shop', name: 'portcullis' } },
     }),
-    message: denied(`${MUTATING}.${ADMISSION} "olm.portcullis.dev"`, OTHER_CLIENT),
+    message: denied(`${MUTATING}.${ADMISSION} "zz.portcullis.dev"`, OTHER_CLIENT),
   },
   ...OTHER_RULES.map(([name, resource, configurationName, rule]) => ({
     name,
@@ -280,8 +277,8 @@ const CASES: readonly Case[] = [
   })),
   ...Object.entries(TOO_WIDE).map(([which, webhooks]) => ({
     name: `change the pods of ${which}`,
-    object: configuration('MutatingWebhookConfiguration', 'olm.portcullis.dev', ...webhooks),
-    message: denied(`${MUTATING}.${ADMISSION} "olm.portcullis.dev"`, INCLUDED),
+    object: configuration('MutatingWebhookConfiguration', 'zz.portcullis.dev', ...webhooks),
+    message: denied(`${MUTATING}.${ADMISSION} "zz.portcullis.dev"`, INCLUDED),
   })),
   {
     name: 'bind cluster-admin',

@@ -95,6 +95,6 @@ async function work(admin: ApiClient): Promise<void> {
   assert.equal(bad.status, 403, bad.text);
   assert.match(
     String(responseMessage(bad)),
-    /^admission webhook "mutate\.scc\.portcullis\.dev" denied the request: unable to validate against any security context constraint: /,
+    /^admission webhook "mutate\.pods\.portcullis\.dev" denied the request: unable to validate against any security context constraint: /,
   );
 }

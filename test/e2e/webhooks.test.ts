@@ -90,7 +90,11 @@ suite('webhooks', () => {
     return (await Promise.all(lists)).flat();
   };
   /** Fails closed even if nothing is enforced by default. */
-  const OWN_LABEL = 'own-label.psa.portcullis.dev';
+  const OWN_LABEL = 'own-label.validate.pods.portcullis.dev';
+  /** Fail closed unless SCC admission is off, because namespaces may have the label for enforcement. */
+  const SCCS = ['connect.pods', 'mutate.pods', 'objects', 'own-label.validate.pods', 'validate.pods'].map(
+    (name) => `${name}.portcullis.dev`,
+  );
   /** Returns the names of fail-closed webhooks. */
   const closed = async (): Promise<readonly unknown[]> =>
     [
@@ -117,12 +121,10 @@ suite('webhooks', () => {
     await system.scale(2);
     await eventually(async () => assert.equal((await readWebhooks()).length, 13), 30_000);
     await pause(6_000);
-    assert.deepEqual(await closed(), [OWN_LABEL]);
+    assert.deepEqual(await closed(), SCCS);
     for (const { name, timeoutSeconds } of await readWebhooks()) {
-      assert.ok(
-        Number(timeoutSeconds) <= (/^(?:(?:fail-open|kube-system|own-label)\.)?psa/.test(String(name)) ? 15 : 5),
-        String(name),
-      );
+      const isLong = /^(?!olm|defaults|report\.connect).*\.?pods\.|^objects\./.test(String(name));
+      assert.ok(Number(timeoutSeconds) <= (isLong ? 15 : 5), String(name));
     }
     assert.deepEqual(await stopLoop(), []);
   });
@@ -140,8 +142,7 @@ suite('webhooks', () => {
 
   test('a namespace that enforces SCCs fails closed, and all others fail open', async () => {
     await label('enforce');
-    const sccs = ['exec', 'mutate', 'objects', 'validate'].map((name) => `${name}.scc.portcullis.dev`);
-    await eventually(async () => assert.deepEqual(await closed(), [...sccs, OWN_LABEL].sort()), 15_000);
+    await eventually(async () => assert.deepEqual(await closed(), SCCS), 15_000);
     const stopEnforced = createPods(plane, 'enforced');
     await pause(500);
     const denials = await stopEnforced();
@@ -189,16 +190,19 @@ suite('webhooks', () => {
     await pause(500);
     const denials = await stopEnforced();
     assert.equal(denials.length, 1, denials.join('\n'));
-    assert.match(denials[0] ?? '', /failed calling webhook "mutate\.scc\.portcullis\.dev"$/);
+    assert.match(denials[0] ?? '', /failed calling webhook "mutate\.pods\.portcullis\.dev"$/);
     assert.deepEqual(await stopLoop(), []);
     await system.scale(1);
   });
 
   test('enforcement in the cluster starts and ends with the settings', async () => {
     await label(null);
-    await eventually(async () => assert.deepEqual(await closed(), [OWN_LABEL]));
     await system.configure({ podSecurity: { defaults: { enforce: 'baseline' } } });
-    await eventually(async () => assert.deepEqual(await closed(), [OWN_LABEL, 'psa.portcullis.dev']), 15_000);
+    await eventually(async () => {
+      const names = (await readWebhooks()).map(({ name }) => name);
+      assert.ok(!names.includes('unlabeled.validate.pods.portcullis.dev'), 'the default level fails closed');
+      assert.deepEqual(await closed(), SCCS);
+    }, 15_000);
     await system.configure({ scc: { mode: 'off' } });
     await eventually(async () => {
       const names = (await readWebhooks()).map(({ name }) => name);
@@ -208,7 +212,7 @@ suite('webhooks', () => {
     stopLoop = createPods(plane, 'observed');
     await system.configure({ scc: { mode: 'off' }, webhooks: { management: 'static' } });
     await pause(2_000);
-    await plane.admin.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/psa.portcullis.dev`);
+    await plane.admin.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/portcullis.dev`);
     await pause(500);
     assert.deepEqual(await readWebhooks(), []);
     await system.configure({});
@@ -218,7 +222,7 @@ suite('webhooks', () => {
 
   test('uninstall ends SCC enforcement first, and the leader does not restore any object', async () => {
     await system.configure({ scc: { mode: 'enforce' } });
-    await eventually(async () => assert.ok((await closed()).includes('mutate.scc.portcullis.dev')), 15_000);
+    await eventually(async () => assert.ok((await closed()).includes('mutate.pods.portcullis.dev')), 15_000);
     await stopLoop();
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);

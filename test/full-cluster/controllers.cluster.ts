@@ -266,7 +266,7 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
   test('the garbage collector deletes the webhook configurations with the role that owns them', async () => {
     await system.stop();
     const before = responseItems(await plane.admin.send('GET', CONFIGURATIONS)).map(objectMetadata);
-    assert.ok(before.some(({ name }) => name === 'psa.portcullis.dev'));
+    assert.ok(before.some(({ name }) => name === 'portcullis.dev'));
     const role = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${INSTALLATION.webhookRole}`;
     assert.equal((await plane.admin.send('DELETE', role)).status, 200);
     await eventually(async () => {

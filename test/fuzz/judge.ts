@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { applyPatch, type Operation } from 'rfc6902';
 import type { PodSecurityException } from '../../src/kube/pod-security-exception.ts';
+import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import type { Response } from '../support/https.ts';
 import { at, copy, isObject, type JsonObject, listAt, mapAt, textAt } from '../support/oracle/json.ts';
 import { hasNullItem, isUndecodable } from '../support/oracle/object-schema.ts';
@@ -64,29 +65,42 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
     return verdict.pod ? { ...template, spec: verdict.pod['spec'] } : template;
   };
 
-  const checks: Readonly<Record<string, (request: JsonObject, response: JsonObject) => JsonObject | undefined>> = {
-    '/psa/validate': (request, response) => {
-      const findLabels = (name: string) => {
-        const namespace = namespaces.get(name);
-        return namespace && mapAt(namespace, 'metadata', 'labels');
-      };
-      // SCC admission denies pods with null in a list of objects, and does not default such templates.
-      const isDeniedLater = listAt(response, 'warnings').some((one) => String(one).endsWith(NULL_OBJECT));
-      const isIncomplete = isDeniedLater && hasNullItem(request['object']);
-      const complete = isIncomplete ? (template: JsonObject) => template : completeTemplate;
-      const verdict = evaluatePodSecurity(request, findLabels, complete);
-      const isDenied = response['allowed'] === false || mapAt(response, 'auditAnnotations').has('error');
-      // No API server sends such an object, so any denial is correct, and a workload may be skipped.
-      if (isDenied && isUndecodable(request)) return undefined;
-      const exceptions = exceptionsFor(world.approved, request);
-      if (verdict.code === 403 && exceptions.length > 0 && response['allowed'] === true) {
-        checkExcepted(verdict.enforce ?? [], exceptions, response);
-        return undefined;
-      }
-      checkPodSecurity(request, verdict, response, exceptions);
+  type Check = (request: JsonObject, response: JsonObject) => JsonObject | undefined;
+  const checkPolicy: Check = (request, response) => {
+    const findLabels = (name: string) => {
+      const namespace = namespaces.get(name);
+      return namespace && mapAt(namespace, 'metadata', 'labels');
+    };
+    // SCC admission denies pods with null in a list of objects, and does not default such templates.
+    const isDeniedLater = listAt(response, 'warnings').some((one) => String(one).endsWith(NULL_OBJECT));
+    const isIncomplete = isDeniedLater && hasNullItem(request['object']);
+    const complete = isIncomplete ? (template: JsonObject) => template : completeTemplate;
+    const verdict = evaluatePodSecurity(request, findLabels, complete);
+    const isDenied = response['allowed'] === false || mapAt(response, 'auditAnnotations').has('error');
+    // No API server sends such an object, so any denial is correct, and a workload may be skipped.
+    if (isDenied && isUndecodable(request)) return undefined;
+    const exceptions = exceptionsFor(world.approved, request);
+    if (verdict.code === 403 && exceptions.length > 0 && response['allowed'] === true) {
+      checkExcepted(verdict.enforce ?? [], exceptions, response);
       return undefined;
+    }
+    checkPodSecurity(request, verdict, response, exceptions);
+    return undefined;
+  };
+
+  const checks: Readonly<Record<string, Check>> = {
+    '/validate/namespaces': checkPolicy,
+    '/validate/workloads': checkPolicy,
+    '/validate/pods': (request, response) => {
+      const verdict = inMode(request, () => secondPass(request, getSurroundings(request)));
+      if (response['allowed'] === false && isUndecodable(request)) return undefined;
+      if (verdict.allowed) return checkPolicy(request, response);
+      checkVerdict(verdict, response);
+      // Pod Security may allow the pod.
+      const isDeniedTwice = textAt(response, 'status', 'message').includes('violates PodSecurity');
+      return checkPolicy(request, isDeniedTwice ? response : { ...response, allowed: true, status: undefined });
     },
-    '/scc/mutate': (request, response) => {
+    '/mutate/pods': (request, response) => {
       const verdict = first(request);
       if (response['allowed'] === false && isUndecodable(request)) return undefined;
       checkVerdict(verdict, response);
@@ -95,16 +109,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       assert.deepEqual(patched, verdict.pod ?? request['object'], `the patched pod: ${verdict.why}`);
       return isObject(patched) ? patched : undefined;
     },
-    '/scc/validate': (request, response) => {
-      if (response['allowed'] === false && isUndecodable(request)) return undefined;
-      checkVerdict(
-        inMode(request, () => secondPass(request, getSurroundings(request))),
-        response,
-      );
-      assert.equal(response['patch'], undefined, 'a validating webhook returns a patch');
-      return undefined;
-    },
-    '/scc/exec': (request, response) => {
+    '/connect/pods': (request, response) => {
       const pod = textAt(request, 'name') === 'stored' ? pods.get(textAt(request, 'namespace')) : undefined;
       checkVerdict(
         inMode(request, () => evaluateExec(request, pod, getSurroundings(request))),
@@ -113,7 +118,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       assert.equal(response['patch'], undefined, 'a validating webhook returns a patch');
       return undefined;
     },
-    '/scc/objects/default': (request, response) => {
+    '/mutate/objects': (request, response) => {
       if (request['object'] == null) {
         assert.deepEqual([response['allowed'], response['patch']], [true, undefined]);
         return undefined;
@@ -130,7 +135,7 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       assert.deepEqual(patched, computeDefaults(object));
       return patched;
     },
-    '/scc/objects/validate': (request, response) => {
+    '/validate/objects': (request, response) => {
       const object = getWrittenScc(request);
       if (response['allowed'] === false && hasNullItem(object)) return undefined;
       const mistakes = object === undefined ? [] : decodesAsScc(object) ? findViolations(object) : ['types'];
@@ -146,9 +151,30 @@ export function createJudge(world: World, { namespaces, sccs, pods }: Stored): J
       const response = parseResponse(answer, request);
       const check = checks[path];
       assert.ok(check, path);
-      return check(request, response);
+      if (isRegistered(path, request)) return check(request, response);
+      assert.deepEqual(
+        [response['allowed'], response['patch']],
+        [true, undefined],
+        'no registration selects the request',
+      );
+      return undefined;
     },
   };
+}
+
+/** True if API servers send the request to the path. */
+function isRegistered(path: string, request: JsonObject): boolean {
+  const [group, resource] = [textAt(request, 'resource', 'group'), textAt(request, 'resource', 'resource')];
+  const subresource = textAt(request, 'subResource');
+  const name = subresource === '' ? resource : `${resource}/${subresource}`;
+  return WEBHOOK_REGISTRATIONS.some(
+    (one) =>
+      one.path === path &&
+      one.rules.some(
+        ({ rule: { apiGroups = [], operations = [], resources = [] } }) =>
+          apiGroups.includes(group) && operations.includes(textAt(request, 'operation')) && resources.includes(name),
+      ),
+  );
 }
 
 function parseResponse({ status, body }: Response, request: JsonObject): JsonObject {

@@ -54,14 +54,12 @@ async function send(path: string, request: JsonObject, context: Context): Promis
 
 /** Sends a pod through all webhooks, before and after its mutation. */
 async function admit(request: JsonObject, context: Context): Promise<void> {
-  const completed = await send('/scc/mutate', request, context);
-  await send('/psa/validate', request, context);
-  await send('/scc/validate', request, context);
+  const completed = await send('/mutate/pods', request, context);
+  await send('/validate/pods', request, context);
   if (completed === undefined) return;
   const after = { ...request, object: completed };
-  await send('/scc/validate', after, context);
-  await send('/scc/mutate', after, context);
-  await send('/psa/validate', after, context);
+  await send('/mutate/pods', after, context);
+  await send('/validate/pods', after, context);
 }
 
 /** Decisions differ between namespaces and users, so one generated pod results in many different reviews. */
@@ -96,12 +94,13 @@ const allRequests = ({ seeds, judge }: Context): fc.Arbitrary<JsonObject> => {
 };
 
 const PATHS = [
-  '/psa/validate',
-  '/scc/mutate',
-  '/scc/validate',
-  '/scc/exec',
-  '/scc/objects/default',
-  '/scc/objects/validate',
+  '/validate/namespaces',
+  '/validate/workloads',
+  '/mutate/pods',
+  '/validate/pods',
+  '/connect/pods',
+  '/mutate/objects',
+  '/validate/objects',
 ];
 
 /** The maximum depth of an API object. The oracle does not evaluate deeper objects. */
@@ -170,28 +169,28 @@ export const DECISIONS: readonly Target[] = [
     5,
     ({ seeds }) => requests.workloads(podsFrom(seeds)),
     async (request, context) => {
-      for (const placed of requests.inOtherNamespaces(request)) await send('/psa/validate', placed, context);
+      for (const placed of requests.inOtherNamespaces(request)) await send('/validate/workloads', placed, context);
     },
   ),
   createTarget(
     'namespaces',
     20,
     () => requests.namespaces,
-    (request, context) => send('/psa/validate', request, context),
+    (request, context) => send('/validate/namespaces', request, context),
   ),
   createTarget(
     'exec',
     20,
     () => requests.execs,
-    (request, context) => send('/scc/exec', request, context),
+    (request, context) => send('/connect/pods', request, context),
   ),
   createTarget(
     'SCC objects',
     20,
     () => requests.sccObjects,
     async (request, context) => {
-      const completed = await send('/scc/objects/default', request, context);
-      await send('/scc/objects/validate', { ...request, object: completed ?? request['object'] }, context);
+      const completed = await send('/mutate/objects', request, context);
+      await send('/validate/objects', { ...request, object: completed ?? request['object'] }, context);
     },
   ),
   createTarget('any path', 20, allRequests, async (request, context) => {

@@ -13,7 +13,7 @@ import { deployment } from '../../src/install/deployment.ts';
 import { buildManifests, CRDS, defaultSettings, type Manifest, MINIMUM_MINOR } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { INSTALLED_CONFIGURATIONS } from '../../src/kube/webhooks.ts';
+import { CONFIGURATION_NAMES } from '../../src/kube/webhooks.ts';
 import { FEATURES } from '../../src/kube/well-known.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
@@ -43,9 +43,7 @@ test('the templates contain all CRDs, webhook configurations and role conditions
   const [roles] = objectsIn(chartFile('files/roles.yaml')) as unknown as [readonly { requires: readonly string[] }[]];
   const conditions = [...namesIn('rbac.yaml', /^ {2}"(\w+)" /gm), ...FEATURES];
   assert.deepEqual([...new Set(roles.flatMap(({ requires }) => requires))].toSorted(), conditions.toSorted());
-  const configurations = Object.entries(INSTALLED_CONFIGURATIONS).flatMap(([kind, names]) =>
-    names.map((name) => `"${name}" "${kind}"`),
-  );
+  const configurations = Object.entries(CONFIGURATION_NAMES).map(([kind, name]) => `"${name}" "${kind}"`);
   assert.deepEqual(namesIn('pre-delete-hook.yaml', /^ {2}(".*")$/gm), configurations.toSorted());
 });
 

@@ -261,7 +261,7 @@ function largeReview(): string {
   const request = { uid: '1', kind, resource, namespace, operation: 'CREATE', object: padded(COMPLIANT, 5) };
   const body = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request });
   const length = Buffer.byteLength(body);
-  return `POST /psa/validate?timeout=5s HTTP/1.1\r\nHost: replica\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`;
+  return `POST /validate/pods?timeout=5s HTTP/1.1\r\nHost: replica\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`;
 }
 
 const nothing = (): Promise<void> => Promise.resolve();
@@ -387,14 +387,14 @@ suite('all combinations of settings, namespace and state', () => {
     await system.configure(settings(configuration));
     await eventually(async () => {
       const opens = DEFAULT_LEVELS[source] === 'none' || floor === 'floor, `Ignore`';
-      assert.equal(await isOpen('psa.portcullis.dev'), opens);
-      assert.equal(await isOpen('own-label.psa.portcullis.dev'), false);
+      assert.equal(await isOpen('unlabeled.validate.pods.portcullis.dev'), opens);
+      assert.equal(await isOpen('own-label.validate.pods.portcullis.dev'), false);
       if (floor === 'floor, `Ignore`') {
-        const { namespaceSelector = {} } = (await findWebhook('floor.validate.scc.portcullis.dev')) ?? {};
+        const { namespaceSelector = {} } = (await findWebhook('floor.validate.pods.portcullis.dev')) ?? {};
         const operator = DEFAULT_LEVELS[source] === 'set' ? 'NotIn' : 'In';
         assert.ok(JSON.stringify(namespaceSelector).includes(`"key":"${ENFORCE}","operator":"${operator}"`));
       }
-      if (floor !== 'floor, `Ignore`') assert.equal(await isOpen('validate.scc.portcullis.dev'), false);
+      assert.equal(await isOpen('validate.pods.portcullis.dev'), false);
       const { text } = await plane.admin.send('GET', `${CONFIGURATION}/validatingadmissionpolicies`);
       assert.equal(text.includes('floor.enforce-restricted.psa'), floor !== 'without floor');
       for (const space of SPACES) {

@@ -420,7 +420,7 @@ describe('executable', () => {
     // Another thread reads large reviews.
     const review = JSON.stringify(podReview({ namespace: 'shop', spec }));
     const endpoint = { port: server.port, ca: await server.authority() };
-    const { status, body } = await post(endpoint, '/psa/validate', review, 'application/json');
+    const { status, body } = await post(endpoint, '/validate/pods', review, 'application/json');
     assert.deepEqual([status, /"allowed":(true|false)/.test(body)], [200, true], body.slice(0, 1000));
     const { code, stderr } = await server.stop();
     assert.equal(code, 0, stderr);

@@ -30,8 +30,8 @@ import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS } from './
 const MAX_RSS_MIB = 512;
 /** The remaining memory is reserved for the objects of a large cluster. */
 const MAX_ATTACK_MIB = 400;
-const PSA = '/psa/validate';
-const MUTATE = '/scc/mutate';
+const PSA = '/validate/pods';
+const MUTATE = '/mutate/pods';
 
 const LABELS = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
 const MANIFEST = JSON.stringify({

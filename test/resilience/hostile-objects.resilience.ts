@@ -209,7 +209,7 @@ suite('a replica in a cluster with hostile objects', { timeout: 900_000 }, () =>
     const review = podReview({ namespace: 'shop', spec: { hostPID: true, containers: [{ name: 'c', image: 'i' }] } });
     const load = startLoad({
       client: thread.client,
-      reviews: [{ path: '/psa/validate', allowed: false, review }],
+      reviews: [{ path: '/validate/pods', allowed: false, review }],
       perSecond: 50,
     });
     const tables = [...hostile.tables.values()];

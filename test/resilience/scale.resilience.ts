@@ -37,9 +37,9 @@ const IDLE_MS = 20_000;
 
 /** Reviews in namespaces that do not change. */
 const REVIEWS: readonly ExpectedReview[] = [0, 2, 5000, 9998].flatMap((index) => [
-  { path: '/psa/validate', allowed: true, review: buildReview(index, 'restricted') },
-  { path: '/psa/validate', allowed: false, review: buildReview(index, 'privileged') },
-  { path: '/scc/mutate', allowed: true, review: buildReview(index, 'restricted') },
+  { path: '/validate/pods', allowed: true, review: buildReview(index, 'restricted') },
+  { path: '/validate/pods', allowed: false, review: buildReview(index, 'privileged') },
+  { path: '/mutate/pods', allowed: true, review: buildReview(index, 'restricted') },
 ]);
 
 function buildReview(index: number, kind: 'restricted' | 'privileged'): ExpectedReview['review'] {
@@ -138,7 +138,7 @@ suite('a replica in a large cluster', { timeout: 900_000 }, () => {
     for (const index of [1, 101, 199]) {
       const isBaseline = enforcedLevel(index, namespaces.changes(index)) === 'baseline';
       const review = podReview({ namespace: namespaceName(index) });
-      await eventually(async () => assert.equal(await client.call('/psa/validate', review), isBaseline));
+      await eventually(async () => assert.equal(await client.call('/validate/pods', review), isBaseline));
     }
   });
 

@@ -159,7 +159,7 @@ export async function setUpStage({
       for (const replica of system.replicas) {
         const replicaClient = clientFor(replica.port);
         await eventually(async () => {
-          assert.equal(await replicaClient.call('/psa/validate', review), level === 'privileged', replica.name);
+          assert.equal(await replicaClient.call('/validate/pods', review), level === 'privileged', replica.name);
         }, timeoutMs);
       }
       return Math.round(performance.now() - startMs);
@@ -213,7 +213,7 @@ export function buildSpec(kind: Level): JsonObject {
 }
 
 /** Returns reviews of admitted and denied pods under both policies. */
-export const REVIEWS: readonly ExpectedReview[] = ['/psa/validate', '/scc/mutate'].flatMap((path) => [
+export const REVIEWS: readonly ExpectedReview[] = ['/validate/pods', '/mutate/pods'].flatMap((path) => [
   { path, allowed: true, review: podReview({ namespace: NAMESPACE, spec: buildSpec('restricted') }) },
   { path, allowed: false, review: podReview({ namespace: NAMESPACE, spec: buildSpec('privileged') }) },
 ]);
@@ -260,7 +260,7 @@ interface Bundle {
   stop(): void;
 }
 
-const CONFIGURATION = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/psa.portcullis.dev';
+const CONFIGURATION = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/portcullis.dev';
 const POLL_MS = 250;
 
 /** Polls the caBundle of the webhooks. */

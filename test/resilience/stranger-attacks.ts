@@ -190,7 +190,7 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     isRepeated: true,
     requests: () =>
       METHODS.flatMap((method) =>
-        [...ROUTES, '*', '//', '/%', '/psa/validate/', `/${'a/'.repeat(7000)}`].map((target) =>
+        [...ROUTES, '*', '//', '/%', '/validate/pods/', `/${'a/'.repeat(7000)}`].map((target) =>
           formatRequest({ method, target, ...(method === 'GET' || method === 'HEAD' ? {} : { body: '{}' }) }),
         ),
       ),
@@ -247,8 +247,8 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     requests: () => [
       'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5000),
       'GET /x HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5000),
-      formatReview({}, '/psa/validate').repeat(500),
-      formatReview(deniedPod({}), '/scc/mutate').repeat(500),
+      formatReview({}, '/validate/pods').repeat(500),
+      formatReview(deniedPod({}), '/mutate/pods').repeat(500),
     ],
   },
   {
@@ -323,7 +323,7 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     nonce: NONCE,
     requests: () =>
       ['uid', 'apiVersion', 'kind', 'name'].flatMap((field) =>
-        ['/psa/validate', '/scc/mutate', '/scc/validate'].map((path) =>
+        ['/validate/pods', '/mutate/pods', '/validate/pods'].map((path) =>
           formatReview(deniedPod(ownedBy({ [field]: LONG })), path),
         ),
       ),
@@ -335,7 +335,7 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     isRepeated: true,
     nonce: NONCE,
     requests: () =>
-      ['/psa/validate', '/scc/mutate', '/scc/validate'].map((path) =>
+      ['/validate/pods', '/mutate/pods', '/validate/pods'].map((path) =>
         formatReview(
           deniedPod({ ...ownedBy({ uid: NONCE, name: `web-${NONCE}` }), name: NONCE, labels: { a: NONCE } }),
           path,
@@ -349,9 +349,9 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     isRepeated: true,
     nonce: NONCE,
     requests: () =>
-      ['/scc/mutate', '/scc/validate', '/scc/exec'].map((path) =>
+      ['/mutate/pods', '/validate/pods', '/connect/pods'].map((path) =>
         formatReview(
-          path === '/scc/exec'
+          path === '/connect/pods'
             ? execReview({ username: `u${NONCE}`, groups: GROUPS })
             : { ...deniedPod({}, { username: `u${NONCE}`, groups: GROUPS }) },
           path,
@@ -364,7 +364,7 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     connections: CONNECTIONS,
     isRepeated: true,
     nonce: NONCE,
-    requests: () => ['/exceptions/validate', '/exceptions/record'].map((path) => formatReview(approval(), path)),
+    requests: () => ['/validate/objects', '/mutate/objects'].map((path) => formatReview(approval(), path)),
   },
   {
     name: 'namespace updates',
@@ -383,7 +383,7 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
               namespace: name,
             },
           ),
-          '/psa/validate',
+          '/validate/pods',
         ),
       ),
   },
@@ -397,7 +397,7 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     isRepeated: true,
     requests: () =>
       Array.from({ length: 60 }, (_, index) =>
-        formatReview({ ...execReview(REPLICASET_CONTROLLER), name: `attack-${index}` }, '/scc/exec'),
+        formatReview({ ...execReview(REPLICASET_CONTROLLER), name: `attack-${index}` }, '/connect/pods'),
       ),
   },
   {
@@ -411,10 +411,10 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
     nonce: NONCE,
     requests: () =>
       [
-        formatReview({ ...execReview(REPLICASET_CONTROLLER), object: { command: 'WIDE' } }, '/scc/exec'),
-        formatReview(approval(), '/exceptions/validate').replace('"status":{', '"status":{"wide":"WIDE",'),
-        formatReview({ ...deniedPod({ wide: 'WIDE' }), namespace: NONCE }, '/scc/mutate'),
-        formatReview({ ...deniedPod({ wide: 'WIDE' }), namespace: NONCE }, '/psa/validate'),
+        formatReview({ ...execReview(REPLICASET_CONTROLLER), object: { command: 'WIDE' } }, '/connect/pods'),
+        formatReview(approval(), '/validate/objects').replace('"status":{', '"status":{"wide":"WIDE",'),
+        formatReview({ ...deniedPod({ wide: 'WIDE' }), namespace: NONCE }, '/mutate/pods'),
+        formatReview({ ...deniedPod({ wide: 'WIDE' }), namespace: NONCE }, '/validate/pods'),
       ].map(widen),
   },
   {
@@ -429,9 +429,9 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
           settingsReview('enforce'),
           settingsReview('report'),
         ),
-        '/scc/settings',
+        '/validate/objects',
       ),
-      ...['/scc/objects/default', '/scc/objects/validate'].map((path) =>
+      ...['/mutate/objects', '/validate/objects'].map((path) =>
         formatReview(
           updateOf(['security.openshift.io', 'v1', 'SecurityContextConstraints', 'securitycontextconstraints'], SCC, {
             ...SCC,
@@ -454,7 +454,7 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
           },
           { spec: {} },
         ),
-        '/psa/enforcement',
+        '/validate/objects',
       ),
     ],
   },

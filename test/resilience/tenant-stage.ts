@@ -239,7 +239,7 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       if (name === configuration) return;
       await system.configure(CONFIGURATIONS[name]);
       configuration = name;
-      const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/scc.portcullis.dev';
+      const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/portcullis.dev';
       await eventually(async () => {
         const { webhooks = [] } = responseObject(await plane.admin.send('GET', path)) as {
           readonly webhooks?: readonly { readonly name: string; readonly failurePolicy: string }[];

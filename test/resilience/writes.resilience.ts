@@ -125,7 +125,7 @@ suite('rejected writes', () => {
       await stage.proxy.set({ rejectedWrites: CODES });
       await createNamespace('new');
       await createNamespace('openshift-new');
-      await send('DELETE', `${ADMISSION}/mutatingwebhookconfigurations/zz.scc.portcullis.dev`);
+      await send('DELETE', `${ADMISSION}/mutatingwebhookconfigurations/zz.portcullis.dev`);
       await send('DELETE', `${SCCS}/nonroot`);
       await send('PATCH', `${SCCS}/restricted-v2`, { readOnlyRootFilesystem: true });
       await send('PATCH', `${RBAC}/clusterroles/${ANYUID.name}`, { rules: [] });

@@ -360,7 +360,7 @@ suite('client certificates', () => {
   let server: AdmissionServer;
   let port = 0;
 
-  const send = (pair?: KeyPair, { path = '/psa/validate', agent }: { path?: string; agent?: Agent } = {}) =>
+  const send = (pair?: KeyPair, { path = '/validate/pods', agent }: { path?: string; agent?: Agent } = {}) =>
     post({ port, ca: servingAuthority.cert, ...pair }, path, BODY, JSON_TYPE, agent);
 
   before(async () => {
@@ -375,7 +375,7 @@ suite('client certificates', () => {
     const store = createStore();
     store.markSynced();
     server = createServer({
-      webhooks: [{ path: '/psa/validate', decide: () => allow() }],
+      webhooks: [{ path: '/validate/pods', decide: () => allow() }],
       store,
       parser: createParser(),
       ...recorder,
@@ -440,11 +440,11 @@ suite('client certificates', () => {
     const line = recorder.log.filter(({ msg }) => msg === 'client rejected').at(-1);
     assert.deepEqual(
       [line?.['webhook'], line?.['reason'], line?.['remoteAddress']],
-      ['/psa/validate', 'client "eve" is not allowed to send reviews', '127.0.0.1'],
+      ['/validate/pods', 'client "eve" is not allowed to send reviews', '127.0.0.1'],
     );
     assert.match(
       await recorder.metrics.expose(),
-      /portcullis_webhook_requests_total\{webhook="\/psa\/validate",code="403"\} \d/,
+      /portcullis_webhook_requests_total\{webhook="\/validate\/pods",code="403"\} \d/,
     );
   });
 

@@ -107,92 +107,78 @@ const webhooks = createWebhooks({
 });
 
 /** Fail-open webhooks that deny pods. A timeout admits a forbidden pod. */
-const UNPROTECTED = /^(?:(?:fail-open|kube-system)\.|psa\.portcullis\.dev$)/;
-
-/** Webhooks that share the path of the webhook for pods. */
-const OTHERS: readonly string[] = ['advise.psa.portcullis.dev', 'namespaces.psa.portcullis.dev'];
+const UNPROTECTED =
+  /^(?:(?:fail-open\.(?:connect|mutate|validate)|(?:exempt|kube-system|report|unlabeled)\.validate)\.pods|validate\.pods)\.portcullis\.dev$/;
 
 suite('names and paths', () => {
-  test('configured and served webhooks are the same', () => {
-    const configured = configurations.flatMap(({ kind, metadata, webhooks }) =>
-      webhooks.map(
-        (hook) => `${getPath(hook)}: ${hook.name} of ${kind.replace('WebhookConfiguration', '')} ${metadata.name}`,
-      ),
+  const describe = ({ kind, metadata, webhooks }: Configuration): readonly string[] =>
+    webhooks.map(
+      (hook) => `${kind.replace('WebhookConfiguration', '')} ${metadata.name}: ${getPath(hook)} ${hook.name}`,
     );
-    assert.deepEqual(configured.sort(), [
-      '/defaults/pods: pods.defaults.portcullis.dev of Mutating defaults.portcullis.dev',
-      '/exceptions/record: record.exceptions.portcullis.dev of Mutating exceptions.portcullis.dev',
-      '/exceptions/validate: exceptions.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/kubelet/validate-config: nodes.config.openshift.io of Validating psa.portcullis.dev',
-      '/kubelet/validate-node: nodes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
-      '/kubelet/validate-write: certificates.kubelet.portcullis.dev of Validating psa.portcullis.dev',
-      '/kubelet/validate-write: writes.kubelet.portcullis.dev of Validating psa.portcullis.dev',
-      '/olm/harden: harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
-      '/olm/harden: unlabeled.harden.olm.portcullis.dev of Mutating olm.portcullis.dev',
-      '/psa/enforcement: enforcement.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/psa/settings: settings.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/psa/validate: advise.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/psa/validate: fail-open.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/psa/validate: kube-system.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/psa/validate: namespaces.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/psa/validate: own-label.psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/psa/validate: psa.portcullis.dev of Validating psa.portcullis.dev',
-      '/scc/exec: exec.scc.portcullis.dev of Validating scc.portcullis.dev',
-      '/scc/exec: fail-open.exec.scc.portcullis.dev of Validating scc.portcullis.dev',
-      '/scc/exec: report.exec.scc.portcullis.dev of Validating scc.portcullis.dev',
-      '/scc/mutate: fail-open.mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
-      '/scc/mutate: mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
-      '/scc/mutate: report.mutate.scc.portcullis.dev of Mutating zz.scc.portcullis.dev',
-      '/scc/objects/default: objects.scc.portcullis.dev of Mutating objects.scc.portcullis.dev',
-      '/scc/objects/validate: objects.scc.portcullis.dev of Validating scc.portcullis.dev',
-      '/scc/settings: settings.scc.portcullis.dev of Validating scc.portcullis.dev',
-      '/scc/validate: fail-open.validate.scc.portcullis.dev of Validating scc.portcullis.dev',
-      '/scc/validate: report.validate.scc.portcullis.dev of Validating scc.portcullis.dev',
-      '/scc/validate: validate.scc.portcullis.dev of Validating scc.portcullis.dev',
+
+  test('configured and served webhooks are the same', () => {
+    assert.deepEqual(configurations.flatMap(describe), [
+      'Validating portcullis.dev: /validate/pods validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/pods own-label.validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/pods fail-open.validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/pods kube-system.validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /connect/pods connect.pods.portcullis.dev',
+      'Validating portcullis.dev: /connect/pods fail-open.connect.pods.portcullis.dev',
+      'Validating portcullis.dev: /connect/pods report.connect.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/namespaces namespaces.portcullis.dev',
+      'Validating portcullis.dev: /validate/workloads workloads.portcullis.dev',
+      'Validating portcullis.dev: /validate/objects objects.portcullis.dev',
+      'Validating portcullis.dev: /validate/objects fail-open.objects.portcullis.dev',
+      'Validating portcullis.dev: /validate/nodes nodes.portcullis.dev',
+      'Mutating zz.portcullis.dev: /mutate/pods mutate.pods.portcullis.dev',
+      'Mutating zz.portcullis.dev: /mutate/pods fail-open.mutate.pods.portcullis.dev',
+      'Mutating zz.portcullis.dev: /mutate/pods olm.mutate.pods.portcullis.dev',
+      'Mutating zz.portcullis.dev: /mutate/pods defaults.mutate.pods.portcullis.dev',
+      'Mutating zz.portcullis.dev: /mutate/objects mutate.objects.portcullis.dev',
     ]);
     assert.deepEqual(new Set(webhooks.map(({ path }) => path)), new Set(hooks.map(getPath)));
   });
 
-  test('node write checks are registered only while their settings are enabled', () => {
-    const cases: readonly (readonly [admission: JsonObject, names: readonly string[]])[] = [
+  test('without SCCs and other features, API servers call one webhook for a pod and one for a namespace', () => {
+    const policy = { scc: { mode: 'off' } };
+    const configured = webhookConfigurations({ ...defaultSettings('0.0.0'), policy });
+    assert.deepEqual((configured as unknown as readonly Configuration[]).flatMap(describe), [
+      'Validating portcullis.dev: /validate/pods validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/pods own-label.validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/pods fail-open.validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/pods kube-system.validate.pods.portcullis.dev',
+      'Validating portcullis.dev: /validate/namespaces namespaces.portcullis.dev',
+      'Validating portcullis.dev: /validate/workloads workloads.portcullis.dev',
+      'Validating portcullis.dev: /validate/objects fail-open.objects.portcullis.dev',
+    ]);
+  });
+
+  test('node writes are reviewed only while their settings are enabled', () => {
+    const cases: readonly (readonly [admission: JsonObject, resources: readonly string[]])[] = [
       [{}, []],
-      [{ certificates: true }, ['certificates.kubelet.portcullis.dev']],
-      [{ nodeWrites: true }, ['writes.kubelet.portcullis.dev']],
+      [{ certificates: true }, ['certificatesigningrequests']],
+      [{ nodeWrites: true }, ['leases']],
     ];
-    for (const [admission, names] of cases) {
+    for (const [admission, resources] of cases) {
       const configured = webhookConfigurations({ ...ENFORCING, policy: { kubelet: { admission } } });
       const webhooks = (configured as unknown as readonly Configuration[]).flatMap((one) => one.webhooks);
-      const registered = webhooks.filter((hook) => getPath(hook) === '/kubelet/validate-write');
+      const [hook] = webhooks.filter((one) => getPath(one) === '/validate/nodes');
       assert.deepEqual(
-        registered.map(({ name }) => name),
-        names,
+        hook?.rules.flatMap((one) => one.resources),
+        ['nodes', 'nodes/status', ...resources],
       );
     }
   });
 
   test('failurePolicy', () => {
-    const open = hooks.filter(({ failurePolicy }) => failurePolicy === 'Ignore').map(({ name }) => name);
-    assert.deepEqual(open.sort(), [
-      'advise.psa.portcullis.dev',
-      'certificates.kubelet.portcullis.dev',
-      'enforcement.psa.portcullis.dev',
-      'fail-open.exec.scc.portcullis.dev',
-      'fail-open.mutate.scc.portcullis.dev',
-      'fail-open.psa.portcullis.dev',
-      'fail-open.validate.scc.portcullis.dev',
-      'harden.olm.portcullis.dev',
-      'kube-system.psa.portcullis.dev',
-      'namespaces.psa.portcullis.dev',
-      'nodes.config.openshift.io',
-      'nodes.kubelet.portcullis.dev',
-      'pods.defaults.portcullis.dev',
-      'report.exec.scc.portcullis.dev',
-      'report.mutate.scc.portcullis.dev',
-      'report.validate.scc.portcullis.dev',
-      'settings.psa.portcullis.dev',
-      'settings.scc.portcullis.dev',
-      'unlabeled.harden.olm.portcullis.dev',
-      'writes.kubelet.portcullis.dev',
+    const closed = hooks.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
+    assert.deepEqual(closed, [
+      'validate.pods.portcullis.dev',
+      'own-label.validate.pods.portcullis.dev',
+      'connect.pods.portcullis.dev',
+      'objects.portcullis.dev',
+      'mutate.pods.portcullis.dev',
+      'mutate.objects.portcullis.dev',
     ]);
     for (const { failurePolicy } of hooks) assert.match(failurePolicy, /^(?:Fail|Ignore)$/);
   });
@@ -205,18 +191,18 @@ suite('names and paths', () => {
   });
 
   test('tiers differ only in name, namespaceSelector, failurePolicy and timeoutSeconds', () => {
-    for (const path of new Set(hooks.map(getPath))) {
-      if (path.startsWith('/scc/objects/') || ['/kubelet/validate-write', '/olm/harden'].includes(path)) continue;
+    for (const path of ['/validate/pods', '/connect/pods', '/mutate/pods']) {
       const [first, ...others] = hooksAt(path)
-        .filter(({ name }) => !OTHERS.includes(name))
+        .filter(({ name }) => !/^(?:olm|defaults)\./.test(name))
         .map((hook) => ({ ...hook, name: '', namespaceSelector: {}, failurePolicy: '', timeoutSeconds: 0 }));
+      assert.notEqual(others.length, 0);
       for (const other of others) assert.deepEqual(other, first);
     }
   });
 
   test('timeoutSeconds exceeds the wait of 10 seconds', () => {
-    for (const path of ['/scc/mutate', '/scc/validate']) assert.equal(hookAt(path).timeoutSeconds, 15);
-    for (const path of ['/scc/exec', '/scc/objects/default', '/scc/objects/validate']) {
+    for (const path of ['/mutate/pods', '/validate/pods']) assert.equal(hookAt(path).timeoutSeconds, 15);
+    for (const path of ['/connect/pods', '/mutate/objects', '/validate/objects']) {
       assert.equal(hookAt(path).timeoutSeconds, 10);
     }
     for (const hook of hooks.filter(({ failurePolicy }) => failurePolicy === 'Ignore')) {
@@ -225,17 +211,20 @@ suite('names and paths', () => {
   });
 
   test('reinvocationPolicy', () => {
-    for (const hook of hooksAt('/scc/mutate')) assert.equal(hook.reinvocationPolicy, 'IfNeeded');
+    for (const hook of hooksAt('/mutate/pods')) assert.equal(hook.reinvocationPolicy, 'IfNeeded');
   });
 
-  test('both passes select the same requests', () => {
-    const selection = ({ rules, namespaceSelector, matchConditions }: Hook) => [
-      rules,
-      namespaceSelector,
-      matchConditions,
-    ];
-    assert.deepEqual(selection(hookAt('/scc/mutate')), selection(hookAt('/scc/validate')));
-    assert.deepEqual(hookAt('/scc/exec').namespaceSelector, hookAt('/scc/mutate').namespaceSelector);
+  test('where SCCs are enforced, validated requests are also mutated', () => {
+    const [mutate, validate] = [hookAt('/mutate/pods'), hookAt('/validate/pods')];
+    const requests = ({ rules }: Hook): readonly string[] =>
+      rules
+        .flatMap(({ operations, resources }) => operations.flatMap((one) => resources.map((name) => `${one} ${name}`)))
+        // Ephemeral containers cannot be created.
+        .filter((one) => one !== 'CREATE pods/ephemeralcontainers')
+        .toSorted();
+    assert.deepEqual(requests(mutate), requests(validate));
+    assert.deepEqual(mutate.matchConditions, validate.matchConditions);
+    assert.deepEqual(hookAt('/connect/pods').namespaceSelector, mutate.namespaceSelector);
   });
 });
 
@@ -269,15 +258,15 @@ function failurePolicies(
   among: readonly Hook[] = hooks,
 ): readonly string[] {
   return hooksAt(path, among)
-    .filter(({ name }) => !OTHERS.includes(name))
+    .filter(({ name }) => !/^(?:olm|defaults)\./.test(name))
     .filter(({ namespaceSelector }) => matchesLabelSelector(namespaceSelector, labels))
     .map(({ failurePolicy }) => failurePolicy);
 }
 
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 
-function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
-  const features = { podSecurity: false, exceptions: false, rollout: false, olm: false };
+function buildEnforcement(mode: SccMode, exemptNamespaces = DEFAULT_EXEMPT_NAMESPACES) {
+  const features = { defaultLevel: false, exceptions: false, rollout: false, olm: false };
   const kubelets = { kubelet: false, kubeletCertificates: false, kubeletNodeWrites: false };
   const { exemptions } = DEFAULT_CONFIGURATION;
   return {
@@ -285,9 +274,8 @@ function buildEnforcement(mode: SccMode, someSccs: boolean, exemptNamespaces = D
     ...kubelets,
     exemptions,
     scc: { mode, exemptNamespaces },
-    someSccs,
     floor: false,
-    privileged: false,
+    privilegedStreams: false,
     workloads: [],
   };
 }
@@ -299,50 +287,65 @@ suite('tiers', () => {
   const isFailOpen = ({ metadata: { labels } }: AnyNamespace): boolean =>
     labels['portcullis.dev/admission'] === 'fail-open';
 
+  /** True if webhooks that validate pods fail closed because of the SCC mode, whatever other labels the namespace has. */
+  const hasClosedMode = (
+    { metadata: { name, labels } }: AnyNamespace,
+    scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>,
+  ): boolean => {
+    const label = labels['portcullis.dev/scc'];
+    if (scc.mode === 'off' || label === 'off' || label === 'report') return false;
+    return scc.mode === 'enforce' ? !scc.exemptNamespaces.includes(name) : label !== undefined;
+  };
+
   type Cases = readonly (readonly [name: string, enforcement: Parameters<typeof requiredConfigurations>[1]])[];
   const cases: Cases = [
-    ['observing', buildEnforcement('report', false)],
-    ['some namespaces enforce SCCs', buildEnforcement('report', true)],
-    ['SCCs are enforced by default', buildEnforcement('enforce', true)],
-    ['other namespaces are exempt', buildEnforcement('enforce', true, ['shop', 'kube-system'])],
-    ['only kube-system is exempt', buildEnforcement('report', true, ['kube-system'])],
-    ['Pod Security is enforced', { ...buildEnforcement('off', false), podSecurity: true }],
-    ['exceptions may apply', { ...buildEnforcement('off', false), exceptions: true }],
+    ['SCCs are off', buildEnforcement('off')],
+    ['SCCs are reported by default', buildEnforcement('report')],
+    ['SCCs are enforced by default', buildEnforcement('enforce')],
+    ['other namespaces are exempt', buildEnforcement('enforce', ['shop', 'kube-system'])],
+    ['only kube-system is exempt', buildEnforcement('report', ['kube-system'])],
+    ['Pod Security is enforced', { ...buildEnforcement('off'), defaultLevel: true }],
+    ['Pod Security and SCCs are enforced', { ...buildEnforcement('enforce'), defaultLevel: true }],
+    ['exceptions may apply', { ...buildEnforcement('off'), exceptions: true }],
   ];
   for (const [name, enforcement] of cases) {
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
     const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
 
     test(`each namespace is selected once: ${name}`, () => {
-      const { scc, someSccs, podSecurity } = enforcement;
+      const { scc, defaultLevel } = enforcement;
       fc.assert(
         fc.property(anyNamespace, (namespace) => {
-          const own = namespace.metadata.name === SERVICE.namespace;
+          const isInstallation = namespace.metadata.name === SERVICE.namespace;
           const { mode } = sccMode(namespace, scc);
-          const isClosed = someSccs && mode === 'enforce' && !isFailOpen(namespace);
-          const selected = own || mode === 'off' ? [] : [isClosed ? 'Fail' : 'Ignore'];
-          for (const path of scc.mode === 'off' ? [] : ['/scc/mutate', '/scc/validate', '/scc/exec']) {
-            assert.deepEqual(failurePolicies(path, namespace, among), selected, path);
+          const failure = isFailOpen(namespace) ? 'Ignore' : 'Fail';
+          const isChanged = !isInstallation && mode === 'enforce';
+          if (scc.mode !== 'off') {
+            assert.deepEqual(failurePolicies('/mutate/pods', namespace, among), isChanged ? [failure] : []);
+            const streams = mode === 'off' || isInstallation ? [] : [mode === 'report' ? 'Ignore' : failure];
+            assert.deepEqual(failurePolicies('/connect/pods', namespace, among), streams);
           }
-          const isOpen =
-            !(podSecurity || isOwn(namespace)) || namespace.metadata.name === 'kube-system' || isFailOpen(namespace);
-          assert.deepEqual(failurePolicies('/psa/validate', namespace, among), own ? [] : [isOpen ? 'Ignore' : 'Fail']);
+          const isClosed =
+            (defaultLevel || isOwn(namespace) || hasClosedMode(namespace, scc)) &&
+            namespace.metadata.name !== 'kube-system' &&
+            !isFailOpen(namespace);
+          const expected = isInstallation ? [] : [isClosed ? 'Fail' : 'Ignore'];
+          assert.deepEqual(failurePolicies('/validate/pods', namespace, among), expected);
         }),
       );
     });
 
     test(`no other webhook fails closed: ${name}`, () => {
       const closed = among.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
-      const sccs = ['mutate', 'validate', 'exec', 'objects'].map((one) => `${one}.scc.portcullis.dev`);
-      const podSecurity = enforcement.podSecurity ? ['psa.portcullis.dev'] : [];
-      const exceptions = ['exceptions.psa.portcullis.dev', 'record.exceptions.portcullis.dev'];
+      const { scc, defaultLevel, exceptions } = enforcement;
+      const hasSccs = scc.mode !== 'off';
       assert.deepEqual(
         new Set(closed),
         new Set([
-          'own-label.psa.portcullis.dev',
-          ...podSecurity,
-          ...(enforcement.exceptions ? exceptions : []),
-          ...(enforcement.someSccs ? sccs : []),
+          'own-label.validate.pods.portcullis.dev',
+          ...(defaultLevel || hasSccs ? ['validate.pods.portcullis.dev'] : []),
+          ...(exceptions || hasSccs ? ['objects.portcullis.dev', 'mutate.objects.portcullis.dev'] : []),
+          ...(hasSccs ? ['mutate.pods.portcullis.dev', 'connect.pods.portcullis.dev'] : []),
         ]),
       );
       for (const { name, failurePolicy, timeoutSeconds } of among) {
@@ -351,77 +354,68 @@ suite('tiers', () => {
     });
   }
 
-  for (const podSecurity of [false, true]) {
+  for (const defaultLevel of [false, true]) {
     for (const mode of ['enforce', 'report'] as const) {
-      const exemptions = { usernames: ['root'], namespaces: ['legacy', 'shop'], runtimeClasses: ['kata'] };
-      const enforcement = { ...buildEnforcement(mode, true), podSecurity, floor: true, exemptions };
+      const exemptions = { usernames: [], namespaces: ['legacy', 'shop'], runtimeClasses: [] };
+      const enforcement = { ...buildEnforcement(mode), defaultLevel, floor: true, exemptions };
       const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
       const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
-      const byDefault = podSecurity ? 'baseline' : 'privileged';
+      const byDefault = defaultLevel ? 'baseline' : 'privileged';
 
       test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open if and only if the floor decides`, () => {
         fc.assert(
-          fc.property(anyNamespace, fc.boolean(), (namespace, isExemptPod) => {
+          fc.property(anyNamespace, (namespace) => {
             const { name, labels } = namespace.metadata;
             const label = labels[ENFORCE];
-            const isExempt = exemptions.namespaces.includes(name) || isExemptPod;
             // Without a default level, a namespace with an invalid label fails closed, although the floor restricts it.
-            const isLimited = podSecurity ? label !== 'privileged' : label === 'baseline' || label === 'restricted';
-            const own = name === SERVICE.namespace;
+            const isLimited =
+              !exemptions.namespaces.includes(name) &&
+              (defaultLevel ? label !== 'privileged' : label === 'baseline' || label === 'restricted');
+            const isInstallation = name === SERVICE.namespace;
+            const isSplit = (isClosed: boolean): string => (isClosed && !isFailOpen(namespace) ? 'Fail' : 'Ignore');
             const { mode: actual } = sccMode(namespace, enforcement.scc);
-            const isClosed = (hasFloor: boolean): boolean =>
-              actual === 'enforce' && !isFailOpen(namespace) && !(hasFloor && isLimited && !isExempt);
-            const called = (path: string): readonly string[] => {
-              const isCalled = ({ matchConditions = [] }: Hook): boolean =>
-                !matchConditions.some((one) => one['name'] === (isExemptPod ? 'not-exempt' : 'exempt'));
-              return failurePolicies(path, namespace, among.filter(isCalled));
-            };
-            const selected = (hasFloor: boolean): readonly string[] =>
-              own || actual === 'off' ? [] : [isClosed(hasFloor) ? 'Fail' : 'Ignore'];
-            assert.deepEqual(called('/scc/mutate'), selected(true));
-            assert.deepEqual(called('/scc/validate'), selected(true));
-            assert.deepEqual(called('/scc/exec'), selected(false));
-            const isClosedPsa = isOwn(namespace) && !isFailOpen(namespace);
-            assert.deepEqual(called('/psa/validate'), own ? [] : [isClosedPsa ? 'Fail' : 'Ignore']);
+            const isChanged = !isInstallation && actual === 'enforce';
+            assert.deepEqual(failurePolicies('/mutate/pods', namespace, among), isChanged ? [isSplit(!isLimited)] : []);
+            const streams = isInstallation || actual === 'off' ? [] : [isSplit(actual === 'enforce')];
+            assert.deepEqual(failurePolicies('/connect/pods', namespace, among), streams);
+            const isClosed = isOwn(namespace) || (hasClosedMode(namespace, enforcement.scc) && !isLimited);
+            const expected = isInstallation ? [] : [name === 'kube-system' ? 'Ignore' : isSplit(isClosed)];
+            assert.deepEqual(failurePolicies('/validate/pods', namespace, among), expected);
           }),
         );
       });
     }
   }
 
-  test('webhooks fail closed for pods that Pod Security exempts', () => {
-    const conditions = (exemptions: ReturnType<typeof buildEnforcement>['exemptions']): readonly string[] =>
+  test('with a floor, webhooks fail closed where SCCs are enforced if users or runtime classes are exempt', () => {
+    const names = (exemptions: Partial<ReturnType<typeof buildEnforcement>['exemptions']>): readonly string[] =>
       requiredConfigurations(
         WEBHOOK_REGISTRATIONS,
-        { ...buildEnforcement('enforce', true), floor: true, exemptions },
+        {
+          ...buildEnforcement('enforce', []),
+          floor: true,
+          exemptions: { usernames: [], namespaces: [], runtimeClasses: [], ...exemptions },
+        },
         { service: SERVICE },
       )
         .flatMap((one) => one.webhooks)
-        .filter(({ name }) => name.endsWith('.mutate.scc.portcullis.dev'))
-        .flatMap(({ name, matchConditions = [] }) => [
-          name,
-          ...matchConditions.slice(2).map((one) => `${one.name}: ${one.expression}`),
-        ]);
-    const none = { usernames: [], namespaces: [], runtimeClasses: [] };
-    assert.deepEqual(conditions(none), [
-      'floor.mutate.scc.portcullis.dev',
-      'fail-open.mutate.scc.portcullis.dev',
-      'report.mutate.scc.portcullis.dev',
-    ]);
-    const isKata = 'has(object.spec.runtimeClassName) && object.spec.runtimeClassName in ["kata"]';
-    assert.deepEqual(conditions({ ...none, runtimeClasses: ['kata'] }), [
-      'floor.mutate.scc.portcullis.dev',
-      `not-exempt: !(${isKata})`,
-      'exempt.mutate.scc.portcullis.dev',
-      `exempt: ${isKata}`,
-      'fail-open.mutate.scc.portcullis.dev',
-      'report.mutate.scc.portcullis.dev',
-    ]);
+        .filter(({ clientConfig }) => clientConfig.service?.path === '/mutate/pods')
+        .map(({ name, failurePolicy }) => `${name}: ${failurePolicy}`);
+    const [closed, floor, exempt, open] = [
+      'mutate.pods.portcullis.dev: Fail',
+      'floor.mutate.pods.portcullis.dev: Ignore',
+      'floor-exempt.mutate.pods.portcullis.dev: Fail',
+      'fail-open.mutate.pods.portcullis.dev: Ignore',
+    ];
+    assert.deepEqual(names({}), [closed, floor, open]);
+    assert.deepEqual(names({ namespaces: ['legacy'] }), [closed, floor, exempt, open]);
+    assert.deepEqual(names({ usernames: ['root'] }), [closed, open]);
+    assert.deepEqual(names({ runtimeClasses: ['kata'] }), [closed, open]);
   });
 
   test('the timeout in the settings applies to fail-closed webhooks', () => {
     const target = { service: SERVICE, timeoutSeconds: 20 };
-    const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce', true), target);
+    const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce'), target);
     for (const { name, failurePolicy, timeoutSeconds } of required.flatMap((one) => one.webhooks)) {
       assert.equal(timeoutSeconds, failurePolicy === 'Fail' ? 20 : UNPROTECTED.test(name) ? 15 : 5, name);
     }
@@ -430,7 +424,7 @@ suite('tiers', () => {
   test('no mutating webhook selects pods in kube-system or the installation namespace', () => {
     const exemptNothing = {
       scc: { mode: 'enforce', exemptNamespaces: [] },
-      defaults: { mode: 'apply', exemptNamespaces: [] },
+      defaults: { mode: 'apply' },
       olm: { hardening: { mode: 'fill' } },
     };
     const mutating = webhookConfigurations({ ...ENFORCING, policy: exemptNothing }).flatMap(({ kind, webhooks }) =>
@@ -442,14 +436,14 @@ suite('tiers', () => {
         'kubernetes.io/metadata.name': name,
         'portcullis.dev/scc': 'report',
       });
-    assert.equal(forPods.length, 6);
+    assert.equal(forPods.length, 4);
     for (const hook of forPods) {
       assert.deepEqual([selects(hook, 'kube-system'), selects(hook, 'portcullis')], [false, false], hook.name);
     }
-    assert.equal(forPods.filter((hook) => selects(hook, 'kube-public')).length, 4);
+    assert.equal(forPods.filter((hook) => selects(hook, 'kube-public')).length, 2);
   });
 
-  for (const other of OTHERS) {
+  for (const other of ['namespaces.portcullis.dev', 'workloads.portcullis.dev']) {
     test(`${other} selects all namespaces except the installation namespace, and fails open`, () => {
       const [hook, ...more] = hooks.filter(({ name }) => name === other);
       assert.deepEqual([hook?.failurePolicy, hook?.timeoutSeconds, more], ['Ignore', 5, []]);
@@ -463,11 +457,11 @@ suite('tiers', () => {
 
   test('exceptions do not change the failure policy of other webhooks', () => {
     for (const floor of [false, true]) {
-      const enforcement = { ...buildEnforcement('report', true), floor };
+      const enforcement = { ...buildEnforcement('report'), floor };
       const [off = [], on = []] = [false, true].map((exceptions) =>
         requiredConfigurations(WEBHOOK_REGISTRATIONS, { ...enforcement, exceptions }, { service: SERVICE })
           .flatMap((one) => one.webhooks)
-          .filter(({ name }) => !name.includes('exceptions.')),
+          .filter(({ name }) => !/^(?:mutate\.)?objects\./.test(name)),
       );
       assert.deepEqual(on, off);
     }
@@ -489,7 +483,7 @@ function isCovered({ rules }: Hook, operation: string, resource: string, group =
 }
 
 suite('rules', () => {
-  test('the advisory webhook selects the workload resources in the settings, and fails open', () => {
+  test('workloads include the resources in the settings, and fails open', () => {
     const resources = [
       { group: 'argoproj.io', version: '*', resource: 'rollouts' },
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },
@@ -500,7 +494,7 @@ suite('rules', () => {
       return rules.slice(known.length).map((rule) => ({ name, failurePolicy, ...rule }));
     });
     const common = {
-      name: 'advise.psa.portcullis.dev',
+      name: 'workloads.portcullis.dev',
       failurePolicy: 'Ignore',
       operations: ['CREATE', 'UPDATE'],
       scope: 'Namespaced',
@@ -511,7 +505,7 @@ suite('rules', () => {
     ]);
   });
 
-  for (const path of ['/scc/mutate', '/scc/validate']) {
+  for (const path of ['/mutate/pods']) {
     test(`${path} covers exactly the evaluated requests`, () => {
       const isEvaluated = (operation: 'CREATE' | 'UPDATE', subResource?: string): boolean =>
         readRequest({ operation, subResource, object: CHANGED, oldObject: POD } as never).verdict === 'evaluate';
@@ -529,13 +523,13 @@ suite('rules', () => {
     });
   }
 
-  test('/scc/exec covers exec and attach', () => {
-    const covered = SUBRESOURCES.filter((name) => isCovered(hookAt('/scc/exec'), 'CONNECT', `pods/${name}`));
+  test('/connect/pods covers exec and attach', () => {
+    const covered = SUBRESOURCES.filter((name) => isCovered(hookAt('/connect/pods'), 'CONNECT', `pods/${name}`));
     assert.deepEqual(covered, ['attach', 'exec']);
   });
 
   test('SCC objects are covered on create and update', () => {
-    for (const path of ['/scc/objects/default', '/scc/objects/validate']) {
+    for (const path of ['/mutate/objects', '/validate/objects']) {
       const covers = (operation: string): boolean =>
         isCovered(hookAt(path), operation, 'securitycontextconstraints', 'security.openshift.io');
       assert.deepEqual(['CREATE', 'UPDATE', 'DELETE'].filter(covers), ['CREATE', 'UPDATE']);
@@ -569,7 +563,7 @@ const anyPod = fc.record({
 });
 
 suite('matchConditions of SCC webhooks', () => {
-  const conditions = hookAt('/scc/mutate').matchConditions ?? [];
+  const conditions = hookAt('/mutate/pods').matchConditions ?? [];
   const matches = (operation: string, object: JsonObject, oldObject: JsonObject | null): unknown =>
     matchesConditions(conditions, { operation, object, oldObject });
 
@@ -582,7 +576,7 @@ suite('matchConditions of SCC webhooks', () => {
   ])[] = [
     ['a new pod', POD, null, true],
     ['a new pod for Linux', { ...POD, spec: { ...POD.spec, os: { name: 'linux' } } }, null, true],
-    ['a new pod for Windows', { ...POD, spec: { ...POD.spec, os: { name: 'windows' } } }, null, false],
+    ['a new pod for Windows', { ...POD, spec: { ...POD.spec, os: { name: 'windows' } } }, null, true],
     ['a changed image', CHANGED, POD, true],
     ['no change', POD, POD, false],
     ['an added label', withMetadata({ labels: { a: 'b' } }), POD, true],
@@ -653,8 +647,10 @@ function anyChange<T extends Changeable>(anyObject: fc.Arbitrary<T>): fc.Arbitra
 }
 
 suite('matchConditions of Pod Security', () => {
+  const withoutSccs = webhookConfigurations({ ...ENFORCING, policy: { scc: { mode: 'off' } } });
+  const podHooks = (withoutSccs as unknown as readonly Configuration[]).flatMap((one) => one.webhooks);
   const conditions = (resource: string): readonly JsonObject[] =>
-    hooksAt('/psa/validate').find((hook) => isCovered(hook, 'CREATE', resource))?.matchConditions ?? [];
+    podHooks.find((hook) => isCovered(hook, 'CREATE', resource))?.matchConditions ?? [];
   const podSecurity = createPodSecurity({
     ...DEFAULT_CONFIGURATION,
     defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce: 'restricted', audit: 'restricted', warn: 'restricted' },

@@ -71,7 +71,7 @@ interface Case {
 const CASES: readonly Case[] = [
   {
     name: 'a namespace',
-    path: '/psa/validate',
+    path: '/validate/namespaces',
     request: (uid) =>
       update('Namespace', '', 'namespaces', {
         object: { kind: 'Namespace', apiVersion: 'v1', ...stored(uid, { name: 'shop', labels: LEVEL }) },
@@ -86,7 +86,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'an SCC',
-    path: '/scc/objects/validate',
+    path: '/validate/objects',
     request: (uid) =>
       update('SecurityContextConstraints', 'security.openshift.io', 'securitycontextconstraints', {
         object: { ...SCC, metadata: { name: 'custom' } },
@@ -104,7 +104,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'the settings',
-    path: '/scc/settings',
+    path: '/validate/objects',
     request: (uid) =>
       update('PortcullisConfiguration', 'config.portcullis.dev', 'portcullisconfigurations', {
         object: { metadata: { name: 'cluster' }, spec: { scc: { mode: 'enforce' } } },
@@ -112,15 +112,19 @@ const CASES: readonly Case[] = [
       }),
     hasUid: true,
     full: [
+      'the change of spec.podSecurity.exceptions ends 1 active exception: shop/hidden',
+      'the settings make 1 namespace fail closed, so no pods can be created there while no replica responds: shop',
       'spec.scc.mode enforce denies new pods of 1 workload: Pod shop/hidden; portcullis scc plan --scc-mode enforce prints the reasons',
     ],
     limited: [
+      'the change of spec.podSecurity.exceptions ends 1 active exception',
+      'the settings make 1 namespace fail closed, so no pods can be created there while no replica responds',
       'spec.scc.mode enforce denies new pods of 1 workload; portcullis scc plan --scc-mode enforce prints the reasons',
     ],
   },
   {
     name: 'the settings for exceptions',
-    path: '/psa/settings',
+    path: '/validate/objects',
     request: (uid) =>
       update('PortcullisConfiguration', 'config.portcullis.dev', 'portcullisconfigurations', {
         object: { metadata: { name: 'cluster' }, spec: { podSecurity: { exceptions: { mode: 'off' } } } },
@@ -132,7 +136,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'exec into a pod',
-    path: '/scc/exec',
+    path: '/connect/pods',
     request: () => exec('hidden'),
     hasUid: false,
     full: [
@@ -148,7 +152,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'exec into a pod that does not exist',
-    path: '/scc/exec',
+    path: '/connect/pods',
     request: () => exec('missing'),
     hasUid: false,
     full: ['pods "missing" not found'],
@@ -168,14 +172,14 @@ function approvedException(): PodSecurityException {
 
 /** Sends a review. Returns the message and the warnings. */
 async function decide({ path, request }: Case, uid: string | undefined, areClientsKnown: boolean): Promise<string[]> {
-  const mode = path === '/scc/settings' ? 'report' : 'enforce';
+  const mode = path === '/validate/objects' ? 'report' : 'enforce';
   const exceptions: Settings['exceptions'] = {
     ...{ mode: 'approved', maxDurationMs: 1e9, forbiddenChecks: [], namespaces: [], selfApproval: true },
   };
   const { store, decide: sendReview } = createSccTestWebhooks({ areClientsKnown, settings: { mode }, exceptions });
   store.put('PodSecurityException', approvedException());
   store.put('Namespace', stored(UID, { name: 'shop', annotations: RANGES }));
-  if (path === '/scc/objects/validate')
+  if (path === '/validate/objects')
     store.put('SecurityContextConstraints', stored(UID, { name: 'custom' }, { ...SCC, priority: 0 }));
   store.put('PortcullisConfiguration', stored(UID, { name: 'cluster' }));
   const owned = { 'openshift.io/scc': 'restricted-v2' };

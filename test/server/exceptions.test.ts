@@ -9,12 +9,9 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
-import {
-  createExceptionsRecordWebhook,
-  createExceptionsValidateWebhook,
-  type ExceptionDeps,
-} from '../../src/server/webhooks/exceptions.ts';
-import { createSettingsWebhook } from '../../src/server/webhooks/settings.ts';
+import { createExceptionReviewer, type ExceptionDeps } from '../../src/server/objects/exceptions.ts';
+import { createSettingsReviewer } from '../../src/server/objects/settings.ts';
+import { createObjectWebhooks } from '../../src/server/webhooks/objects.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
@@ -51,7 +48,9 @@ before(async () => {
     takeAccessReview,
     date: () => new Date(NOW),
   };
-  server = await startAdmissionServer([createExceptionsRecordWebhook(deps), createExceptionsValidateWebhook(deps)]);
+  server = await startAdmissionServer(
+    createObjectWebhooks({ 'podsecurityexceptions.policy.portcullis.dev': createExceptionReviewer(deps) }),
+  );
 });
 after(() => server.stop());
 
@@ -93,10 +92,10 @@ async function write({ user = 'alice', object, old, status, version = 'v1alpha1'
     object,
     ...(old ? { oldObject: old } : {}),
   };
-  const { patch } = isRecorded ? await send('/exceptions/record', request) : {};
+  const { patch } = isRecorded ? await send('/mutate/objects', request) : {};
   const ops = patch === undefined ? [] : (JSON.parse(Buffer.from(patch, 'base64').toString()) as readonly JsonObject[]);
   const recorded = applyJsonPatch(object, ops) as JsonObject;
-  const response = await send('/exceptions/validate', { ...request, object: recorded });
+  const response = await send('/validate/objects', { ...request, object: recorded });
   return response.allowed ? recorded : (response.status?.message ?? '');
 }
 
@@ -122,7 +121,7 @@ suite('writes', () => {
     [
       'a proposal without the record is denied',
       { object: object(), isRecorded: false },
-      `${PREFIX}metadata.annotations[${AUTHORS}]: Forbidden: the webhook record.exceptions.portcullis.dev records the authors`,
+      `${PREFIX}metadata.annotations[${AUTHORS}]: Forbidden: the webhook mutate.objects.portcullis.dev records the authors`,
     ],
     [
       'a proposal in another version',
@@ -381,8 +380,9 @@ suite('a change of the settings warns about the active exceptions that it ends',
       const { readSettings, createFailsClosed } = settingsDeps(store);
       const defaults = readSettings({ spec: {} });
       assert.ok(defaults);
-      const webhook = createSettingsWebhook({
+      const reviewer = createSettingsReviewer({
         ...{ readSettings, createFailsClosed },
+        previewRanges: (namespace) => namespace,
         settings: () => ({ ...defaults, exceptions: SETTINGS }),
         date: () => new Date(NOW),
         evaluate: createEvaluations(() => 0),
@@ -390,7 +390,7 @@ suite('a change of the settings warns about the active exceptions that it ends',
       });
       const group = 'config.portcullis.dev';
       const settingsOf = (value: unknown) => ({ spec: { podSecurity: { exceptions: value } } });
-      const decision = await webhook.decide(
+      const decision = await reviewer.validate(
         {
           uid: 'u',
           kind: { group, version: 'v1alpha1', kind: 'PortcullisConfiguration' },

@@ -5,9 +5,11 @@ import { createStore } from '../../src/cluster/store.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { JsonObject, Node } from '../../src/kube/types.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
-import { createKubeletConfigWebhook } from '../../src/server/webhooks/kubelet-config.ts';
-import { createKubeletNodeWebhook } from '../../src/server/webhooks/kubelet-node.ts';
-import { createKubeletWritesWebhook } from '../../src/server/webhooks/kubelet-writes.ts';
+import { createNodesConfigReviewer } from '../../src/server/objects/nodes-config.ts';
+import { onlyRegistered } from '../../src/server/webhooks/index.ts';
+import { createMirrorPodPolicy, createNodes } from '../../src/server/webhooks/nodes.ts';
+import { createObjectWebhooks } from '../../src/server/webhooks/objects.ts';
+import { createValidatePods } from '../../src/server/webhooks/pods.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 
@@ -26,11 +28,12 @@ async function start(admission: JsonObject = {}): Promise<TestServer> {
   store.put('Node', reportedNode('new', 'v1.33.0'));
   store.put('Node', reportedNode('exempt', 'v1.29.0', { type: 'kwok' }));
   const scope = { store, settings: () => decoded.settings.kubelet, hasSettingsObject: false };
-  return startAdmissionServer([
-    createKubeletConfigWebhook(scope, createDisclosure(true)),
-    createKubeletNodeWebhook(scope),
-    createKubeletWritesWebhook(scope),
-  ]);
+  const webhooks = [
+    ...createObjectWebhooks({ 'nodes.config.openshift.io': createNodesConfigReviewer(scope, createDisclosure(true)) }),
+    createNodes(scope),
+    createValidatePods([createMirrorPodPolicy(scope)]),
+  ];
+  return startAdmissionServer(webhooks.map((one) => onlyRegistered(one, () => ({ workloadResources: [] }))));
 }
 
 let server: TestServer;
@@ -49,7 +52,7 @@ async function send(path: string, request: JsonObject, to: TestServer = server):
 
 test('a minimum above the kubelet versions is denied with the names of all nodes', async () => {
   const group = 'config.openshift.io';
-  const response = await send('/kubelet/validate-config', {
+  const response = await send('/validate/objects', {
     kind: { group, version: 'v1', kind: 'Node' },
     resource: { group, version: 'v1', resource: 'nodes' },
     operation: 'UPDATE',
@@ -117,7 +120,7 @@ suite('writes of nodes', () => {
   ];
   for (const [name, request, message] of cases) {
     test(name, async () => {
-      const response = await send('/kubelet/validate-node', {
+      const response = await send('/validate/nodes', {
         kind: { group: '', version: 'v1', kind: 'Node' },
         resource: { group: '', version: 'v1', resource: 'nodes' },
         name: 'n',
@@ -167,10 +170,11 @@ suite('writes of registered nodes', () => {
   ];
   for (const [name, body, object] of denied) {
     test(`${name} of a node below the minimum is denied, unless the check is off`, async () => {
-      const { allowed, status } = await send('/kubelet/validate-write', body, checking);
+      const path = body === pod ? '/validate/pods' : '/validate/nodes';
+      const { allowed, status } = await send(path, body, checking);
       const { code, message } = status as { readonly code: number; readonly message: string };
       assert.deepEqual([allowed, code, message], [false, 403, `${object} is forbidden: ${outdated}`]);
-      assert.equal((await send('/kubelet/validate-write', body))['allowed'], true);
+      assert.equal((await send(path, body))['allowed'], true);
     });
   }
 
@@ -190,7 +194,9 @@ suite('writes of registered nodes', () => {
   ];
   for (const [name, body] of allowed) {
     test(`${name} is allowed`, async () => {
-      assert.equal((await send('/kubelet/validate-write', body, checking))['allowed'], true);
+      for (const path of ['/validate/nodes', '/validate/pods']) {
+        assert.equal((await send(path, body, checking))['allowed'], true, path);
+      }
     });
   }
 });

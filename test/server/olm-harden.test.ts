@@ -4,26 +4,32 @@ import { suite, test } from 'node:test';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { OLM_HARDEN, OLM_HARDEN_UNLABELED } from '../../src/server/webhooks/olm-harden.ts';
-import { SCC_MUTATE } from '../../src/server/webhooks/scc-pods.ts';
+import { MUTATE_OLM_PODS } from '../../src/server/webhooks/pods.ts';
 import { ALICE, createSccTestWebhooks, type SccRigOptions } from '../support/scc-webhooks.ts';
 
 type Mode = NonNullable<SccRigOptions['olmHardening']>;
 
-const PATH = OLM_HARDEN.path;
+const { path: PATH } = MUTATE_OLM_PODS;
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const OWNER = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource', name: 'cat', uid: 'u1' };
 
 interface Cluster {
   readonly mode?: Mode;
   readonly isOpenShift?: boolean;
+  readonly sccMode?: 'enforce' | 'report';
   readonly namespaceLevel?: string;
   readonly catalog?: JsonObject | null;
 }
 
 /** A cluster whose namespace `shop` contains the CatalogSource `cat`. */
-function startWebhooks({ mode = 'fill', isOpenShift = false, namespaceLevel = 'baseline', catalog }: Cluster = {}) {
-  const rig = createSccTestWebhooks({ olmHardening: mode });
+function startWebhooks({
+  mode = 'fill',
+  isOpenShift = false,
+  sccMode = 'report',
+  namespaceLevel = 'baseline',
+  catalog,
+}: Cluster = {}) {
+  const rig = createSccTestWebhooks({ olmHardening: mode, settings: { mode: sccMode } });
   rig.putNamespace({ [ENFORCE]: namespaceLevel });
   if (!isOpenShift) {
     for (const { metadata } of rig.store.list('SecurityContextConstraints'))
@@ -214,29 +220,33 @@ suite('hardening of OLM pods by the webhook', () => {
   });
 
   test('hardening precedes SCC admission, and its result does not change when it runs again', async () => {
-    const rig = startWebhooks({ isOpenShift: true });
-    let pod: unknown = catalogPod();
-    const applied: string[][] = [];
-    for (const path of [PATH, '/scc/mutate', PATH, '/scc/mutate']) {
-      const decision = await rig.decide(path, request(pod));
-      assert.ok(decision.allowed, JSON.stringify(decision));
-      const next = decision.object ?? pod;
-      applied.push(diff(pod, next).map((operation) => operation.path));
-      pod = next;
-    }
-    const [hardened, completed = [], ...again] = applied;
-    assert.deepEqual(hardened, HARDENED);
-    // Only the SCC sets users.
-    assert.ok(completed.includes('/spec/containers/0/securityContext/runAsUser'));
-    assert.deepEqual(again, [[], []]);
-    // The API server calls mutating webhooks in the order of their configuration names.
-    assert.ok(OLM_HARDEN.configuration.name < SCC_MUTATE.configuration.name);
+    const rig = startWebhooks({ isOpenShift: true, sccMode: 'enforce' });
+    const pod = catalogPod();
+    const first = await rig.decide(PATH, request(pod));
+    assert.ok(first.allowed, JSON.stringify(first));
+    const changed = first.object as JsonObject;
+    const [container] = (changed['spec'] as { readonly containers: readonly JsonObject[] }).containers;
+    // Only hardening sets `readOnlyRootFilesystem`, and only the SCC sets users.
+    assert.deepEqual(container?.['securityContext'], {
+      privileged: false,
+      readOnlyRootFilesystem: false,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+      runAsUser: 1000660000,
+      runAsNonRoot: true,
+    });
+    const again = await rig.decide(PATH, request(changed));
+    assert.ok(again.allowed);
+    assert.deepEqual(diff(changed, again.object ?? changed), []);
   });
 });
 
 suite('requests that the API server sends', () => {
   const matches = (object: JsonObject, namespace = 'shop'): unknown =>
-    matchesConditions(OLM_HARDEN_UNLABELED.matchConditions as readonly JsonObject[], request(object, { namespace }));
+    matchesConditions(
+      MUTATE_OLM_PODS.matchConditions as unknown as readonly JsonObject[],
+      request(object, { namespace }),
+    );
 
   test('pods without the label are selected by their owner, the label of unpack pods, or the OLM namespace', () => {
     assert.equal(matches(catalogPod({ labels: {} })), true);

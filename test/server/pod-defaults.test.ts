@@ -5,8 +5,8 @@ import { createStore } from '../../src/cluster/store.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createPodDefaultsWebhook } from '../../src/server/webhooks/pod-defaults.ts';
 import { podRequest } from '../support/pod-security.ts';
+import { createTestWebhooks } from '../support/scc-webhooks.ts';
 
 const POD = { metadata: { name: 'p' }, spec: { containers: [{ name: 'a', securityContext: {} }] } };
 
@@ -28,10 +28,12 @@ async function review(spec: JsonObject, change: Parameters<typeof podRequest>[1]
   store.markSynced();
   const decoded = decodeSettings({ spec }, { controllers: [], namespace: 'portcullis' });
   assert.ok('settings' in decoded);
-  const webhook = createPodDefaultsWebhook(() => decoded.settings);
-  const decision = await webhook.decide(podRequest(POD, change), { store, now: () => 0 });
-  assert.ok('allowed' in decision && decision.allowed);
-  return decision.object === undefined ? [] : diff(change.object ?? POD, decision.object);
+  const { scc, defaults } = decoded.settings;
+  const webhooks = createTestWebhooks(store, { settings: scc, podDefaults: defaults });
+  const webhook = webhooks.find(({ path }) => path === '/mutate/pods');
+  const decision = await webhook?.decide(podRequest(POD, change), { store, now: () => 0, deadlineMs: 1 });
+  assert.ok(decision);
+  return !decision.allowed || decision.object === undefined ? [] : diff(change.object ?? POD, decision.object);
 }
 
 const APPLY = { defaults: { mode: 'apply' } };
@@ -44,8 +46,8 @@ suite('the pod defaults webhook', () => {
       'a namespace that is not selected',
       { defaults: { mode: 'apply', namespaceSelector: { matchLabels: { team: 'b' } } } },
     ],
-    ['SCCs are enforced', { ...APPLY, scc: { mode: 'enforce' } }],
-    ['an unknown namespace', APPLY, { namespace: 'other' }],
+    ['SCCs are enforced, which deny the pod', { ...APPLY, scc: { mode: 'enforce' } }],
+    ['an unknown namespace, in which SCCs might be enforced', APPLY, { namespace: 'other' }],
     ['an update', APPLY, { operation: 'UPDATE', oldObject: POD }],
     ['an ephemeral container', APPLY, { operation: 'UPDATE', oldObject: POD, subResource: 'ephemeralcontainers' }],
     [

@@ -67,7 +67,7 @@ async function startRig(t: TestContext, { annotations, timeout = '10s' }: RigOpt
       const body = JSON.stringify({ request: podRequest(object, { name, operation: 'CONNECT', subResource: 'exec' }) });
       const reply = await post(
         server,
-        `/scc/exec?timeout=${timeout}`,
+        `/connect/pods?timeout=${timeout}`,
         body,
         'application/json',
         new Map(agents).get(address),

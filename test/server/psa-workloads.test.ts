@@ -77,7 +77,7 @@ function rigFor({ labels = LABELS, scc, settings, podDefaults }: Omit<Given, 'sp
 }
 
 async function decide({ kind = 'Deployment', metadata, spec, ...given }: Given): Promise<Decision> {
-  return await rigFor(given).decide('/psa/validate', workloadRequest(kind, workload(kind, spec, metadata)));
+  return await rigFor(given).decide('/validate/workloads', workloadRequest(kind, workload(kind, spec, metadata)));
 }
 
 const KINDS: readonly Kind[] = [
@@ -99,7 +99,7 @@ suite('every kind with a pod template', () => {
     test(`${kind}: updated, denied by every SCC`, async () => {
       const [oldObject, object] = [workload(kind, PLAIN), workload(kind, HOST_NETWORK)];
       const request = workloadRequest(kind, object, { operation: 'UPDATE', oldObject });
-      assert.deepEqual(await rigFor({}).decide('/psa/validate', request), {
+      assert.deepEqual(await rigFor({}).decide('/validate/workloads', request), {
         allowed: true,
         auditAnnotations: { 'audit-violations': RAW_HOST_NETWORK },
         warnings: [RAW_HOST_NETWORK, ...WILL_DENY],
@@ -205,7 +205,7 @@ suite('warnings about a Deployment', () => {
       operation: 'UPDATE',
       requestSubResource: 'status',
     });
-    assert.deepEqual(await rigFor({}).decide('/psa/validate', request), { allowed: true });
+    assert.deepEqual(await rigFor({}).decide('/validate/workloads', request), { allowed: true });
   });
 });
 
@@ -240,7 +240,7 @@ suite('a namespace whose warn level is the required level', () => {
         const metadata = { name: 'shop', annotations, labels, ...(isOwned ? { managedFields } : {}) };
         rig.store.put('Namespace', { metadata });
         const request = workloadRequest('Deployment', workload('Deployment', given.spec));
-        assert.deepEqual((await rig.decide('/psa/validate', request)).warnings ?? [], warnings);
+        assert.deepEqual((await rig.decide('/validate/workloads', request)).warnings ?? [], warnings);
       }
     });
   }
@@ -332,7 +332,7 @@ suite('a namespace that enforces the restricted level without SCCs', () => {
       const metadata = { name: 'shop', annotations, labels: { ...labels, [ENFORCE]: 'restricted' }, managedFields };
       rig.store.put('Namespace', { metadata });
       const request = workloadRequest('Deployment', workload('Deployment', PLAIN));
-      assert.deepEqual((await rig.decide('/psa/validate', request)).warnings ?? [], warnings);
+      assert.deepEqual((await rig.decide('/validate/workloads', request)).warnings ?? [], warnings);
     });
   }
 });
@@ -347,7 +347,7 @@ test('the templates of a resource listed in the settings', async () => {
     { kind: { ...trainings, kind: 'Training' }, resource: trainings },
   );
   const violations = ['worker', 'other'].map((name) => `spec.${name}: ${RAW_HOST_NETWORK}`);
-  assert.deepEqual((await rig.decide('/psa/validate', request)).warnings, [...violations, ...WILL_DENY]);
+  assert.deepEqual((await rig.decide('/validate/workloads', request)).warnings, [...violations, ...WILL_DENY]);
 });
 
 suite('the templates of one object are limited', () => {
@@ -363,7 +363,7 @@ suite('the templates of one object are limited', () => {
       const resource = { group: TRAININGS.group, version: 'v1', resource: TRAININGS.resource };
       const spec = templates.map((count) => ({ template: { spec: { containers: containers(count) } } }));
       const request = podRequest({ spec }, { kind: { ...resource, kind: 'Training' }, resource });
-      const { warnings, auditAnnotations } = await rig.decide('/psa/validate', request);
+      const { warnings, auditAnnotations } = await rig.decide('/validate/workloads', request);
       assert.equal(warnings?.length, evaluated);
       assert.equal(auditAnnotations?.['error'], `failed to extract pod template: spec[${evaluated}].template`);
     });
@@ -377,7 +377,7 @@ suite('a namespace without ranges', () => {
   test('the review waits for them', async () => {
     const { store, decide } = rigFor({});
     store.put('Namespace', shop);
-    const decision = decide('/psa/validate', request, 5000);
+    const decision = decide('/validate/workloads', request, 5000);
     store.put('Namespace', { metadata: { ...shop.metadata, annotations: RANGES } });
     assert.deepEqual(await decision, { allowed: true });
   });
@@ -385,7 +385,7 @@ suite('a namespace without ranges', () => {
   test('the warning contains them after the deadline', async () => {
     const { store, decide } = rigFor({});
     store.put('Namespace', shop);
-    const { warnings } = await decide('/psa/validate', request, 500);
+    const { warnings } = await decide('/validate/workloads', request, 500);
     assert.deepEqual(warnings, [
       RAW,
       'pods of this template will be denied: error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.uid-range',
@@ -399,12 +399,12 @@ suite('a namespace without ranges', () => {
       metadata: { name: 'other', annotations: { 'openshift.io/sa.scc.uid-range': '1000000000/10000' } },
     });
     store.put('Namespace', shop);
-    assert.deepEqual((await decide('/psa/validate', request)).warnings, [RAW]);
+    assert.deepEqual((await decide('/validate/workloads', request)).warnings, [RAW]);
     const violating = workloadRequest('Deployment', workload('Deployment', HOST_NETWORK));
-    assert.deepEqual((await decide('/psa/validate', violating)).warnings, [RAW_HOST_NETWORK, ...WOULD_DENY]);
+    assert.deepEqual((await decide('/validate/workloads', violating)).warnings, [RAW_HOST_NETWORK, ...WOULD_DENY]);
     const fixedUser = async (runAsUser: number) => {
       const template = workload('Deployment', { ...PLAIN, securityContext: { runAsUser } });
-      return (await decide('/psa/validate', workloadRequest('Deployment', template))).warnings?.slice(1);
+      return (await decide('/validate/workloads', workloadRequest('Deployment', template))).warnings?.slice(1);
     };
     assert.deepEqual(await fixedUser(1_000_010_000), []);
     assert.deepEqual((await fixedUser(1_000_000_000))?.slice(1), [

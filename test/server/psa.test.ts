@@ -17,10 +17,12 @@ import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
+import { createEnforcementConfigReviewer } from '../../src/server/objects/enforcement-config.ts';
+import { createPodSecurityReviewer } from '../../src/server/pod-security.ts';
 import { createWorkloadAdmission } from '../../src/server/scc-review.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
-import { createPsaEnforcementWebhook } from '../../src/server/webhooks/psa-enforcement.ts';
-import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
+import { onlyRegistered } from '../../src/server/webhooks/index.ts';
+import { createObjectWebhooks } from '../../src/server/webhooks/objects.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { GATE_OFF } from '../support/feature-gate.ts';
@@ -39,7 +41,7 @@ import {
 import { putStandardSccs, RANGES } from '../support/scc-webhooks.ts';
 
 type Exemptions = (typeof DEFAULT_CONFIGURATION)['exemptions'];
-type WebhookOptions = Partial<Parameters<typeof createPsaWebhook>[0]>;
+type WebhookOptions = Partial<Parameters<typeof createPodSecurityReviewer>[0]>;
 
 interface Rig {
   readonly store: WritableStore;
@@ -58,7 +60,7 @@ function createRig(labels: Labels = {}, options: WebhookOptions = {}, arePodsRea
   if (arePodsRead) store.markSynced();
   const metrics = createMetrics({ version: '0.0.0' });
   let podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
-  const webhook = createPsaWebhook({
+  const webhook = createPodSecurityReviewer({
     podSecurity: () => podSecurity,
     metrics: metrics.podSecurity,
     waitingRoom: createWaitingRoom(),
@@ -282,7 +284,7 @@ test('2,000 namespaces are relabeled at once, and all their pods are evaluated',
   const now = (): number => performance.now();
   const store = createStore();
   store.markSynced();
-  const webhook = createPsaWebhook({
+  const webhook = createPodSecurityReviewer({
     podSecurity: () => createPodSecurity(DEFAULT_CONFIGURATION),
     metrics: createMetrics({ version: '0.0.0' }).podSecurity,
     waitingRoom: createWaitingRoom(),
@@ -809,7 +811,12 @@ async function decideOnConfig(change: Partial<AdmissionRequest>) {
     userInfo: { username: 'alice' },
     ...change,
   };
-  return await createPsaEnforcementWebhook().decide(request, { store: createStore(), now: () => 0 });
+  const [, webhook] = createObjectWebhooks({
+    'psaenforcementconfigs.config.openshift.io': createEnforcementConfigReviewer(),
+  });
+  assert.ok(webhook);
+  const registered = onlyRegistered(webhook, () => ({ workloadResources: [] }));
+  return await registered.decide(request, { store: createStore(), now: () => 0 });
 }
 
 const VIOLATING = [{ name: 'shop', state: 'Current' }, { name: 'bank' }, { name: 'old', state: 'Previous' }];
@@ -831,8 +838,8 @@ const CONFIGS: readonly (readonly [name: string, change: Partial<AdmissionReques
   ['a status', { subResource: 'status', object: config('Restricted'), oldObject: config('') }, []],
   ['a deletion', { operation: 'DELETE', object: null, oldObject: config('') }, []],
   [
-    'another kind',
-    { kind: { ...CONFIG, kind: 'FeatureGate' }, object: config('Restricted'), oldObject: config('') },
+    'another resource',
+    { resource: { ...CONFIG, resource: 'featuregates' }, object: config('Restricted'), oldObject: config('') },
     [],
   ],
   ['no object', { object: 5, oldObject: 'x' }, []],

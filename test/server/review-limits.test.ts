@@ -28,8 +28,8 @@ import { podReview } from '../support/reviews.ts';
 import { ALL_WEBHOOKS, createTestWebhooks } from '../support/scc-webhooks.ts';
 
 const JSON_TYPE = 'application/json';
-const PSA = '/psa/validate';
-const MUTATE = '/scc/mutate';
+const PSA = '/validate/pods';
+const MUTATE = '/mutate/pods';
 const UID = podReview({}).request.uid;
 
 /** Starts all webhooks over namespaces of several levels and SCC modes. */
@@ -46,6 +46,7 @@ function startAll(): Promise<TestServer> {
   };
   put('privileged', { 'pod-security.kubernetes.io/enforce': 'privileged', 'portcullis.dev/scc': 'off' });
   put('restricted', { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' });
+  put('levels', { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'off' });
   put('report', { 'pod-security.kubernetes.io/warn': 'restricted' });
   return startAdmissionServer(webhooks, { store });
 }
@@ -149,7 +150,8 @@ suite('padded pods are decided based on their content', () => {
         [PSA, psa],
         [MUTATE, scc],
       ] as const) {
-        const response = await send(server, path, review(request));
+        const namespace = path === PSA ? 'levels' : 'restricted';
+        const response = await send(server, path, review({ ...request, namespace }));
         if (expected === true) assert.equal(response.allowed, true, `${path}: ${response.status?.message}`);
         else assert.match(response.status?.message ?? 'allowed', expected, path);
       }
@@ -166,6 +168,7 @@ suite('a pod with more containers than can be evaluated', () => {
 
   const CONTAINERS = { initContainers: [{}], containers: Array<object>(5000).fill({}) };
   const TOO_MANY = 'spec.containers: Too many: 5001: must have at most 5000 items';
+  const REPORTED = `would be denied if security context constraints were enforced: ${TOO_MANY}`;
   const DENIED = [TOO_MANY, 'RequestEntityTooLarge', 413];
   const WORKLOAD = {
     kind: { group: 'apps', version: 'v1', kind: 'Deployment' },
@@ -180,20 +183,23 @@ suite('a pod with more containers than can be evaluated', () => {
     expected: readonly (string | number)[],
   ])[] = [
     [PSA, 'where restricted is enforced', {}, DENIED],
-    [PSA, 'where restricted only warns', { namespace: 'report' }, [TOO_MANY]],
+    [PSA, 'where policies only warn', { namespace: 'report' }, [TOO_MANY, REPORTED]],
     [PSA, 'where no level applies', { namespace: 'privileged' }, []],
-    [PSA, 'of a workload', { namespace: 'report', ...WORKLOAD }, [TOO_MANY.replace('spec', 'spec.template.spec')]],
-    [PSA, 'in the old object', { operation: 'UPDATE', oldObject: pod(CONTAINERS), object: pod({}) }, DENIED],
+    [
+      '/validate/workloads',
+      'of a workload',
+      { namespace: 'report', ...WORKLOAD },
+      [TOO_MANY.replace('spec', 'spec.template.spec')],
+    ],
+    [
+      PSA,
+      'in the old object',
+      { namespace: 'levels', operation: 'UPDATE', oldObject: pod(CONTAINERS), object: pod({}) },
+      DENIED,
+    ],
     [MUTATE, 'where SCCs are enforced', {}, DENIED],
     [MUTATE, 'where SCCs are reported', { namespace: 'report' }, []],
-    [
-      '/scc/validate',
-      'where SCCs are reported',
-      { namespace: 'report' },
-      [`would be denied if security context constraints were enforced: ${TOO_MANY}`],
-    ],
     [MUTATE, 'where SCCs are off', { namespace: 'privileged' }, []],
-    ['/scc/validate', 'where SCCs are enforced', {}, DENIED],
   ];
   for (const [path, name, change, expected] of cases) {
     for (const padding of ['', 'x'.repeat(200_000)]) {
@@ -227,6 +233,10 @@ suite('a review that cannot be evaluated because of a limit', () => {
   const DEPLOYMENT = { group: 'apps', version: 'v1', resource: 'deployments' };
   const NAMESPACES = { group: '', version: 'v1', resource: 'namespaces' };
   const SCCS = { group: 'security.openshift.io', version: 'v1', resource: 'securitycontextconstraints' };
+  const SETTINGS = { group: 'config.portcullis.dev', version: 'v1alpha1', resource: 'portcullisconfigurations' };
+  const NODES_CONFIG = { group: 'config.openshift.io', version: 'v1', resource: 'nodes' };
+  const NODES = { group: '', version: 'v1', resource: 'nodes' };
+  const LEASES = { group: 'coordination.k8s.io', version: 'v1', resource: 'leases' };
   const EXEC = { operation: 'CONNECT', subResource: 'exec' } as const;
   const routes: readonly (readonly [
     path: string,
@@ -236,29 +246,23 @@ suite('a review that cannot be evaluated because of a limit', () => {
   ])[] = [
     [PSA, 'a pod where restricted is enforced', {}, false],
     [PSA, 'a pod where privileged is enforced', { namespace: 'privileged' }, true],
-    [PSA, 'a pod where restricted only warns', { namespace: 'report' }, true],
+    [PSA, 'a pod where policies only warn', { namespace: 'report' }, true],
     [PSA, 'a pod in an unknown namespace', { namespace: 'missing' }, false],
-    [PSA, 'a workload', { resource: DEPLOYMENT }, true],
-    [PSA, 'a namespace', { resource: NAMESPACES }, false],
+    ['/validate/workloads', 'a workload', { resource: DEPLOYMENT }, true],
+    ['/validate/namespaces', 'a namespace', { resource: NAMESPACES }, false],
     [MUTATE, 'a pod where SCCs are enforced', {}, false],
     [MUTATE, 'a pod where SCCs are reported', { namespace: 'report' }, true],
     [MUTATE, 'a pod where SCCs are off', { namespace: 'privileged' }, true],
     [MUTATE, 'a pod in an unknown namespace', { namespace: 'missing' }, false],
-    ['/scc/validate', 'a pod where SCCs are enforced', {}, false],
-    ['/scc/validate', 'a pod where SCCs are reported', { namespace: 'report' }, true],
-    ['/scc/exec', 'exec where SCCs are enforced', EXEC, false],
-    ['/scc/exec', 'exec where SCCs are reported', { ...EXEC, namespace: 'report' }, true],
-    ['/scc/objects/default', 'an SCC', { resource: SCCS }, false],
-    ['/scc/objects/validate', 'an SCC', { resource: SCCS }, false],
-    ['/scc/settings', 'the settings', {}, true],
-    ['/psa/settings', 'the settings', {}, true],
-    ['/defaults/pods', 'a pod', {}, true],
-    ['/olm/harden', 'a pod', {}, true],
-    ['/psa/enforcement', 'a configuration', {}, true],
-    ['/kubelet/validate-config', 'a configuration', {}, false],
-    ['/kubelet/validate-node', 'a registration', {}, false],
-    ['/kubelet/validate-node', 'a report', { operation: 'UPDATE' }, true],
-    ['/kubelet/validate-write', 'a Lease', {}, false],
+    ['/connect/pods', 'exec where SCCs are enforced', EXEC, false],
+    ['/connect/pods', 'exec where SCCs are reported', { ...EXEC, namespace: 'report' }, true],
+    ['/mutate/objects', 'an SCC', { resource: SCCS }, false],
+    ['/validate/objects', 'an SCC', { resource: SCCS }, false],
+    ['/validate/objects', 'the settings', { resource: SETTINGS }, true],
+    ['/validate/objects', 'a minimum kubelet version', { resource: NODES_CONFIG }, false],
+    ['/validate/nodes', 'a registration', { resource: NODES }, false],
+    ['/validate/nodes', 'a report', { resource: NODES, operation: 'UPDATE', subResource: 'status' }, true],
+    ['/validate/nodes', 'a Lease', { resource: LEASES, operation: 'UPDATE' }, false],
   ];
   for (const [path, name, change, allowed] of routes) {
     test(`${path}: ${name} is ${allowed ? 'allowed with a warning' : 'denied'}`, async () => {
@@ -272,21 +276,25 @@ suite('a review that cannot be evaluated because of a limit', () => {
     });
   }
 
-  const small: readonly (readonly [path: string, allowed: boolean])[] = [
-    ['/exceptions/record', false],
-    ['/exceptions/validate', false],
-    ['/psa/settings', true],
-    ['/scc/settings', true],
-    ['/olm/harden', true],
-  ];
-  for (const [path, allowed] of small) {
-    test(`${path} reads whole objects: a small review with 9,000 levels is ${allowed ? 'allowed with a warning' : 'denied'}`, async () => {
-      const body = JSON.stringify(podReview({})).replace(
-        '"labels"',
-        `"f":${'['.repeat(9000)}${']'.repeat(9000)},"labels"`,
-      );
+  const EXCEPTIONS = { group: 'policy.portcullis.dev', version: 'v1alpha1', resource: 'podsecurityexceptions' };
+  const OLM = 'OLM hardening: the pod is not hardened, because it is nested more than 100 levels deep';
+  const small: readonly (readonly [path: string, change: Partial<AdmissionRequest>, allowed: boolean, text: string])[] =
+    [
+      ['/mutate/objects', { resource: EXCEPTIONS }, false, TOO_DEEP],
+      ['/validate/objects', { resource: EXCEPTIONS }, false, TOO_DEEP],
+      ['/validate/objects', { resource: SETTINGS }, true, TOO_DEEP],
+      ['/mutate/pods', { namespace: 'levels' }, true, OLM],
+    ];
+  for (const [path, change, allowed, text] of small) {
+    const { resource } = change.resource ?? { resource: 'OLM pods' };
+    test(`${path}: a small review of ${resource} with 9,000 levels is ${allowed ? 'allowed with a warning' : 'denied'}`, async () => {
+      const object = {
+        metadata: { labels: { 'olm.catalogSource': 'cat' } },
+        spec: { containers: [{ name: 'c' }], volumes: [{ f: 'DEEP' }] },
+      };
+      const body = review({ ...change, object }).replace('"DEEP"', '['.repeat(9000) + ']'.repeat(9000));
       const { allowed: isAllowed, status, warnings } = await send(server, path, body);
-      assert.deepEqual([isAllowed, status?.message ?? warnings], [allowed, allowed ? [TOO_DEEP] : TOO_DEEP]);
+      assert.deepEqual([isAllowed, status?.message ?? warnings], [allowed, allowed ? [text] : text]);
     });
   }
 

@@ -13,9 +13,9 @@ import { allow, type Decision } from '../../src/kube/admission.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
+import { createPodSecurityReviewer } from '../../src/server/pod-security.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
-import { createPsaWebhook } from '../../src/server/webhooks/psa.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post, sendRaw } from '../support/https.ts';
@@ -24,7 +24,7 @@ import { podReview } from '../support/reviews.ts';
 /** Reviews do not wait for missing namespaces. */
 const NO_ROOM = 0;
 const JSON_TYPE = 'application/json';
-const PATH = '/psa/validate';
+const PATH = '/validate/pods';
 const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 
 /** Starts the Pod Security webhook for the namespaces `privileged`, `baseline` and `restricted`, and other webhooks. */
@@ -34,13 +34,16 @@ async function startPodSecurity(
   const psaMetrics = createMetrics({ version: '0.0.0' });
   const podSecurity = createPodSecurity(DEFAULT_CONFIGURATION);
   const server = await startAdmissionServer([
-    createPsaWebhook({
-      podSecurity: () => podSecurity,
-      metrics: psaMetrics.podSecurity,
-      waitingRoom: createWaitingRoom(NO_ROOM),
-      evaluate: createEvaluations(() => performance.now()),
-      discloses: createDisclosure(true),
-    }),
+    {
+      path: PATH,
+      ...createPodSecurityReviewer({
+        podSecurity: () => podSecurity,
+        metrics: psaMetrics.podSecurity,
+        waitingRoom: createWaitingRoom(NO_ROOM),
+        evaluate: createEvaluations(() => performance.now()),
+        discloses: createDisclosure(true),
+      }),
+    },
     ...others,
   ]);
   for (const level of LEVELS) putNamespace(server, level, level);

@@ -59,7 +59,7 @@ function createSarRig(authorize?: Authorizer, options: SccRigOptions = {}): SarR
 suite('access reviews', () => {
   test('matching SCCs are reviewed in order until one is allowed, first for the service account, then for the user', async () => {
     const rig = createSarRig();
-    const decision = await rig.decide('/scc/mutate', podRequest(buildPod()));
+    const decision = await rig.decide('/mutate/pods', podRequest(buildPod()));
     assert.deepEqual(decision.facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
     assert.deepEqual(rig.reviews, [`${ACCOUNT} anyuid`, 'alice anyuid', `${ACCOUNT} restricted-v2`]);
   });
@@ -67,7 +67,7 @@ suite('access reviews', () => {
   test('attributes', async () => {
     const rig = createSarRig();
     const userInfo = { ...ALICE, uid: 'u-1', extra: { 'scopes.example.com/x': ['a', 'b'] } };
-    await rig.decide('/scc/mutate', podRequest(buildPod(), { userInfo }));
+    await rig.decide('/mutate/pods', podRequest(buildPod(), { userInfo }));
     const attributes = {
       verb: 'use',
       apiGroup: 'security.openshift.io',
@@ -85,7 +85,7 @@ suite('access reviews', () => {
   test('no review for SCCs that list the user or a group', async () => {
     const rig = createSarRig();
     const userInfo = { username: 'root', groups: ['system:cluster-admins'] };
-    const decision = await rig.decide('/scc/mutate', podRequest(buildPod(), { userInfo }));
+    const decision = await rig.decide('/mutate/pods', podRequest(buildPod(), { userInfo }));
     assert.deepEqual(decision.facts, { scc: 'anyuid', subjectType: 'user' });
     assert.ok(rig.reviews.includes(`${ACCOUNT} anyuid`));
     assert.ok(!rig.reviews.includes('root anyuid'));
@@ -93,29 +93,29 @@ suite('access reviews', () => {
 
   test('a denial reviews every SCC and is equal to the denial based on RBAC', async () => {
     const rig = createSarRig();
-    const denied = await rig.decide('/scc/mutate', podRequest(ROOT));
+    const denied = await rig.decide('/mutate/pods', podRequest(ROOT));
     const rbacRig = createSccTestWebhooks();
     rbacRig.putNamespace();
-    assert.deepEqual(denied, await rbacRig.decide('/scc/mutate', podRequest(ROOT)));
+    assert.deepEqual(denied, await rbacRig.decide('/mutate/pods', podRequest(ROOT)));
     assert.equal(rig.reviews.length, new Set(rig.reviews).size, 'a review is sent twice');
     assert.equal(rig.reviews[0], `${ACCOUNT} anyuid`);
   });
 
   test('no review for pods outside SCC admission', async () => {
     const rig = createSarRig();
-    await rig.decide('/scc/mutate', podRequest(buildPod({}, { os: { name: 'windows' } })));
-    await rig.decide('/scc/mutate', podRequest(buildPod(), { namespace: 'kube-system' }));
-    await rig.decide('/scc/mutate', podRequest(buildPod(), { namespace: 'none' }), 100);
+    await rig.decide('/mutate/pods', podRequest(buildPod({}, { os: { name: 'windows' } })));
+    await rig.decide('/mutate/pods', podRequest(buildPod(), { namespace: 'kube-system' }));
+    await rig.decide('/mutate/pods', podRequest(buildPod(), { namespace: 'none' }), 100);
     assert.deepEqual(rig.reviews, []);
   });
 
   test('the second pass does not send more reviews than the first', async () => {
     const rig = createSarRig();
-    const decision = await rig.decide('/scc/mutate', podRequest(buildPod()));
+    const decision = await rig.decide('/mutate/pods', podRequest(buildPod()));
     assert.ok(decision.allowed);
     rig.reviews.length = 0;
     rig.clock.nowMs += 20_000;
-    const second = await rig.decide('/scc/validate', podRequest(decision.object));
+    const second = await rig.decide('/validate/pods', podRequest(decision.object));
     assert.deepEqual(second.facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
     assert.deepEqual(rig.reviews, [`${ACCOUNT} restricted-v2`]);
   });
@@ -126,7 +126,7 @@ suite('access reviews', () => {
         (user.username === 'alice' && scc === 'anyuid') || (user.username === ACCOUNT && scc === 'nonroot'),
       ),
     );
-    const decision = await rig.decide('/scc/mutate', podRequest(ROOT));
+    const decision = await rig.decide('/mutate/pods', podRequest(ROOT));
     assert.deepEqual(decision.facts, { scc: 'anyuid', subjectType: 'user' });
     assert.deepEqual(decision.warnings, [
       `SCC "anyuid" admits the pod only because the pod's creator may use the SCC. Service account "default" may not use it, so such pods fail when a controller creates them.`,
@@ -139,7 +139,7 @@ suite('cache', () => {
     const rig = createSarRig();
     const countReviews = async (): Promise<number> => {
       const before = rig.reviews.length;
-      await rig.decide('/scc/mutate', podRequest(buildPod()));
+      await rig.decide('/mutate/pods', podRequest(buildPod()));
       return rig.reviews.length - before;
     };
     assert.equal(await countReviews(), 3);
@@ -158,7 +158,7 @@ suite('cache', () => {
       { ...ALICE, extra: { a: ['b'] } },
       ALICE,
     ];
-    for (const userInfo of users) await rig.decide('/scc/mutate', podRequest(buildPod(), { userInfo }));
+    for (const userInfo of users) await rig.decide('/mutate/pods', podRequest(buildPod(), { userInfo }));
     assert.equal(rig.reviews.filter((review) => review === 'alice anyuid').length, 4);
     assert.equal(rig.reviews.filter((review) => review === `${ACCOUNT} anyuid`).length, 1);
   });
@@ -166,11 +166,11 @@ suite('cache', () => {
   test('new grants apply after expiration', async () => {
     let allowed = false;
     const rig = createSarRig((_user, scc) => Promise.resolve(allowed && scc === 'restricted-v2'));
-    assert.equal((await rig.decide('/scc/mutate', podRequest(buildPod()))).allowed, false);
+    assert.equal((await rig.decide('/mutate/pods', podRequest(buildPod()))).allowed, false);
     allowed = true;
-    assert.equal((await rig.decide('/scc/mutate', podRequest(buildPod()))).allowed, false);
+    assert.equal((await rig.decide('/mutate/pods', podRequest(buildPod()))).allowed, false);
     rig.clock.nowMs = 11_000;
-    assert.equal((await rig.decide('/scc/mutate', podRequest(buildPod()))).allowed, true);
+    assert.equal((await rig.decide('/mutate/pods', podRequest(buildPod()))).allowed, true);
   });
 
   test('100 concurrent pods share their reviews', async () => {
@@ -179,7 +179,7 @@ suite('cache', () => {
       return scc === 'restricted-v2';
     });
     const decisions = Array.from({ length: 100 }, () =>
-      Promise.resolve(rig.decide('/scc/mutate', podRequest(buildPod()))),
+      Promise.resolve(rig.decide('/mutate/pods', podRequest(buildPod()))),
     );
     for (const decision of await Promise.all(decisions)) assert.equal(decision.allowed, true);
     assert.deepEqual(rig.reviews, [`${ACCOUNT} anyuid`, 'alice anyuid', `${ACCOUNT} restricted-v2`]);
@@ -190,7 +190,7 @@ test('reviews are limited for each client address, and a denial contains the rea
   const rig = createSarRig(() => Promise.resolve(false));
   const send = async (username: string, address: string): Promise<string> => {
     const request = podRequest(buildPod(), { userInfo: { username } });
-    const decision = await rig.decide('/scc/mutate', request, undefined, { address });
+    const decision = await rig.decide('/mutate/pods', request, undefined, { address });
     return decision.allowed ? '' : decision.status.message;
   };
   const reason = ': a client may cause at most 200 SubjectAccessReviews per second; try again';
@@ -232,7 +232,7 @@ suite('failed reviews deny access', () => {
       if (scc === 'anyuid' && failing) return Promise.reject(new Error('connection refused'));
       return Promise.resolve(true);
     });
-    const first = await rig.decide('/scc/mutate', podRequest(buildPod()));
+    const first = await rig.decide('/mutate/pods', podRequest(buildPod()));
     assert.deepEqual(first.facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
     const [line] = rig.log;
     const { level, time, err, ...fields } = line as { level: unknown; time: unknown; err: { message: string } };
@@ -245,7 +245,7 @@ suite('failed reviews deny access', () => {
       msg: 'access review failed, denying access',
     });
     failing = false;
-    const second = await rig.decide('/scc/mutate', podRequest(buildPod()));
+    const second = await rig.decide('/mutate/pods', podRequest(buildPod()));
     assert.deepEqual(second.facts, { scc: 'anyuid', subjectType: 'serviceaccount' });
     assert.deepEqual(await rig.series('portcullis_access_reviews_total'), [
       'portcullis_access_reviews_total{result="error"} 2',
@@ -256,7 +256,7 @@ suite('failed reviews deny access', () => {
   test('without a response from the API server, the pod is denied before the timeout', async () => {
     const rig = createSarRig(() => new Promise(() => undefined), { now: () => performance.now() });
     const startMs = performance.now();
-    const decision = await rig.decide('/scc/mutate', podRequest(buildPod()), 700);
+    const decision = await rig.decide('/mutate/pods', podRequest(buildPod()), 700);
     const tookMs = performance.now() - startMs;
     assert.match(decision.allowed ? '' : decision.status.message, /^unable to validate against any security context/);
     assert.ok(tookMs >= 150 && tookMs < 650, `took ${tookMs} ms`);
@@ -284,7 +284,7 @@ suite('failed reviews deny access', () => {
     };
     const PRIVILEGED = buildPod({ privileged: true });
 
-    for (const path of ['/scc/mutate', '/scc/validate']) {
+    for (const path of ['/mutate/pods', '/validate/pods']) {
       test(`${path}: reviews that are not sent in time deny access`, async () => {
         const rig = createSlowRig('none');
         const startMs = performance.now();
@@ -305,7 +305,7 @@ suite('failed reviews deny access', () => {
 
     test('no review for a very short timeout', async () => {
       const rig = createSlowRig('none');
-      const decision = await rig.decide('/scc/mutate', podRequest(PRIVILEGED), 150);
+      const decision = await rig.decide('/mutate/pods', podRequest(PRIVILEGED), 150);
       assert.equal(decision.allowed, false);
       assert.deepEqual(rig.reviews, []);
     });
@@ -313,7 +313,7 @@ suite('failed reviews deny access', () => {
     test('above 48 MiB of waiting requests, the oldest is denied', async () => {
       const rig = createSarRig(() => new Promise(() => {}));
       const sendLarge = async (): Promise<boolean> =>
-        (await rig.decide('/scc/mutate', podRequest(buildPod()), 15_000, { measure: () => 12 * 1024 * 1024 })).allowed;
+        (await rig.decide('/mutate/pods', podRequest(buildPod()), 15_000, { measure: () => 12 * 1024 * 1024 })).allowed;
       const oldest = sendLarge();
       const others = [sendLarge(), sendLarge(), sendLarge()];
       await new Promise((resolve) => setImmediate(resolve));
@@ -325,7 +325,7 @@ suite('failed reviews deny access', () => {
     test('no further review after the client disconnects', async () => {
       const rig = createSlowRig('none');
       const controller = new AbortController();
-      const decision = rig.decide('/scc/mutate', podRequest(PRIVILEGED), 15_000, {
+      const decision = rig.decide('/mutate/pods', podRequest(PRIVILEGED), 15_000, {
         getSignal: () => controller.signal,
       });
       controller.abort();

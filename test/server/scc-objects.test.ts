@@ -8,11 +8,10 @@ import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { defaultScc } from '../../src/policy/scc/objects.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
+import { createSccReviewer } from '../../src/server/objects/sccs.ts';
 import { watchSccHealth } from '../../src/server/scc-health.ts';
-import {
-  createSccObjectsDefaultWebhook,
-  createSccObjectsValidateWebhook,
-} from '../../src/server/webhooks/scc-objects.ts';
+import { onlyRegistered } from '../../src/server/webhooks/index.ts';
+import { createObjectWebhooks } from '../../src/server/webhooks/objects.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 import { createRecorder } from '../support/recorder.ts';
@@ -25,8 +24,8 @@ const SETTINGS: SccSettings = {
   compatibility: 'portcullis',
   preferUserNamespaces: false,
 };
-const DEFAULT = '/scc/objects/default';
-const VALIDATE = '/scc/objects/validate';
+const DEFAULT = '/mutate/objects';
+const VALIDATE = '/validate/objects';
 
 function start(
   settings: Partial<SccSettings> = {},
@@ -37,9 +36,13 @@ function start(
     evaluate: createEvaluations(now),
     discloses: createDisclosure(areClientsKnown),
   };
-  return startAdmissionServer([createSccObjectsDefaultWebhook(options), createSccObjectsValidateWebhook(options)], {
-    store,
+  const webhooks = createObjectWebhooks({
+    'securitycontextconstraints.security.openshift.io': createSccReviewer(options),
   });
+  return startAdmissionServer(
+    webhooks.map((one) => onlyRegistered(one, () => ({ workloadResources: [] }))),
+    { store },
+  );
 }
 
 interface Response {

@@ -16,7 +16,7 @@ import {
 } from '../../src/policy/psa/configuration.ts';
 import type { SccSettings } from '../../src/policy/scc/mode.ts';
 import { mayEnterEveryPod, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
-import { SCC_EXEC } from '../../src/server/webhooks/scc-exec.ts';
+import { CONNECT_PODS } from '../../src/server/webhooks/pods-connect.ts';
 import {
   ALICE,
   buildPod,
@@ -89,10 +89,10 @@ function createRig(settings: Partial<SccSettings> = {}, labels: Labels = {}): Sc
   return rig;
 }
 
-suite('/scc/mutate, or /scc/validate in report mode', () => {
+suite('/mutate/pods, or /validate/pods in report mode', () => {
   const cases: readonly {
     readonly name: string;
-    readonly path?: '/scc/validate';
+    readonly path?: '/validate/pods';
     readonly settings?: Partial<SccSettings>;
     /** Labels of the namespace. */
     readonly labels?: Labels;
@@ -106,14 +106,14 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
     { name: 'report: not mutated', settings: { mode: 'report' }, pod: ROOT, expected: UNCHANGED },
     {
       name: 'report: would be denied',
-      path: '/scc/validate',
+      path: '/validate/pods',
       settings: { mode: 'report' },
       pod: ROOT,
       expected: REPORTED,
     },
     {
       name: 'report: would be denied, OpenShift compatibility',
-      path: '/scc/validate',
+      path: '/validate/pods',
       settings: { mode: 'report', compatibility: 'openshift' },
       pod: ROOT,
       expected: {
@@ -125,13 +125,13 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
     },
     {
       name: 'report: would be mutated',
-      path: '/scc/validate',
+      path: '/validate/pods',
       settings: { mode: 'report' },
       expected: { allowed: true, facts: { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' } },
     },
     {
       name: 'report: admitted because of the grants of the user',
-      path: '/scc/validate',
+      path: '/validate/pods',
       settings: { mode: 'report' },
       pod: ROOT,
       request: { userInfo: ADMIN },
@@ -146,7 +146,7 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
     { name: 'off', settings: { mode: 'off' }, pod: ROOT, expected: UNCHANGED },
     { name: 'off overrides the label', settings: { mode: 'off' }, labels: ENFORCE, pod: ROOT, expected: UNCHANGED },
     { name: 'label off', labels: OFF, pod: ROOT, expected: UNCHANGED },
-    { name: 'label report', path: '/scc/validate', labels: REPORT, pod: ROOT, expected: REPORTED },
+    { name: 'label report', path: '/validate/pods', labels: REPORT, pod: ROOT, expected: REPORTED },
     { name: 'label enforce', settings: { mode: 'report' }, labels: ENFORCE, pod: ROOT, expected: DENIED },
     {
       name: 'unknown mode in the label: denied',
@@ -195,7 +195,7 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
       },
     },
   ];
-  for (const { name, path = '/scc/mutate', settings, labels, namespace = 'shop', ...one } of cases) {
+  for (const { name, path = '/mutate/pods', settings, labels, namespace = 'shop', ...one } of cases) {
     test(name, async () => {
       const { request: change, pod = buildPod(), expected } = one;
       const request = podRequest(pod, { namespace, ...change });
@@ -214,7 +214,7 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
       [podRequest({ ...ROOT, metadata: {} }, { name: '' }), 'Unknown'],
     ] as const;
     for (const [request, name] of cases) {
-      const decision = await createRig().decide('/scc/mutate', request);
+      const decision = await createRig().decide('/mutate/pods', request);
       assert.deepEqual(decision.allowed ? undefined : decision.status.details, { name, kind: 'pods' });
     }
   });
@@ -227,17 +227,20 @@ suite('/scc/mutate, or /scc/validate in report mode', () => {
     ] as const;
     for (const [compatibility, expected] of cases) {
       const rig = createRig({ mode: 'report', compatibility });
-      assert.deepEqual((await rig.decide('/scc/validate', podRequest(buildPod()))).auditAnnotations, expected);
+      assert.deepEqual((await rig.decide('/validate/pods', podRequest(buildPod()))).auditAnnotations, {
+        'enforce-policy': 'privileged:latest',
+        ...expected,
+      });
     }
   });
 });
 
-suite('/scc/validate', () => {
+suite('/validate/pods', () => {
   /** Returns the pod with the changes of the first pass. */
   async function assignedPod(
     rig: SccTestWebhooks,
   ): Promise<{ readonly spec: { readonly containers: readonly object[] } }> {
-    const decision = await rig.decide('/scc/mutate', podRequest(buildPod()));
+    const decision = await rig.decide('/mutate/pods', podRequest(buildPod()));
     assert.ok(decision.allowed);
     return decision.object as ReturnType<typeof assignedPod>;
   }
@@ -292,7 +295,7 @@ suite('/scc/validate', () => {
   for (const { name, labels, request, message, warnings, facts } of cases) {
     test(name, async () => {
       const rig = createRig({}, labels);
-      const decision = await rig.decide('/scc/validate', await request(rig));
+      const decision = await rig.decide('/validate/pods', await request(rig));
       assert.equal(decision.allowed, message === undefined);
       if (decision.allowed) assert.equal(decision.object, undefined);
       else {
@@ -306,8 +309,8 @@ suite('/scc/validate', () => {
 
   test('metrics', async () => {
     const rig = createRig();
-    await rig.decide('/scc/validate', podRequest(await assignedPod(rig)));
-    await rig.decide('/scc/validate', podRequest(buildPod()));
+    await rig.decide('/validate/pods', podRequest(await assignedPod(rig)));
+    await rig.decide('/validate/pods', podRequest(buildPod()));
     assert.deepEqual(await rig.series('portcullis_scc_validations_total'), [
       'portcullis_scc_validations_total{operation="create",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"} 1',
       'portcullis_scc_validations_total{operation="create",mode="enforce",decision="deny",scc="",subject_type=""} 1',
@@ -315,7 +318,7 @@ suite('/scc/validate', () => {
   });
 });
 
-suite('/scc/exec', () => {
+suite('/connect/pods', () => {
   const root = buildPod({ runAsUser: 0 }, { name: 'root' });
   const debugged = buildPod(
     {},
@@ -453,7 +456,7 @@ suite('/scc/exec', () => {
       const rig = createSccTestWebhooks(options);
       rig.putNamespace(labels);
       for (const pod of [root, buildPod()]) rig.store.put('Pod', pod as unknown as Pod);
-      const decision = await rig.decide('/scc/exec', request, timeoutMs);
+      const decision = await rig.decide('/connect/pods', request, timeoutMs);
       assert.equal(decision.allowed, status === undefined);
       if (decision.allowed) assert.equal(decision.object, undefined);
       else {
@@ -552,11 +555,10 @@ suite('/scc/exec', () => {
         const request = connect(String(pod.metadata.name), { userInfo });
         const current = store.get('SecurityContextConstraints', 'privileged');
         const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? 'portcullis' }, current);
-        const { unlessPrivileged } = SCC_EXEC;
+        const conditions = CONNECT_PODS.matchConditions as unknown as readonly JsonObject[];
         const isSkipped =
-          isRegistered &&
-          matchesConditions([{ ...unlessPrivileged }], { ...request }, accessFromStore(store)) === false;
-        const { allowed } = await rig.decide('/scc/exec', request, 100);
+          isRegistered && matchesConditions(conditions, { ...request }, accessFromStore(store)) === false;
+        const { allowed } = await rig.decide('/connect/pods', request, 100);
         assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
         // The condition changes no verdict.
         assert.ok(!isSkipped || allowed);
@@ -570,7 +572,7 @@ suite('/scc/exec', () => {
       rig.putNamespace();
       rig.store.put('Pod', root as unknown as Pod);
       for (const userInfo of [ADMIN, ALICE]) {
-        const { allowed, auditAnnotations } = await rig.decide('/scc/exec', connect('root', { userInfo }));
+        const { allowed, auditAnnotations } = await rig.decide('/connect/pods', connect('root', { userInfo }));
         assert.deepEqual([allowed, auditAnnotations], [userInfo === ADMIN || mode === 'report', {}]);
       }
     }
@@ -579,9 +581,9 @@ suite('/scc/exec', () => {
   test('metrics and audit annotations', async () => {
     const rig = createRig();
     rig.store.put('Pod', root as unknown as Pod);
-    await rig.decide('/scc/exec', connect('root'));
+    await rig.decide('/connect/pods', connect('root'));
     const { auditAnnotations } = await rig.decide(
-      '/scc/exec',
+      '/connect/pods',
       connect('root', { subResource: 'attach', userInfo: ADMIN }),
     );
     assert.deepEqual(auditAnnotations, {
@@ -604,19 +606,17 @@ test('portcullis_scc_decisions_total', async () => {
     podRequest(ROOT),
     podRequest(buildPod({}, { os: { name: 'windows' } })),
     podRequest(buildPod({}, { name: 'old' }), { operation: 'UPDATE', oldObject: buildPod({ privileged: false }) }),
-    podRequest(buildPod(), { subResource: 'made-up-by-the-client' }),
     podRequest(buildPod(), { namespace: 'kube-system' }),
   ];
-  for (const request of requests) await rig.decide('/scc/mutate', request);
+  for (const request of requests) await rig.decide('/mutate/pods', request);
   rig.putNamespace(REPORT);
-  await rig.decide('/scc/validate', podRequest(ROOT));
+  await rig.decide('/validate/pods', podRequest(ROOT));
   const series = (rest: string, count: number): string => `portcullis_scc_decisions_total{${rest}} ${count}`;
   assert.deepEqual(await rig.series('portcullis_scc_decisions_total'), [
     series('operation="create",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 2),
     series('operation="create",mode="enforce",decision="deny",scc="",subject_type=""', 1),
     series('operation="create",mode="enforce",decision="skip",scc="",subject_type=""', 1),
     series('operation="update",mode="enforce",decision="deny",scc="",subject_type=""', 1),
-    series('operation="other",mode="enforce",decision="allow",scc="restricted-v2",subject_type="serviceaccount"', 1),
     series('operation="create",mode="report",decision="deny",scc="",subject_type=""', 1),
   ]);
 });
@@ -671,7 +671,7 @@ suite('if the floor applies, the validating webhook admits new pods whose mutati
     test(name, async () => {
       const rig = createSccTestWebhooks(options);
       rig.putNamespace(labels);
-      assert.equal((await rig.decide('/scc/validate', request)).allowed, expected);
+      assert.equal((await rig.decide('/validate/pods', request)).allowed, expected);
     });
   }
 });

@@ -8,6 +8,7 @@ import { runInNewContext } from 'node:vm';
 import { createStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import type { Namespace, Pod } from '../../src/kube/types.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import type { SccMode } from '../../src/policy/scc/mode.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import { startAdmissionServer } from '../support/admission-server.ts';
@@ -19,6 +20,7 @@ import {
   createTestWebhooks,
   formatSccDenial,
   podRequest,
+  putRegistration,
   putStandardSccs,
   RANGES,
   type SccTestWebhooks,
@@ -33,6 +35,12 @@ const WAITING = 'the webhook does not wait';
 
 const denial = (decision: Decision): string | undefined => (decision.allowed ? undefined : decision.status.message);
 
+/** Pod Security exempts the namespaces, so it does not wait for them. */
+const WITHOUT_LEVELS = createPodSecurity({
+  ...DEFAULT_CONFIGURATION,
+  exemptions: { ...DEFAULT_CONFIGURATION.exemptions, namespaces: ['shop', 'kube-system'] },
+});
+
 suite('a missing namespace', () => {
   const outOfRange = (name: string, range: string): string =>
     `provider ${name}: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [${range}]`;
@@ -41,9 +49,9 @@ suite('a missing namespace', () => {
   const execRequest = podRequest({}, { operation: 'CONNECT', subResource: 'exec' });
   const execPrefix = `exec operation is not allowed because the pod's security context exceeds your permissions: pods "web" is forbidden: `;
   const paths: readonly (readonly [path: string, request: AdmissionRequest, prefix: string, separator: string])[] = [
-    ['/scc/mutate', createRequest, '', ', '],
-    ['/scc/validate', createRequest, '', ' '],
-    ['/scc/exec', execRequest, execPrefix, ', '],
+    ['/mutate/pods', createRequest, '', ', '],
+    ['/validate/pods', createRequest, '', ' '],
+    ['/connect/pods', execRequest, execPrefix, ', '],
   ];
   type Labels = Readonly<Record<string, string>>;
   const arrivals: readonly (readonly [mode: SccMode, labels: Labels, denied: boolean])[] = [
@@ -56,7 +64,7 @@ suite('a missing namespace', () => {
     ['enforce', { 'openshift.io/run-level': '1' }, false],
   ];
   const createRig = (mode: SccMode, namespace = 'shop'): SccTestWebhooks => {
-    const rig = createSccTestWebhooks({ settings: { mode } });
+    const rig = createSccTestWebhooks({ settings: { mode }, podSecurity: WITHOUT_LEVELS });
     rig.store.put('Pod', buildPod({ runAsUser: 0 }, { hostUsers: false, namespace }) as unknown as Pod);
     return rig;
   };
@@ -87,7 +95,7 @@ suite('a missing namespace', () => {
         (await createRig('report', namespace).decide(path, { ...request, namespace }, 15_000)).allowed,
         true,
       );
-      if (path === '/scc/exec') return;
+      if (path === '/connect/pods') return;
       assert.equal((await createRig('enforce').decide(path, WINDOWS, 15_000)).allowed, true);
     });
   }
@@ -128,7 +136,7 @@ suite('missing ranges', () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const startMs = performance.now();
-      const decision = await rig.decide('/scc/mutate', CREATE, 600);
+      const decision = await rig.decide('/mutate/pods', CREATE, 600);
       const waitedMs = performance.now() - startMs;
       assert.deepEqual([denial(decision), decision.warnings ?? []], [message, warnings]);
       assert.ok(waitedMs >= 90 && waitedMs < 500, `waited ${waitedMs} ms`);
@@ -137,7 +145,7 @@ suite('missing ranges', () => {
     test(`${name}: admitted when the ranges appear`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
-      const decision = rig.decide('/scc/mutate', CREATE, 15_000);
+      const decision = rig.decide('/mutate/pods', CREATE, 15_000);
       assert.ok(decision instanceof Promise, WAITING);
       rig.store.put('Namespace', { metadata: { name: 'other', annotations: RANGES } });
       rig.putNamespace();
@@ -146,40 +154,40 @@ suite('missing ranges', () => {
 
     if (!namespace) continue;
     test(`${name}: evaluated with example ranges in report mode`, async () => {
-      const rig = createSccTestWebhooks({ settings: { mode: 'report' } });
+      const rig = createSccTestWebhooks({ settings: { mode: 'report' }, podSecurity: WITHOUT_LEVELS });
       rig.store.put('Namespace', namespace);
-      const decision = await rig.decide('/scc/validate', CREATE, 15_000);
-      assert.deepEqual([decision.allowed, decision.warnings], [true, []]);
+      const decision = await rig.decide('/validate/pods', CREATE, 15_000);
+      assert.deepEqual([decision.allowed, decision.warnings], [true, undefined]);
       assert.deepEqual(decision.facts, { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' });
     });
   }
 
   test('a timeout too short for a wait', async () => {
-    assert.equal((await createSccTestWebhooks().decide('/scc/mutate', CREATE, 100)).allowed, false);
+    assert.equal((await createSccTestWebhooks().decide('/mutate/pods', CREATE, 100)).allowed, false);
   });
 
   test('the wait ends when the namespace disables SCCs', async () => {
     const rig = createSccTestWebhooks();
     rig.store.put('Namespace', shop());
-    const pending = rig.decide('/scc/mutate', podRequest(ROOT), 15_000);
+    const pending = rig.decide('/mutate/pods', podRequest(ROOT), 15_000);
     rig.store.put('Namespace', { metadata: { name: 'shop', labels: { 'portcullis.dev/scc': 'off' } } });
     assert.deepEqual(await pending, { allowed: true });
   });
 
-  test('/scc/validate also waits', async () => {
+  test('/validate/pods also waits', async () => {
     const ready = createSccTestWebhooks();
     ready.putNamespace();
-    const assigned = await ready.decide('/scc/mutate', CREATE);
+    const assigned = await ready.decide('/mutate/pods', CREATE);
     assert.ok(assigned.allowed);
     const rig = createSccTestWebhooks();
-    const decision = rig.decide('/scc/validate', podRequest(assigned.object), 15_000);
+    const decision = rig.decide('/validate/pods', podRequest(assigned.object), 15_000);
     rig.putNamespace();
     assert.equal((await decision).allowed, true);
   });
 
   test('500 pods of a new namespace', async () => {
     const rig = createSccTestWebhooks();
-    const decisions = Array.from({ length: 500 }, () => Promise.resolve(rig.decide('/scc/mutate', CREATE, 15_000)));
+    const decisions = Array.from({ length: 500 }, () => Promise.resolve(rig.decide('/mutate/pods', CREATE, 15_000)));
     rig.store.put('Namespace', shop());
     rig.putNamespace();
     for (const { facts } of await Promise.all(decisions)) {
@@ -194,7 +202,7 @@ suite('a new installation', () => {
   test('denials wait for the standard SCCs and their bindings', async () => {
     const rig = createSccTestWebhooks({ isNewInstallation: true });
     rig.putNamespace();
-    const decision = rig.decide('/scc/mutate', CREATE, 15_000);
+    const decision = rig.decide('/mutate/pods', CREATE, 15_000);
     assert.ok(decision instanceof Promise, WAITING);
     putStandardSccs(rig.store);
     assert.deepEqual((await decision).facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
@@ -203,13 +211,13 @@ suite('a new installation', () => {
   test('a pod is denied if they do not appear, and immediately if no controller creates them', async () => {
     const rig = createSccTestWebhooks({ isNewInstallation: true });
     rig.putNamespace();
-    assert.equal(denial(await rig.decide('/scc/mutate', CREATE, 600)), NO_SCCS);
+    assert.equal(denial(await rig.decide('/mutate/pods', CREATE, 600)), NO_SCCS);
     const other = createSccTestWebhooks();
     other.putNamespace();
     for (const { metadata } of other.store.list('SecurityContextConstraints')) {
       other.store.remove('SecurityContextConstraints', metadata?.name ?? '');
     }
-    assert.equal(denial(await other.decide('/scc/mutate', CREATE, 15_000)), NO_SCCS);
+    assert.equal(denial(await other.decide('/mutate/pods', CREATE, 15_000)), NO_SCCS);
   });
 });
 
@@ -241,7 +249,7 @@ suite('limits of waiting reviews', () => {
       if (namespace) rig.store.put('Namespace', namespace);
       const denied: string[] = [];
       const send = async (address: string, index: number): Promise<void> => {
-        const decision = await rig.decide('/scc/mutate', CREATE, 15_000, { measure: () => bytes, address });
+        const decision = await rig.decide('/mutate/pods', CREATE, 15_000, { measure: () => bytes, address });
         if (!decision.allowed) denied.push(`${address} ${index} ${decision.status.message}`);
       };
       const waiting = [send('10.0.0.1', 0)];
@@ -282,7 +290,7 @@ suite('limits of waiting reviews', () => {
         await server.stop();
       });
       const send = (body: string, from?: Agent): Promise<Response> =>
-        post(server, '/scc/mutate?timeout=15s', body, 'application/json', from);
+        post(server, '/mutate/pods?timeout=15s', body, 'application/json', from);
       // 128 reviews of the largest size that is not reduced use exactly the limit.
       const missing = JSON.stringify({ request: { ...CREATE, namespace: 'none' } }).padEnd(128 * 1024);
       const flood = Array.from({ length: 140 }, () => send(missing, agent));
@@ -301,7 +309,7 @@ suite('limits of waiting reviews', () => {
     const rig = createSccTestWebhooks();
     let done = 0;
     const waiting = Array.from({ length: 100 }, async () => {
-      await rig.decide('/scc/mutate', CREATE, 15_000);
+      await rig.decide('/mutate/pods', CREATE, 15_000);
       done++;
     });
     rig.putNamespace();
@@ -315,7 +323,7 @@ suite('limits of waiting reviews', () => {
 suite('disconnected clients', () => {
   test('end the wait', async () => {
     const controller = new AbortController();
-    const decision = createSccTestWebhooks().decide('/scc/mutate', CREATE, 15_000, {
+    const decision = createSccTestWebhooks().decide('/mutate/pods', CREATE, 15_000, {
       getSignal: () => controller.signal,
     });
     const startMs = performance.now();
@@ -331,18 +339,19 @@ suite('disconnected clients', () => {
     const reviews: WeakRef<object>[] = [];
     const server = await startAdmissionServer([
       {
-        path: '/scc/mutate',
+        path: '/mutate/pods',
         async decide(request, context) {
           reviews.push(new WeakRef(request));
-          return await rig.decide('/scc/mutate', request, 15_000, context);
+          return await rig.decide('/mutate/pods', request, 15_000, context);
         },
       },
     ]);
     t.after(() => server.stop());
+    putRegistration(server.store);
     const body = JSON.stringify({ request: CREATE });
     const agent = new Agent({ keepAlive: true });
     const calls = Array.from({ length: 10 }, () =>
-      post(server, '/scc/mutate?timeout=15s', body, 'application/json', agent),
+      post(server, '/mutate/pods?timeout=15s', body, 'application/json', agent),
     );
     const settled = Promise.allSettled(calls);
     await eventually(() => assert.equal(reviews.length, 10));
@@ -355,7 +364,7 @@ suite('disconnected clients', () => {
     assert.deepEqual(line, {
       level: 30,
       logger: 'webhook',
-      webhook: '/scc/mutate',
+      webhook: '/mutate/pods',
       uid: CREATE.uid,
       operation: 'CREATE',
       kind: 'Pod',

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
-import { createSettingsWebhook } from '../../src/server/webhooks/settings.ts';
+import { createSettingsReviewer } from '../../src/server/objects/settings.ts';
 import { settingsDeps } from '../support/scc-webhooks.ts';
 
 const LEVEL = 'pod-security.kubernetes.io/enforce';
@@ -56,8 +56,9 @@ suite('a change of the settings', () => {
     const deps = settingsDeps(store);
     const current = deps.readSettings({ spec: before });
     assert.ok(current);
-    const webhook = createSettingsWebhook({
+    const reviewer = createSettingsReviewer({
       ...deps,
+      previewRanges: (namespace) => namespace,
       settings: () => current,
       date: () => new Date(),
       evaluate: createEvaluations(() => 0),
@@ -73,7 +74,7 @@ suite('a change of the settings', () => {
       object: { spec: after },
       oldObject: { spec: before },
     } as const;
-    const decision = await webhook.decide(request, { store, now: () => 0, deadlineMs: 1e9 });
+    const decision = await reviewer.validate(request, { store, now: () => 0, deadlineMs: 1e9 });
     assert.equal(decision.allowed, true);
     return decision.warnings ?? [];
   };

@@ -35,7 +35,7 @@ export function configuration(name: string, hooks: readonly string[], caBundle?:
     webhooks: hooks.map((hook) => ({
       name: hook,
       clientConfig: {
-        service: { ...SERVICE, path: '/psa/validate' },
+        service: { ...SERVICE, path: '/validate/pods' },
         ...(caBundle === undefined ? {} : { caBundle }),
       },
       rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['nothings'] }],
@@ -48,8 +48,8 @@ export function configuration(name: string, hooks: readonly string[], caBundle?:
 }
 
 export const CONFIGURATIONS = [
-  ['ValidatingWebhookConfiguration', configuration('psa.portcullis.dev', ['a.portcullis.dev', 'b.portcullis.dev'])],
-  ['MutatingWebhookConfiguration', configuration('zz.scc.portcullis.dev', ['c.portcullis.dev'])],
+  ['ValidatingWebhookConfiguration', configuration('portcullis.dev', ['a.portcullis.dev', 'b.portcullis.dev'])],
+  ['MutatingWebhookConfiguration', configuration('zz.portcullis.dev', ['c.portcullis.dev'])],
 ] as const;
 
 const UNUSED: ServedPair = {

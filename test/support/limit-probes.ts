@@ -34,11 +34,11 @@ import { decodePod, findCompletionError } from '../../src/policy/pod/pod.ts';
 import { evaluateStepwise } from '../../src/policy/rollout/evaluation.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import { createBodyReader, createQueue } from '../../src/server/body.ts';
+import { createExceptionReviewer } from '../../src/server/objects/exceptions.ts';
 import { createPodReads } from '../../src/server/pod-reads.ts';
 import { buildProbes } from '../../src/server/probes.ts';
 import { createWaitingRoom } from '../../src/server/waiting-room.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
-import { createExceptionsValidateWebhook } from '../../src/server/webhooks/exceptions.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { readCertificates } from '../../src/tls/certificate-pair.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
@@ -476,7 +476,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     beyond: true,
     async send(size) {
       const { exceptions } = createDefaultSettings({ controllers: [], namespace: 'portcullis' });
-      const webhook = createExceptionsValidateWebhook({
+      const webhook = createExceptionReviewer({
         settings: () => exceptions,
         cluster: { reviewAccess: () => Promise.reject(new Error('no review')) },
         takeAccessReview: () => true,
@@ -488,7 +488,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       const rest = { serviceAccountName: 'a', allow: exempted, expiresAt: '2027-01-15T00:00:00Z' };
       const spec = { ...rest, reason: 'x'.repeat(size - JSON.stringify({ ...rest, reason: '' }).length) };
       const request = { ...podReview({}).request, object: { metadata: { name: 'e' }, spec } };
-      const decision = await webhook.decide(request, {} as never);
+      const decision = await webhook.validate(request, {} as never);
       return !decision.allowed && decision.status.message.includes('spec: Too long');
     },
   },

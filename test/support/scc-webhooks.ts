@@ -6,6 +6,7 @@ import { createFailsClosed } from '../../src/controllers/required-webhooks.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
+import { SCC_REGISTERED_ANNOTATION } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
 import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
 import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../../src/policy/scc/mode.ts';
@@ -115,6 +116,7 @@ export function createTestWebhooks(
   }: SccRigOptions,
   { logger, metrics }: Recorder = createRecorder('info'),
 ): readonly Webhook[] {
+  putRegistration(store);
   if (!isNewInstallation) putStandardSccs(store);
   const current: Settings = {
     ...DEFAULT_SETTINGS,
@@ -205,6 +207,12 @@ export const ROOT_WARNINGS = [
   'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
   'SCC "anyuid" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
 ];
+
+/** Adds the mutating webhook configuration, as the leader registers it once SCCs are enforced. */
+export function putRegistration(store: WritableStore): void {
+  const annotations = { [SCC_REGISTERED_ANNOTATION]: 'enforce' };
+  store.put('MutatingWebhookConfiguration', { metadata: { name: 'zz.portcullis.dev', annotations } });
+}
 
 /** Adds the standard SCCs, their roles and their bindings to a store. */
 export function putStandardSccs(store: WritableStore): void {

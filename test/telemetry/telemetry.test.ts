@@ -34,9 +34,9 @@ suite('createLogger', () => {
 
   test('format text', async (t) => {
     const text = await writeLog(t, { level: 'debug', format: 'text' }, (logger) => {
-      logger.info({ port: 8443, path: '/psa/validate', reason: 'two words' }, 'listening');
+      logger.info({ port: 8443, path: '/validate/pods', reason: 'two words' }, 'listening');
     });
-    assert.match(text, /^\S+ INFO {2}listening port=8443 path=\/psa\/validate reason="two words"\n$/);
+    assert.match(text, /^\S+ INFO {2}listening port=8443 path=\/validate\/pods reason="two words"\n$/);
   });
 
   test('level silent', async (t) => {

@@ -2,7 +2,7 @@ import { isOff, otherConditions, otherRequirements } from '../../install/break-g
 import type { Configuration, Webhook } from '../../install/live-webhooks.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
-import { EXEMPT_CONDITION, isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
+import { isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
 import { POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
 import type { Facts, FloorObject, NamespaceFact } from './facts.ts';
 
@@ -33,10 +33,7 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
   return allWebhooks(configurations.filter(isPartOfPortcullis));
 }
 
-/**
- * True if API servers call the webhook for a request that is not exempt from Pod Security. Evaluates only the match
- * conditions for exemptions and break-glass. Other match conditions may exclude more requests.
- */
+/** True if API servers call the webhook for a request. Match conditions other than break-glass may exclude requests. */
 export function isCalled(
   webhook: Webhook,
   { operation, group, resource, subresource = '', namespace, labels = {} }: Request,
@@ -45,7 +42,6 @@ export function isCalled(
   const rules: readonly unknown[] = webhook.rules ?? [];
   return (
     !isOff(webhook) &&
-    !webhook.matchConditions?.some(({ name }) => name === EXEMPT_CONDITION) &&
     rules.some((rule) => isObject(rule) && matchesRule(rule, target, { group, version: 'v1', resource })) &&
     (!namespace || matchesLabelSelector(webhook.namespaceSelector ?? {}, namespace.labels)) &&
     matchesLabelSelector(webhook.objectSelector ?? {}, labels)

@@ -1,16 +1,18 @@
 /** Predicts the effect on requests while no replica responds and break-glass is off. */
 import type { Configuration, Webhook } from '../../install/live-webhooks.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { NOT_PRIVILEGED_CONDITION, OWN_LABEL_PREFIX } from '../../kube/webhooks.ts';
+import { NOT_PRIVILEGED_CONDITION } from '../../kube/webhooks.ts';
 import { ENFORCE_LABEL } from '../../kube/well-known.ts';
+import { SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
 import { PRIVILEGED_SCC } from '../../policy/scc/standard.ts';
 import { isUnderFloor } from './checks/floor.ts';
 import { isInstalled } from './checks/installation.ts';
-import type { Facts } from './facts.ts';
+import type { Facts, NamespaceFact } from './facts.ts';
 import {
   calledWebhooks,
   failsClosed,
   getTier,
+  isCalled,
   podCreation,
   type Request,
   type Tier,
@@ -52,7 +54,7 @@ export function simulateOutage(current: Facts): readonly Outage[] {
     const stream = { operation: 'CONNECT', group: '', resource: 'pods', subresource: 'exec' } as const;
     const effects = {
       tier,
-      reasons: [...new Set(called.filter(failsClosed).map(explainClosed))],
+      reasons: explainClosed(configurations, namespace),
       pods: tier === 'fail-open' && isUnderFloor(facts, namespace) ? 'decided by the floor' : formatEffect(called),
       // No webhook reviews streams in namespaces to which SCCs do not apply.
       exec: tier === 'excluded' || effect(stream) !== 'unaffected' ? effect(stream) : 'not reviewed',
@@ -90,8 +92,22 @@ function formatEffect(called: readonly Webhook[]): Effect {
   return called.filter(failsClosed).every(isSkipped) ? ONLY_PRIVILEGED : 'denied';
 }
 
-/** Returns what a fail-closed webhook for pods enforces. */
-function explainClosed({ name }: Webhook): string {
-  if (name.startsWith(OWN_LABEL_PREFIX)) return `label ${ENFORCE_LABEL}`;
-  return name.includes('psa') ? 'default level' : 'SCCs';
+/**
+ * Returns why webhooks for pods fail closed in a namespace. A webhook fails closed if one of its policies requires it, so
+ * the reasons result from the labels without which it would not be called.
+ */
+function explainClosed(configurations: readonly Configuration[], namespace: NamespaceFact): readonly string[] {
+  const withLabels = (labels: NamespaceFact['labels']): Request => podCreation({ ...namespace, labels });
+  const findClosed = (request: Request): readonly Webhook[] =>
+    calledWebhooks(configurations, request).filter(failsClosed);
+  const { [ENFORCE_LABEL]: ownLevel, ...others } = namespace.labels;
+  const closed = findClosed(podCreation(namespace));
+  const reported = { [SCC_MODE_LABEL]: 'report' };
+  const isByDefault = ownLevel === undefined && findClosed(withLabels({ ...others, ...reported })).length > 0;
+  const isForSccs = closed.some((webhook) => !isCalled(webhook, withLabels({ ...namespace.labels, ...reported })));
+  return [
+    ...(closed.length > 0 && ownLevel !== undefined ? [`label ${ENFORCE_LABEL}`] : []),
+    ...(isByDefault ? ['default level'] : []),
+    ...(isForSccs ? ['SCCs'] : []),
+  ];
 }

@@ -1,11 +1,11 @@
 /** Finds and names objects of an installation. */
 import type { ClusterClient } from '../../cluster/client.ts';
-import { buildManifests, type Manifest, type ManifestSettings } from '../../install/index.ts';
+import { buildManifests, type Manifest, type ManifestSettings, webhookConfigurations } from '../../install/index.ts';
 import { PREREQUISITES } from '../../install/settings.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { CONFIGURATION_KINDS, configurationFeature } from '../../kube/webhooks.ts';
-import { COMPONENT_LABEL, FEATURES, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
+import { CONFIGURATION_KINDS } from '../../kube/webhooks.ts';
+import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 
 const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;
@@ -17,12 +17,9 @@ const POLICY_KINDS = ['ValidatingAdmissionPolicyBinding', 'ValidatingAdmissionPo
  * without them.
  */
 export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
-  const names = new Set(buildManifests(settings).map(({ kind, metadata: { name } }) => `${kind} ${name}`));
-  const isNeeded = (kind: Kind, name: string): boolean => {
-    if (!CONFIGURATION_KINDS.some((one) => one === kind)) return names.has(`${kind} ${name}`);
-    const feature = FEATURES.find((one) => one === configurationFeature(name));
-    return feature === undefined || settings.features[feature];
-  };
+  const manifests = [...buildManifests(settings), ...webhookConfigurations(settings)];
+  const names = new Set(manifests.map(({ kind, metadata: { name } }) => `${kind} ${name}`));
+  const isNeeded = (kind: Kind, name: string): boolean => names.has(`${kind} ${name}`);
   const list = async (kind: Kind, labels: string): Promise<readonly string[]> => {
     const { namespace } = settings;
     const objects = await client.list(RESOURCES[kind], { namespace, labels });

@@ -111,13 +111,13 @@ export async function createAll(cluster: DevCluster, objects: readonly SeedObjec
  */
 async function readClusterManifests(
   folder: string | undefined,
-  { scc, workloadResources }: Settings,
+  { workloadResources }: Settings,
   olmDefinitions: readonly Manifest[],
 ) {
   const seed = await readSeed(folder);
   const defaults = defaultSettings(VERSION);
   const installation: ManifestSettings = { ...defaults, features: ALL_FEATURES, certificates: 'others' };
-  const enforcement = { ...DEV_CLUSTER_ENFORCEMENT, scc, workloads: workloadResources };
+  const enforcement = { ...DEV_CLUSTER_ENFORCEMENT, workloads: workloadResources };
   return {
     // Namespace of the Leases and of the published default.
     namespace: namespaceObjects(installation).slice(0, 1).map(seedObject),

@@ -31,6 +31,7 @@ export const OLM_NAMESPACES: readonly string[] = [
   'openshift-operator-lifecycle-manager',
 ];
 export const MARKETPLACE_NAMESPACE = 'openshift-marketplace';
+const CONTROLLER_NAMESPACES: ReadonlySet<unknown> = new Set([...OLM_NAMESPACES, MARKETPLACE_NAMESPACE]);
 
 const COLLECT_PROFILES = 'olm-collect-profiles';
 
@@ -107,6 +108,19 @@ function recognizeController({ metadata = {}, templateLabels }: Candidate): Reco
   if (!isController) return undefined;
   return { profile: 'olm-controller', ...(has('app', [COLLECT_PROFILES]) ? { writesRootFilesystem: true } : {}) };
 }
+
+/** True for pods that may have a profile. `metadata` is not validated. */
+export function mayBeOlmPod(metadata: JsonObject, namespace: unknown): boolean {
+  const { labels, ownerReferences } = metadata;
+  if (isObject(labels) && (labels[CATALOG_SOURCE_LABEL] !== undefined || labels[UNPACK_LABEL] !== undefined))
+    return true;
+  const owners: readonly unknown[] = Array.isArray(ownerReferences) ? ownerReferences : [];
+  return (
+    owners.some((owner) => isObject(owner) && OWNER_KINDS.has(owner['kind'])) || CONTROLLER_NAMESPACES.has(namespace)
+  );
+}
+
+const OWNER_KINDS: ReadonlySet<unknown> = new Set(['CatalogSource', 'ConfigMap']);
 
 /** Returns the ClusterServiceVersion of a Deployment that OLM restores, or `undefined` for any other object. */
 export function findOwningCsv({ metadata }: KubeObject): string | undefined {

@@ -1,6 +1,7 @@
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
 import type { Settings } from '../../config/settings.ts';
+import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { PodSecurity } from '../../policy/psa/configuration.ts';
 import { createRangePreview } from '../../policy/uid-range/allocation.ts';
@@ -9,39 +10,37 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import {
   createAccessReviewLimit,
   createAccessReviews,
-  type TakeAccessReview,
   withReviewedAccess,
   withStoredAccess,
 } from '../access-reviews.ts';
-import { createDisclosure, type Discloses } from '../disclosure.ts';
+import { createDisclosure } from '../disclosure.ts';
 import { createEnforcementPreview, createLabelPreview, type Installation } from '../enforcement-preview.ts';
-import { createEvaluations, type Evaluations } from '../evaluations.ts';
-import { createSccRecorder, createWorkloadAdmission, type SccReviewDeps, type WithAccess } from '../scc-review.ts';
+import { createEvaluations } from '../evaluations.ts';
+import { createEnforcementConfigReviewer } from '../objects/enforcement-config.ts';
+import { createExceptionReviewer } from '../objects/exceptions.ts';
+import { createNodesConfigReviewer } from '../objects/nodes-config.ts';
+import { createSccReviewer } from '../objects/sccs.ts';
+import { createSettingsReviewer, type SettingsDeps } from '../objects/settings.ts';
+import { createOlmHardening } from '../olm-hardening.ts';
+import { setPodDefaults } from '../pod-defaults.ts';
+import { createPodSecurityReviewer } from '../pod-security.ts';
+import { createSccRecorder, createWorkloadAdmission, type WithAccess } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
+import { NAMESPACES } from './namespaces.ts';
+import { createMirrorPodPolicy, createNodes, NODES } from './nodes.ts';
+import { CHANGE_OBJECTS, createObjectWebhooks, VALIDATE_OBJECTS, VALIDATE_SETTINGS } from './objects.ts';
+import { CONNECT_PODS, createConnectPods } from './pods-connect.ts';
 import {
-  createExceptionsRecordWebhook,
-  createExceptionsValidateWebhook,
-  EXCEPTIONS_RECORD,
-  EXCEPTIONS_VALIDATE,
-} from './exceptions.ts';
-import { createKubeletConfigWebhook, KUBELET_CONFIG } from './kubelet-config.ts';
-import { createKubeletNodeWebhook, KUBELET_NODE } from './kubelet-node.ts';
-import { createKubeletWritesWebhook, KUBELET_CERTIFICATES, KUBELET_NODE_WRITES } from './kubelet-writes.ts';
-import { createOlmHardenWebhook, OLM_HARDEN, OLM_HARDEN_UNLABELED } from './olm-harden.ts';
-import { createPodDefaultsWebhook, POD_DEFAULTS } from './pod-defaults.ts';
-import { createPsaEnforcementWebhook, PSA_ENFORCEMENT } from './psa-enforcement.ts';
-import { createPsaWebhook, PSA, PSA_ADVISORY, PSA_NAMESPACES } from './psa.ts';
-import { createSccExecWebhook, SCC_EXEC } from './scc-exec.ts';
-import { createSccModeWebhook, SCC_MODE } from './scc-mode.ts';
-import {
-  createSccObjectsDefaultWebhook,
-  createSccObjectsValidateWebhook,
-  SCC_OBJECTS_DEFAULT,
-  SCC_OBJECTS_VALIDATE,
-} from './scc-objects.ts';
-import { createSccMutateWebhook, createSccValidateWebhook, SCC_MUTATE, SCC_VALIDATE } from './scc-pods.ts';
-import { createSettingsWebhook, SETTINGS, type SettingsDeps } from './settings.ts';
+  createMutatePods,
+  createSccPolicy,
+  createValidatePods,
+  MUTATE_DEFAULTED_PODS,
+  MUTATE_OLM_PODS,
+  MUTATE_PODS,
+  VALIDATE_PODS,
+} from './pods.ts';
+import { WORKLOADS } from './workloads.ts';
 
 export interface WebhooksOptions extends Pick<SettingsDeps, 'readSettings' | 'createFailsClosed'> {
   /** Returns the current settings. */
@@ -62,101 +61,23 @@ export interface WebhooksOptions extends Pick<SettingsDeps, 'readSettings' | 'cr
   now(): number;
 }
 
-interface WebhookDeps extends WebhooksOptions {
-  readonly review: Omit<SccReviewDeps, 'record'>;
-  readonly evaluate: Evaluations;
-  readonly discloses: Discloses;
-  readonly takeAccessReview: TakeAccessReview;
-}
-
-/** A webhook with its registrations and the function that creates it. */
-interface WebhookEntry {
-  readonly registrations: readonly WebhookRegistration[];
-  create(deps: WebhookDeps): Webhook;
-}
-
-/** All webhooks. */
-const WEBHOOKS: readonly WebhookEntry[] = [
-  {
-    registrations: [PSA, PSA_NAMESPACES, PSA_ADVISORY],
-    create: ({ settings, podSecurity, installation, review, metrics, evaluate, discloses }) =>
-      createPsaWebhook({
-        discloses,
-        podSecurity,
-        workloadResources: () => settings().workloadResources,
-        metrics: metrics.podSecurity,
-        waitingRoom: review.waitingRoom,
-        evaluate,
-        scc: review.settings,
-        workloads: createWorkloadAdmission({ settings, previewRanges: review.previewRanges }),
-        exceptions: () => settings().exceptions,
-        preview: createEnforcementPreview(installation, settings),
-        previewLabels: createLabelPreview(installation, settings),
-      }),
-  },
-  {
-    registrations: [EXCEPTIONS_RECORD],
-    create: () => createExceptionsRecordWebhook({ date: () => new Date() }),
-  },
-  {
-    registrations: [EXCEPTIONS_VALIDATE],
-    create: ({ settings, ...deps }) =>
-      createExceptionsValidateWebhook({ ...deps, settings: () => settings().exceptions, date: () => new Date() }),
-  },
-  {
-    registrations: [SETTINGS],
-    create: (deps) => createSettingsWebhook({ ...deps, date: () => new Date() }),
-  },
-  {
-    registrations: [POD_DEFAULTS],
-    create: ({ settings }) => createPodDefaultsWebhook(settings),
-  },
-  { registrations: [PSA_ENFORCEMENT], create: createPsaEnforcementWebhook },
-  {
-    registrations: [KUBELET_CONFIG],
-    create: ({ kubelet, discloses }) => createKubeletConfigWebhook(kubelet, discloses),
-  },
-  { registrations: [KUBELET_NODE], create: ({ kubelet }) => createKubeletNodeWebhook(kubelet) },
-  {
-    registrations: [KUBELET_CERTIFICATES, KUBELET_NODE_WRITES],
-    create: ({ kubelet }) => createKubeletWritesWebhook(kubelet),
-  },
-  {
-    registrations: [OLM_HARDEN, OLM_HARDEN_UNLABELED],
-    create: ({ settings, metrics }) =>
-      createOlmHardenWebhook({ mode: () => settings().olm.hardening.mode, metrics: metrics.olm }),
-  },
-  {
-    registrations: [SCC_MUTATE],
-    create: ({ review, metrics }) =>
-      createSccMutateWebhook({ ...review, record: createSccRecorder(metrics.scc.decisions) }),
-  },
-  { registrations: [SCC_OBJECTS_DEFAULT], create: ({ review }) => createSccObjectsDefaultWebhook(review) },
-  {
-    registrations: [SCC_VALIDATE],
-    create: ({ review, metrics, podSecurity, settings }) =>
-      createSccValidateWebhook(
-        { ...review, record: createSccRecorder(metrics.scc.validations, metrics.scc.decisions) },
-        { podSecurity, failsOpen: () => settings().webhooks.failurePolicy === 'Ignore' },
-      ),
-  },
-  {
-    registrations: [SCC_EXEC],
-    create: ({ review, cluster, metrics, discloses }) =>
-      createSccExecWebhook({ ...review, cluster, discloses, record: createSccRecorder(metrics.scc.decisions) }),
-  },
-  {
-    registrations: [SCC_OBJECTS_VALIDATE],
-    create: ({ review, evaluate, discloses }) => createSccObjectsValidateWebhook({ ...review, evaluate, discloses }),
-  },
-  {
-    registrations: [SCC_MODE],
-    create: ({ review, evaluate, discloses }) => createSccModeWebhook({ ...review, evaluate, discloses }),
-  },
+/**
+ * Registrations of all webhooks, from which the webhook configurations are generated. A pod that several of them select
+ * is sent once for each.
+ */
+export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = [
+  MUTATE_PODS,
+  MUTATE_OLM_PODS,
+  MUTATE_DEFAULTED_PODS,
+  CHANGE_OBJECTS,
+  VALIDATE_PODS,
+  CONNECT_PODS,
+  NAMESPACES,
+  WORKLOADS,
+  VALIDATE_OBJECTS,
+  VALIDATE_SETTINGS,
+  NODES,
 ];
-
-/** Registrations of all webhooks, from which the webhook configurations are generated. */
-export const WEBHOOK_REGISTRATIONS: readonly WebhookRegistration[] = WEBHOOKS.flatMap((entry) => entry.registrations);
 
 /** Creates all webhooks. */
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
@@ -170,6 +91,83 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const previewRanges = createRangePreview(() => settings().ranges);
   const review = { settings: () => settings().scc, withAccess, waitingRoom, previewRanges, restoresStandardSccs };
   const evaluate = createEvaluations(now, areClientsKnown);
-  const deps = { ...options, evaluate, discloses: createDisclosure(areClientsKnown), review, takeAccessReview };
-  return WEBHOOKS.map((entry) => entry.create(deps));
+  const discloses = createDisclosure(areClientsKnown);
+  const podSecurity = createPodSecurityReviewer({
+    discloses,
+    podSecurity: options.podSecurity,
+    workloadResources: () => settings().workloadResources,
+    metrics: metrics.podSecurity,
+    waitingRoom,
+    evaluate,
+    scc: review.settings,
+    workloads: createWorkloadAdmission({ settings, previewRanges }),
+    exceptions: () => settings().exceptions,
+    preview: createEnforcementPreview(options.installation, settings),
+    previewLabels: createLabelPreview(options.installation, settings),
+  });
+  const harden = createOlmHardening({ mode: () => settings().olm.hardening.mode, metrics: metrics.olm });
+  const { decisions, validations } = metrics.scc;
+  const { kubelet } = options;
+  const date = (): Date => new Date();
+  const webhooks: readonly Webhook[] = [
+    createMutatePods({
+      ...review,
+      record: createSccRecorder(decisions),
+      changes: [harden, (request, context) => setPodDefaults(request, context, settings())],
+    }),
+    createValidatePods([
+      podSecurity,
+      createSccPolicy(
+        { ...review, record: createSccRecorder(validations, decisions) },
+        { podSecurity: options.podSecurity, failsOpen: () => settings().webhooks.failurePolicy === 'Ignore' },
+      ),
+      createMirrorPodPolicy(kubelet),
+    ]),
+    createConnectPods({ ...review, cluster, discloses, record: createSccRecorder(decisions) }),
+    { path: NAMESPACES.path, ...podSecurity },
+    { path: WORKLOADS.path, ...podSecurity },
+    createNodes(kubelet),
+    ...createObjectWebhooks({
+      'securitycontextconstraints.security.openshift.io': createSccReviewer({ ...review, evaluate, discloses }),
+      'podsecurityexceptions.policy.portcullis.dev': createExceptionReviewer({
+        ...{ cluster, takeAccessReview, date },
+        settings: () => settings().exceptions,
+      }),
+      'portcullisconfigurations.config.portcullis.dev': createSettingsReviewer({
+        ...{ ...options, previewRanges, evaluate, discloses, date },
+      }),
+      'psaenforcementconfigs.config.openshift.io': createEnforcementConfigReviewer(),
+      'nodes.config.openshift.io': createNodesConfigReviewer(kubelet, discloses),
+    }),
+  ];
+  return webhooks.map((webhook) => onlyRegistered(webhook, settings));
+}
+
+/**
+ * Limits a webhook to the requests of its registrations, so requests of other clients do not reach its decisions. API
+ * servers compare the other members of the rules.
+ */
+export function onlyRegistered(webhook: Webhook, settings: () => Pick<Settings, 'workloadResources'>): Webhook {
+  const registrations = WEBHOOK_REGISTRATIONS.filter(({ path }) => path === webhook.path);
+  const reviewsOthers = registrations.some(({ reviewsWorkloadResources }) => reviewsWorkloadResources);
+  const known = new Set(
+    registrations.flatMap(({ rules }) =>
+      rules.flatMap(({ rule: { apiGroups = [], operations = [], resources = [] } }) =>
+        apiGroups.flatMap((group) =>
+          operations.flatMap((operation) => resources.map((resource) => `${operation} ${resource} ${group}`)),
+        ),
+      ),
+    ),
+  );
+  const isRegistered = ({ operation, resource: { resource, group }, subResource }: AdmissionRequest): boolean =>
+    known.has(`${operation} ${subResource ? `${resource}/${subResource}` : resource} ${group}`) ||
+    (reviewsOthers &&
+      (operation === 'CREATE' || operation === 'UPDATE') &&
+      !subResource &&
+      settings().workloadResources.some((one) => one.resource === resource && one.group === group));
+  return {
+    ...webhook,
+    enforces: (request, store) => isRegistered(request) && webhook.enforces?.(request, store) !== false,
+    decide: (request, context) => (isRegistered(request) ? webhook.decide(request, context) : allow()),
+  };
 }

@@ -71,12 +71,12 @@ describe('break-glass', () => {
     const original = await stored();
     assert.deepEqual(await run('on', '--reason', 'INC-1: nothing starts'), {
       code: 0,
-      stdout: `validating psa.portcullis.dev: off
-mutating zz.scc.portcullis.dev: off
+      stdout: `validating portcullis.dev: off
+mutating zz.portcullis.dev: off
 ${WHEN_ON}`,
       stderr: '',
     });
-    const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
+    const { body } = await cluster.admin.send('GET', `${VALIDATING}/portcullis.dev`);
     const { metadata, webhooks = [] } = body as ValidatingWebhookConfiguration;
     assert.deepEqual(
       webhooks.map(({ matchConditions }) => matchConditions),
@@ -96,11 +96,11 @@ ${WHEN_ON}`,
 
     assert.deepEqual(await run('status'), {
       code: 1,
-      stdout: `PHASE        CONFIGURATION           WEBHOOK                        FAILURE POLICY   STATE
-validating   psa.portcullis.dev      psa.portcullis.dev             Fail             off
-validating   psa.portcullis.dev      fail-open.psa.portcullis.dev   Ignore           off
-validating   psa.portcullis.dev      advise.psa.portcullis.dev      Ignore           off
-mutating     zz.scc.portcullis.dev   mutate.scc.portcullis.dev      Fail             off
+      stdout: `PHASE        CONFIGURATION       WEBHOOK                                  FAILURE POLICY   STATE
+validating   portcullis.dev      validate.pods.portcullis.dev             Fail             off
+validating   portcullis.dev      fail-open.validate.pods.portcullis.dev   Ignore           off
+validating   portcullis.dev      workloads.portcullis.dev                 Ignore           off
+mutating     zz.portcullis.dev   mutate.pods.portcullis.dev               Fail             off
 
 Since ${since} by admin: INC-1: nothing starts
 Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off
@@ -110,8 +110,8 @@ Break-glass is on: API servers do not call Portcullis. To restore: portcullis br
 
     assert.deepEqual(await run('off'), {
       code: 0,
-      stdout: `mutating zz.scc.portcullis.dev: active
-validating psa.portcullis.dev: active
+      stdout: `mutating zz.portcullis.dev: active
+validating portcullis.dev: active
 ${WHEN_OFF}`,
       stderr: '',
     });
@@ -123,8 +123,8 @@ ${WHEN_OFF}`,
     const switched = await stored();
     assert.equal(
       (await run('on', '--reason', 'again')).stdout,
-      `validating psa.portcullis.dev: off already
-mutating zz.scc.portcullis.dev: off already
+      `validating portcullis.dev: off already
+mutating zz.portcullis.dev: off already
 
 Nothing changed, because break-glass is already on.
 ${REMAINING}`,
@@ -134,8 +134,8 @@ ${REMAINING}`,
     const original = await stored();
     assert.deepEqual(await run('off'), {
       code: 0,
-      stdout: `mutating zz.scc.portcullis.dev: active already
-validating psa.portcullis.dev: active already
+      stdout: `mutating zz.portcullis.dev: active already
+validating portcullis.dev: active already
 
 Nothing changed, because break-glass is already off.
 `,
@@ -147,14 +147,14 @@ Nothing changed, because break-glass is already off.
   const dryRuns: readonly (readonly [mode: string, stdout: string])[] = [
     [
       'server',
-      `validating psa.portcullis.dev: off (server dry run)
-mutating zz.scc.portcullis.dev: off (server dry run)
+      `validating portcullis.dev: off (server dry run)
+mutating zz.portcullis.dev: off (server dry run)
 ${REMAINING}`,
     ],
     [
       'client',
-      `validating psa.portcullis.dev: off (dry run)
-mutating zz.scc.portcullis.dev: off (dry run)
+      `validating portcullis.dev: off (dry run)
+mutating zz.portcullis.dev: off (dry run)
 ${REMAINING}`,
     ],
   ];
@@ -169,7 +169,7 @@ ${REMAINING}`,
   test('on disables the active webhooks of a partly disabled configuration', async () => {
     const value = [{ name: 'break-glass', expression: 'false' }];
     const ops = [{ op: 'add', path: '/webhooks/1/matchConditions', value }];
-    await cluster.admin.send('PATCH', `${VALIDATING}/psa.portcullis.dev`, ops, JSON_PATCH);
+    await cluster.admin.send('PATCH', `${VALIDATING}/portcullis.dev`, ops, JSON_PATCH);
     const { code, stdout } = await run('status');
     assert.equal(code, 1);
     assert.match(stdout, /\nBreak-glass is on for only some webhooks or labels\. /);
@@ -180,9 +180,9 @@ ${REMAINING}`,
   test('on records break-glass if only the match conditions were set', async () => {
     const value = [{ name: 'break-glass', expression: 'false' }];
     const ops = [{ op: 'add', path: '/webhooks/0/matchConditions', value }];
-    await cluster.admin.send('PATCH', `${MUTATING}/zz.scc.portcullis.dev`, ops, JSON_PATCH);
-    assert.match((await run('on')).stdout, /^mutating zz\.scc\.portcullis\.dev: off$/m);
-    const { body } = await cluster.admin.send('GET', `${MUTATING}/zz.scc.portcullis.dev`);
+    await cluster.admin.send('PATCH', `${MUTATING}/zz.portcullis.dev`, ops, JSON_PATCH);
+    assert.match((await run('on')).stdout, /^mutating zz\.portcullis\.dev: off$/m);
+    const { body } = await cluster.admin.send('GET', `${MUTATING}/zz.portcullis.dev`);
     const { metadata } = body as ValidatingWebhookConfiguration;
     assert.equal(metadata?.annotations?.['portcullis.dev/break-glass-by'], 'admin');
   });
@@ -219,13 +219,13 @@ ${REMAINING}`,
     const changes = (async () => {
       for (let seconds = 1; seconds <= 30; seconds++) {
         const ops = [{ op: 'add', path: '/webhooks/0/timeoutSeconds', value: seconds }];
-        const path = `${VALIDATING}/psa.portcullis.dev`;
+        const path = `${VALIDATING}/portcullis.dev`;
         assert.equal((await cluster.admin.send('PATCH', path, ops, JSON_PATCH)).status, 200);
       }
     })();
     assert.equal((await run('on')).code, 0);
     await changes;
-    const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
+    const { body } = await cluster.admin.send('GET', `${VALIDATING}/portcullis.dev`);
     const [first] = (body as ValidatingWebhookConfiguration).webhooks ?? [];
     assert.equal(first?.timeoutSeconds, 30);
     assert.deepEqual(first.matchConditions?.at(-1), { name: 'break-glass', expression: 'false' });
@@ -607,7 +607,7 @@ describe('namespace labels during break-glass', () => {
       await label('shop', OURS);
       await run(['on']);
       await label('shop', { by: 'kubectl-label', labels: { [RECORD]: record } });
-      const path = `${VALIDATING}/psa.portcullis.dev`;
+      const path = `${VALIDATING}/portcullis.dev`;
       const ops = [{ op: 'remove', path: '/metadata/annotations/portcullis.dev~1break-glass-levels' }];
       assert.equal((await cluster.admin.send('PATCH', path, ops, JSON_PATCH)).status, 200);
       const off = await run(['off']);
@@ -627,7 +627,7 @@ describe('namespace labels during break-glass', () => {
       await label('shop', OURS);
       await run(['on']);
       for (const by of managers) await label('shop', { by, labels: { [ENFORCE]: 'privileged' }, apply: true });
-      const path = `${VALIDATING}/psa.portcullis.dev`;
+      const path = `${VALIDATING}/portcullis.dev`;
       const ops = [{ op: 'remove', path: '/metadata/annotations/portcullis.dev~1break-glass-levels' }];
       assert.equal((await cluster.admin.send('PATCH', path, ops, JSON_PATCH)).status, 200);
       assert.deepEqual(labelLines(await run(['off'])), [line]);
@@ -638,7 +638,7 @@ describe('namespace labels during break-glass', () => {
 
   test('are recorded in a webhook configuration, with the stricter level if on is repeated', async () => {
     const levels = async (): Promise<string | undefined> => {
-      const { body } = await cluster.admin.send('GET', `${VALIDATING}/psa.portcullis.dev`);
+      const { body } = await cluster.admin.send('GET', `${VALIDATING}/portcullis.dev`);
       return (body as ValidatingWebhookConfiguration).metadata?.annotations?.['portcullis.dev/break-glass-levels'];
     };
     for (const name of ['shop-1', 'shop-2']) await create(name);
@@ -666,7 +666,7 @@ describe('namespace labels during break-glass', () => {
     // The match conditions of break-glass add fewer bytes than the record.
     const annotations = { other: 'a'.repeat(256 * 1024 - 120) };
     const type = { 'content-type': 'application/merge-patch+json' };
-    const path = `${VALIDATING}/psa.portcullis.dev`;
+    const path = `${VALIDATING}/portcullis.dev`;
     assert.equal((await cluster.admin.send('PATCH', path, { metadata: { annotations } }, type)).status, 200);
     const on = await run(['on']);
     assert.deepEqual(
@@ -675,7 +675,7 @@ describe('namespace labels during break-glass', () => {
         1,
         [
           `labels: ${ENFORCE}=privileged set in 2 namespaces`,
-          `labels: levels recorded only in ${RECORD}: ValidatingWebhookConfiguration.admissionregistration.k8s.io "psa.portcullis.dev" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes`,
+          `labels: levels recorded only in ${RECORD}: ValidatingWebhookConfiguration.admissionregistration.k8s.io "portcullis.dev" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes`,
         ],
       ],
     );
@@ -686,7 +686,7 @@ describe('namespace labels during break-glass', () => {
     await create('shop');
     await label('shop', OURS);
     const original = await read('shop');
-    for (const path of [`${VALIDATING}/psa.portcullis.dev`, `${MUTATING}/zz.scc.portcullis.dev`]) {
+    for (const path of [`${VALIDATING}/portcullis.dev`, `${MUTATING}/zz.portcullis.dev`]) {
       await cluster.admin.send('DELETE', path);
     }
     assert.equal((await run(['on'])).code, 0);
@@ -715,9 +715,9 @@ describe('namespace labels during break-glass', () => {
   });
 
   test('are restored if replicas outside the cluster renew their Leases', async () => {
-    const path = `${VALIDATING}/psa.portcullis.dev`;
+    const path = `${VALIDATING}/portcullis.dev`;
     const url = [{ op: 'add', path: '/webhooks/0/clientConfig', value: { url: 'https://127.0.0.1:1/' } }];
-    await cluster.admin.send('DELETE', `${MUTATING}/zz.scc.portcullis.dev`);
+    await cluster.admin.send('DELETE', `${MUTATING}/zz.portcullis.dev`);
     assert.equal((await cluster.admin.send('PATCH', path, url, JSON_PATCH)).status, 200);
     await run(['on']);
     const refused =
@@ -785,7 +785,7 @@ describe('break-glass reports', () => {
   const self = json({ status: { userInfo: { username: 'jo' } } }, 201);
   const beforeWrite = [list(psa), list(), list(), list(), list(), self];
   const annotations = { 'portcullis.dev/break-glass-since': '2026-01-15T11:00:00Z' };
-  const switched = json({ ...psa, metadata: { name: 'psa.portcullis.dev', annotations }, webhooks: [] });
+  const switched = json({ ...psa, metadata: { name: 'portcullis.dev', annotations }, webhooks: [] });
   const again = { ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } };
   const cases: readonly (readonly [name: string, answers: readonly Responder[], expected: Outcome])[] = [
     [
@@ -807,7 +807,7 @@ describe('break-glass reports', () => {
       [...beforeWrite, refusal(403, 'User "jo" cannot patch it')],
       {
         code: 1,
-        stdout: `validating psa.portcullis.dev: not changed: User "jo" cannot patch it\n${REMAINING}`,
+        stdout: `validating portcullis.dev: not changed: User "jo" cannot patch it\n${REMAINING}`,
         stderr: '',
       },
     ],
@@ -816,7 +816,7 @@ describe('break-glass reports', () => {
       [list(psa), list(), refusal(403, 'User "jo" cannot list policies'), list(), list(), self, switched],
       {
         code: 1,
-        stdout: `validating psa.portcullis.dev: off\n${WHEN_ON}`,
+        stdout: `validating portcullis.dev: off\n${WHEN_ON}`,
         stderr: 'policies not read: User "jo" cannot list policies\n',
       },
     ],
@@ -825,7 +825,7 @@ describe('break-glass reports', () => {
       [list(psa), list(), list(), list(), refusal(403, 'User "jo" cannot list namespaces'), self, switched],
       {
         code: 1,
-        stdout: `validating psa.portcullis.dev: off\n${WHEN_ON.replace('To restore', '- all labels pod-security.kubernetes.io/enforce\nTo restore')}`,
+        stdout: `validating portcullis.dev: off\n${WHEN_ON.replace('To restore', '- all labels pod-security.kubernetes.io/enforce\nTo restore')}`,
         stderr: 'namespaces not read: User "jo" cannot list namespaces\n',
       },
     ],
@@ -834,7 +834,7 @@ describe('break-glass reports', () => {
       [...beforeWrite, refusal(404, 'not found')],
       {
         code: 0,
-        stdout: `validating psa.portcullis.dev: off already\n\nNothing changed, because break-glass is already on.\n${REMAINING}`,
+        stdout: `validating portcullis.dev: off already\n\nNothing changed, because break-glass is already on.\n${REMAINING}`,
         stderr: '',
       },
     ],
@@ -843,7 +843,7 @@ describe('break-glass reports', () => {
       [...beforeWrite, refusal(422, 'too many conditions')],
       {
         code: 1,
-        stdout: `validating psa.portcullis.dev: not changed: too many conditions\n${REMAINING}`,
+        stdout: `validating portcullis.dev: not changed: too many conditions\n${REMAINING}`,
         stderr: '',
       },
     ],
@@ -852,7 +852,7 @@ describe('break-glass reports', () => {
       [...beforeWrite, refusal(409, 'conflict'), refusal(403, 'User "jo" cannot list')],
       {
         code: 1,
-        stdout: `validating psa.portcullis.dev: not changed: User "jo" cannot list\n${REMAINING}`,
+        stdout: `validating portcullis.dev: not changed: User "jo" cannot list\n${REMAINING}`,
         stderr: '',
       },
     ],
@@ -861,7 +861,7 @@ describe('break-glass reports', () => {
       [...beforeWrite, refusal(409, 'the object has been modified'), list(again), switched],
       {
         code: 0,
-        stdout: `validating psa.portcullis.dev: off\n${WHEN_ON}`,
+        stdout: `validating portcullis.dev: off\n${WHEN_ON}`,
         stderr: '',
       },
     ],

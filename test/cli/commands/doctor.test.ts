@@ -102,17 +102,15 @@ describe('doctor', () => {
       withCounts(`ok    installation     objects of the installation: match the manifests
 ok    api-server       API server: Kubernetes v1.36.0+portcullis-dev is supported
 ok    api-server       Pod Security: latest means v1.36, as in the API server
-ok    webhooks         ValidatingWebhookConfiguration psa.portcullis.dev: ALL webhooks, as expected by this version
-ok    webhooks         MutatingWebhookConfiguration zz.scc.portcullis.dev: ALL webhooks, as expected by this version
-ok    webhooks         MutatingWebhookConfiguration objects.scc.portcullis.dev: ALL webhooks, as expected by this version
-ok    webhooks         ValidatingWebhookConfiguration scc.portcullis.dev: ALL webhooks, as expected by this version
+ok    webhooks         ValidatingWebhookConfiguration portcullis.dev: ALL webhooks, as expected by this version
+ok    webhooks         MutatingWebhookConfiguration zz.portcullis.dev: ALL webhooks, as expected by this version
 ok    floor            floor: is off. While no replica responds, no pods can be created in fail-closed namespaces
 ok    break-glass      webhooks: break-glass is off
-ok    reachability     psa.portcullis.dev: responds
-ok    reachability     validate.scc.portcullis.dev: responds
-ok    reachability     mutate.scc.portcullis.dev: responds
-ok    reachability     objects.scc.portcullis.dev: responds
-info  reachability     advise.psa.portcullis.dev, enforcement.psa.portcullis.dev, exec.scc.portcullis.dev and OTHERS more: not tested: no dry run of this command exercises them
+ok    reachability     validate.pods.portcullis.dev: responds
+ok    reachability     mutate.pods.portcullis.dev: responds
+ok    reachability     objects.portcullis.dev: responds
+ok    reachability     mutate.objects.portcullis.dev: responds
+info  reachability     connect.pods.portcullis.dev, fail-open.connect.pods.portcullis.dev, fail-open.mutate.pods.portcullis.dev and OTHERS more: not tested: no dry run of this command exercises them
 ok    certificates     caBundle: every webhook trusts the serving certificate
 info  replicas         Deployment portcullis: 0 of 3 replicas ready. API servers call the webhooks at https://REPLICA
 ok    replicas         https://REPLICA: a replica responds
@@ -285,8 +283,8 @@ Writes of SCCs: denied
         .filter((line) => line.startsWith('problem'))
         .sort(),
       [
-        failedCall('mutate.scc', 'a pod in default', '/scc/mutate?timeout=15s'),
-        failedCall('objects.scc', 'an SCC', '/scc/objects/default?timeout=10s'),
+        failedCall('mutate.objects', 'an SCC', '/mutate/objects?timeout=10s'),
+        failedCall('mutate.pods', 'a pod in default', '/mutate/pods?timeout=15s'),
         DEAD,
       ],
     );
@@ -439,7 +437,7 @@ const HEALTHY: Facts = {
 /** The default settings with the webhooks that the leader registers for them. */
 const MANAGED = {
   settings: WITH_SCCS,
-  webhookConfigurations: registered(undefined, webhookConfigurations(WITH_SCCS, { someSccs: false })),
+  webhookConfigurations: registered(undefined, webhookConfigurations(WITH_SCCS)),
 };
 
 const NOTHING: Partial<Facts> = {
@@ -501,7 +499,7 @@ function buildCopy(
   failurePolicy: 'Fail' | 'Ignore',
   url?: string,
 ): Facts['webhookConfigurations'][number] {
-  const { webhooks = [], ...rest } = configuration(name, [`${failurePolicy.toLowerCase()}.psa.portcullis.dev`]);
+  const { webhooks = [], ...rest } = configuration(name, [`${failurePolicy.toLowerCase()}.portcullis.dev`]);
   const client = url === undefined ? {} : { clientConfig: { url } };
   const object = { ...rest, webhooks: webhooks.map((webhook) => ({ ...webhook, failurePolicy, ...client })) };
   return parseWebhookConfiguration('ValidatingWebhookConfiguration', object);
@@ -560,20 +558,20 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   },
   'missing configuration, no endpoint': { webhookConfigurations: registered().slice(1) },
   'missing configuration': { webhookConfigurations: registered().slice(1) },
-  'different fields': withWebhook('psa.portcullis.dev', {
+  'different fields': withWebhook('validate.pods.portcullis.dev', {
     failurePolicy: 'Ignore',
     timeoutSeconds: 30,
     objectSelector: { matchLabels: { a: 'b' } },
   }),
-  'different path': withWebhook('exec.scc.portcullis.dev', { clientConfig: { url: 'https://127.0.0.1/other' } }),
-  'webhooks from another version': withWebhook('advise.psa.portcullis.dev', { name: 'old.psa.portcullis.dev' }),
+  'different path': withWebhook('connect.pods.portcullis.dev', { clientConfig: { url: 'https://127.0.0.1/other' } }),
+  'webhooks from another version': withWebhook('workloads.portcullis.dev', { name: 'old.portcullis.dev' }),
   'missing label': {
     webhookConfigurations: registered().map((one) =>
-      one.name === 'psa.portcullis.dev' ? { ...one, metadata: { name: one.name } } : one,
+      one.name === 'portcullis.dev' ? { ...one, metadata: { name: one.name } } : one,
     ),
   },
   'on for one webhook': {
-    webhookConfigurations: withWebhook('psa.portcullis.dev', {
+    webhookConfigurations: withWebhook('validate.pods.portcullis.dev', {
       matchConditions: [OFF_CONDITION],
     }).webhookConfigurations.map((one) => ({
       ...one,
@@ -596,16 +594,20 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'exceptions without effect, expired, unused and soon to expire': WITH_EXCEPTIONS,
   'an exception that applies': WITH_EXCEPTIONS,
   'untrusted authority': { certificate: served('secrets/a', 0, createAuthority({ now: NOW, days: 7 })) },
-  'missing caBundle': withWebhook('exec.scc.portcullis.dev', {
-    clientConfig: { service: { namespace: 'portcullis', name: 'portcullis', path: '/scc/exec', port: 443 } },
+  'missing caBundle': withWebhook('connect.pods.portcullis.dev', {
+    clientConfig: { service: { namespace: 'portcullis', name: 'portcullis', path: '/connect/pods', port: 443 } },
   }),
   'copies of configurations': {
-    webhookConfigurations: [...registered(), buildCopy('copy-of-psa', 'Fail'), buildCopy('other-copy', 'Ignore')],
+    webhookConfigurations: [
+      ...registered(),
+      buildCopy('copy-of-portcullis', 'Fail'),
+      buildCopy('other-copy', 'Ignore'),
+    ],
   },
   'a copy with a URL': {
     webhookConfigurations: [
       ...registered(),
-      buildCopy('copy-of-psa', 'Fail', 'https://portcullis.portcullis.svc:8443/psa/validate'),
+      buildCopy('copy-of-portcullis', 'Fail', 'https://portcullis.portcullis.svc:8443/validate/pods'),
     ],
     urlCertificates: new Map([['https://portcullis.portcullis.svc:8443', served('the URL')]]),
   },
@@ -620,7 +622,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'a URL without a response': { ...AT_URL, probes: [] },
   'a URL that only API servers reach': AT_URL,
   'missing and unused': AT_URL,
-  'own webhook': withWebhook('psa.portcullis.dev', { namespaceSelector: {}, matchConditions: [] }),
+  'own webhook': withWebhook('validate.pods.portcullis.dev', { namespaceSelector: {}, matchConditions: [] }),
   'webhook of another product': withPolicy({ matchConditions: [{ name: 'a', expression: 'true' }] }),
   'mutual dependency': withPolicy({}),
   'webhook that fails open': withPolicy({ failurePolicy: 'Ignore' }),
@@ -703,11 +705,11 @@ test('the fix for a failed call', () => {
     ['connection refused', 'kubectl -n portcullis logs -l app.kubernetes.io/name=portcullis --tail=50 # '],
   ];
   for (const [error, fix] of fixes) {
-    const refusal = `Internal error occurred: failed calling webhook "mutate.scc.portcullis.dev": ${error}`;
+    const refusal = `Internal error occurred: failed calling webhook "mutate.pods.portcullis.dev": ${error}`;
     const lines = evaluateLines({ check: 'reachability', case: '', refusals: { 'a pod': refusal } });
-    assert.equal(lines[0], `problem mutate.scc.portcullis.dev: the call for a pod in default failed: ${error}`);
+    assert.equal(lines[0], `problem mutate.pods.portcullis.dev: the call for a pod in default failed: ${error}`);
     assert.ok(lines[2]?.startsWith(`Fix: ${fix}`), lines[2]);
-    assert.ok(!lines.includes('ok mutate.scc.portcullis.dev: responds'));
+    assert.ok(!lines.includes('ok mutate.pods.portcullis.dev: responds'));
   }
 });
 
@@ -779,7 +781,7 @@ test('an outage is simulated by tier', () => {
   ];
   const unset = { scc: { mode: 'report' } };
   const exceptions = { ...unset, podSecurity: { exceptions: { mode: 'approved', namespaces: ['vault'] } } };
-  const states = { someSccs: false, podSecurity: false };
+  const states = { defaultLevel: false };
   const own = [
     'fail-closed+label portcullis.dev/enforce | denied | not reviewed | not reviewed | vault',
     'fail-open | not reviewed | not reviewed | not reviewed | default,kube-system,legacy,network,open-vault,shop',
@@ -796,7 +798,7 @@ test('an outage is simulated by tier', () => {
     'excluded | unaffected | unaffected | unaffected | portcullis',
   ];
   const levels = registered((webhook) =>
-    webhook['name'] === 'psa.portcullis.dev'
+    webhook['name'] === 'validate.pods.portcullis.dev'
       ? { ...webhook, namespaceSelector: { matchLabels: { [ENFORCE]: 'restricted' } } }
       : { ...webhook, failurePolicy: 'Ignore' },
   );
@@ -808,7 +810,7 @@ test('an outage is simulated by tier', () => {
     ['exceptions', managed(exceptions, states), own],
     [
       'users of the SCC privileged',
-      managed({ scc: { mode: 'enforce' } }, { podSecurity: false, privileged: true }),
+      managed({ scc: { mode: 'enforce' } }, { defaultLevel: false, privilegedStreams: true }),
       [
         'fail-closed+SCCs | denied | only with SCC privileged | not reviewed | default,legacy,shop',
         'fail-closed+label portcullis.dev/enforce+SCCs | denied | only with SCC privileged | not reviewed | vault',
@@ -842,9 +844,7 @@ test('an outage is simulated by tier', () => {
     assert.deepEqual(simulate(facts).toSorted(), [...expected].toSorted(), name);
   }
   assert.deepEqual(
-    [{}, managed({ scc: { mode: 'report' } }, { someSccs: false }), NOTHING].map((facts) =>
-      simulateSccWrites({ ...HEALTHY, ...facts }),
-    ),
-    ['denied', 'not reviewed', 'unaffected'],
+    [{}, managed({ scc: { mode: 'off' } }, {}), NOTHING].map((facts) => simulateSccWrites({ ...HEALTHY, ...facts })),
+    ['denied', 'unaffected', 'unaffected'],
   );
 });

@@ -281,8 +281,8 @@ describe('install for a cluster', () => {
     const labels = { 'app.kubernetes.io/part-of': 'portcullis' };
     const webhooks = [
       {
-        name: 'psa.portcullis.dev',
-        clientConfig: { url: 'https://127.0.0.1:8443/psa/validate' },
+        name: 'validate.pods.portcullis.dev',
+        clientConfig: { url: 'https://127.0.0.1:8443/validate/pods' },
         rules: [],
         admissionReviewVersions: ['v1'],
         sideEffects: 'None',
@@ -295,7 +295,7 @@ describe('install for a cluster', () => {
       ],
       [
         '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations',
-        { metadata: { name: 'psa.portcullis.dev', labels }, webhooks },
+        { metadata: { name: 'portcullis.dev', labels }, webhooks },
       ],
     ] as const;
     for (const [path, object] of objects) assert.equal((await cluster.admin.send('POST', path, object)).status, 201);

@@ -221,8 +221,8 @@ describe('uninstall', () => {
   test('reports custom SCCs that are deleted with their CRD', async () => {
     const path = '/apis/security.openshift.io/v1/securitycontextconstraints';
     const webhooks = '/apis/admissionregistration.k8s.io/v1';
-    await cluster.admin.send('DELETE', `${webhooks}/mutatingwebhookconfigurations/objects.scc.portcullis.dev`);
-    await cluster.admin.send('DELETE', `${webhooks}/validatingwebhookconfigurations/scc.portcullis.dev`);
+    await cluster.admin.send('DELETE', `${webhooks}/mutatingwebhookconfigurations/zz.portcullis.dev`);
+    await cluster.admin.send('DELETE', `${webhooks}/validatingwebhookconfigurations/portcullis.dev`);
     for (const name of ['mine', 'restricted-v2']) {
       const scc = {
         ...SCC,
@@ -644,7 +644,7 @@ describe('uninstall deletes nothing', () => {
       respond,
       {
         code: 1,
-        stdout: `validatingwebhookconfigurations.admissionregistration.k8s.io/psa.portcullis.dev not deleted: User "jo" cannot delete it\n${KEPT}`,
+        stdout: `validatingwebhookconfigurations.admissionregistration.k8s.io/portcullis.dev not deleted: User "jo" cannot delete it\n${KEPT}`,
         stderr: '',
       },
     ],

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { isObject, type JsonObject, type Namespace } from '../../../src/kube/types.ts';
+import { matchesRule } from '../../../src/kube/webhooks.ts';
 import { createMayUse, findSubjectType, podSubjects } from '../../../src/policy/scc/access.ts';
 import { assignScc, validateScc } from '../../../src/policy/scc/assign.ts';
 import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
@@ -14,7 +15,7 @@ import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
 import { isIgnoredUpdate, readRequest } from '../../../src/policy/scc/request.ts';
 import { answerReview } from '../../../src/policy/scc/review.ts';
 import { prepareScc } from '../../../src/policy/scc/scc.ts';
-import { isExecRequest } from '../../../src/server/webhooks/scc-exec.ts';
+import { CONNECT_PODS } from '../../../src/server/webhooks/pods-connect.ts';
 import { canUseBy, decodePodFields, type Grant, laxScc } from '../scc.ts';
 import { type Area, area } from './cases.ts';
 
@@ -299,8 +300,11 @@ export const SCOPE_AREAS: Readonly<Record<string, Area>> = {
   ),
   'admission.execScope': area<ExecInput, { readonly evaluated: boolean }>(
     ({ operation, resource, subresource: subResource }, { evaluated }) => {
-      const request = { operation, resource: { group: '', version: 'v1', resource }, subResource };
-      assert.equal(isExecRequest(request), evaluated);
+      const target = { operation, namespace: 'any', subresource: subResource };
+      const sent = CONNECT_PODS.rules.some(({ rule }) =>
+        matchesRule(rule, target, { group: '', version: 'v1', resource }),
+      );
+      assert.equal(sent, evaluated);
     },
   ),
 };

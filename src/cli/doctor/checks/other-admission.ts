@@ -1,5 +1,3 @@
-import type { Configuration } from '../../../install/live-webhooks.ts';
-import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { isOpenShift, patchSettings } from '../../installed/settings.ts';
 import {
   type Check,
@@ -23,6 +21,10 @@ export const otherAdmission: Check = {
 
 export const PLUGIN = 'PodSecurity plugin';
 
+const POD_SECURITY_WEBHOOK = 'validate.pods.portcullis.dev';
+/** Webhooks that are registered only if SCC admission is not off. */
+const SCC_WEBHOOKS: readonly string[] = ['mutate.pods.portcullis.dev', 'connect.pods.portcullis.dev'];
+
 /**
  * Returns the component that denied a violating pod. The API server evaluates policies after the plugin, and a denial
  * by a policy contains its name.
@@ -35,7 +37,7 @@ export function podSecurityEvaluator(refusal = ''): 'plugin' | 'policy' | undefi
 /** The webhook excludes the installation namespace, whose level is restricted, so only the plugin denies pods there. */
 function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   const { probes, webhookConfigurations, namespaces } = facts;
-  const isRegistered = ownWebhooks(webhookConfigurations).some(({ webhook }) => webhook.name === 'psa.portcullis.dev');
+  const isRegistered = ownWebhooks(webhookConfigurations).some(({ webhook }) => webhook.name === POD_SECURITY_WEBHOOK);
   const undetected = (reason: string): readonly CheckResult[] => [
     unknown(PLUGIN, `cannot detect whether it is enabled: ${reason}`),
   ];
@@ -47,7 +49,7 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   if (refusal === undefined) {
     if (isRegistered) return [ok(PLUGIN, 'is disabled. Only Portcullis evaluates pods')];
     return [
-      problem(PLUGIN, 'is disabled, and psa.portcullis.dev is not registered', {
+      problem(PLUGIN, `is disabled, and ${POD_SECURITY_WEBHOOK} is not registered`, {
         impact: 'no component evaluates pods against the labels of their namespaces',
         fix: restoreConfigurations(facts),
       }),
@@ -60,7 +62,7 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
     return [ok(PLUGIN, `is disabled. ${evaluators} evaluate pods`)];
   }
   if (!isRegistered) {
-    return [info(PLUGIN, 'is enabled, but psa.portcullis.dev is not registered. Only the plugin evaluates pods')];
+    return [info(PLUGIN, `is enabled, but ${POD_SECURITY_WEBHOOK} is not registered. Only the plugin evaluates pods`)];
   }
   return [
     info(PLUGIN, 'is enabled and evaluates pods before Portcullis. Identical warnings are shown once', {
@@ -81,14 +83,13 @@ function evaluatePlatform(facts: Facts): readonly CheckResult[] {
     const isAnnotated = probe?.object?.metadata.annotations?.[SCC_ANNOTATION] !== undefined;
     if (!isOpenShift(facts) && !isAnnotated) return [];
     const message = `the cluster has its own SCC admission${isOpenShift(facts) ? ' (OpenShift)' : ''}`;
-    const registered = webhookConfigurations.filter((one) => isPartOfPortcullis(one) && hasSccWebhooks(one));
-    if (registered.length === 0) return [ok(SCC_ADMISSION, `${message}, and SCC admission of Portcullis is off`)];
-    const names = registered.map(({ name }) => name).join(', ');
+    const names = ownWebhooks(webhookConfigurations)
+      .map(({ webhook }) => webhook.name)
+      .filter((name) => SCC_WEBHOOKS.includes(name));
+    if (names.length === 0) return [ok(SCC_ADMISSION, `${message}, and SCC admission of Portcullis is off`)];
     const impact = 'both assign SCCs to pods and ranges to namespaces, and overwrite each other';
-    return [problem(SCC_ADMISSION, `${message}, and Portcullis has registered ${names}`, { impact, fix: SCC_OFF })];
+    return [
+      problem(SCC_ADMISSION, `${message}, and Portcullis has registered ${names.join(', ')}`, { impact, fix: SCC_OFF }),
+    ];
   });
-}
-
-function hasSccWebhooks({ webhooks }: Configuration): boolean {
-  return webhooks.some(({ name }) => name.endsWith('.scc.portcullis.dev'));
 }

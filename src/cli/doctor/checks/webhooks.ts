@@ -6,7 +6,6 @@ import { isKnownConfiguration, isPartOfPortcullis } from '../../../kube/webhooks
 import { PART_OF, PART_OF_LABEL } from '../../../kube/well-known.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
 import { minorVersion } from '../../../policy/pss/cel-policy.ts';
-import { sccMode } from '../../../policy/scc/mode.ts';
 import {
   type Check,
   type CheckResult,
@@ -58,15 +57,9 @@ function isManaged(facts: Facts): boolean {
 function enforcementState(facts: Facts): Partial<Enforcement> {
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
   if (!isManaged(facts)) return {};
-  const { settings, namespaces, server } = facts;
-  const { scc } = decodePolicy(settings);
-  const enforces = (factValue(namespaces) ?? []).some((metadata) => sccMode({ metadata }, scc).mode === 'enforce');
-  const { minor } = factValue(server) ?? {};
-  return {
-    someSccs: scc.mode === 'enforce' || enforces,
-    // A policy defaults pods.
-    ...(minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {}),
-  };
+  const { minor } = factValue(facts.server) ?? {};
+  // A policy defaults pods.
+  return minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {};
 }
 
 /** Returns the fix for a configuration that differs from the expected one. */
@@ -98,9 +91,8 @@ function compareConfiguration(facts: Facts, expected: Configuration): readonly C
   const live = facts.webhookConfigurations.find((one) => one.kind === kind && one.name === name);
   const fix = restoreConfigurations(facts);
   if (!live) {
-    const create = name.includes('scc') ? warning : problem;
     const explanation = isManaged(facts) ? '. The leader registers it when a replica is ready' : '';
-    return [create(object, `${NOT_REGISTERED}${explanation}`, { impact: MISSING, fix })];
+    return [problem(object, `${NOT_REGISTERED}${explanation}`, { impact: MISSING, fix })];
   }
   const count = printCount(live.webhooks.length, 'webhook');
   if (isManaged(facts)) return [ok(object, `${count}, maintained by the leader`)];

@@ -1,12 +1,13 @@
-import type { Store } from '../../cluster/store.ts';
-import type { OlmSettings } from '../../config/settings.ts';
-import { type AdmissionRequest, allow } from '../../kube/admission.ts';
-import { metadataProblem } from '../../kube/names.ts';
-import { quote } from '../../kube/text.ts';
-import { isObject, type Pod } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { catalogMode } from '../../policy/olm/catalog-source.ts';
-import { type Hardened, hardenPod, type ProfileId } from '../../policy/olm/hardening.ts';
+import { checkSize, TooLargeError } from '../cluster/json.ts';
+import type { Store } from '../cluster/store.ts';
+import type { OlmSettings } from '../config/settings.ts';
+import { type AdmissionRequest, allow, type Decision } from '../kube/admission.ts';
+import { LIMITS } from '../kube/limits.ts';
+import { metadataProblem } from '../kube/names.ts';
+import { quote } from '../kube/text.ts';
+import { isObject, type Pod } from '../kube/types.ts';
+import { catalogMode } from '../policy/olm/catalog-source.ts';
+import { type Hardened, hardenPod, type ProfileId } from '../policy/olm/hardening.ts';
 import {
   CATALOG_SOURCE_LABEL,
   MARKETPLACE_NAMESPACE,
@@ -16,49 +17,24 @@ import {
   recognizeWorkload,
   resolveCatalogSource,
   UNPACK_LABEL,
-} from '../../policy/olm/recognition.ts';
-import { decodeMutablePod, type PodFields } from '../../policy/pod/pod.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
-import { isPodRequest } from '../scc-review.ts';
-import { rule, type Webhook } from '../webhook.ts';
+} from '../policy/olm/recognition.ts';
+import { decodeMutablePod, type PodFields } from '../policy/pod/pod.ts';
+import { countExceeded } from '../telemetry/limits.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { WebhookContext } from './webhook.ts';
 
-/**
- * Only CREATE is reviewed because security contexts are immutable. The name `olm` sorts before `zz.scc`, so SCC
- * admission defaults the hardened pod.
- */
-const PODS: Omit<WebhookRegistration, 'name' | 'objectSelector'> = {
-  path: '/olm/harden',
-  configuration: { kind: 'MutatingWebhookConfiguration', name: 'olm.portcullis.dev' },
-  feature: 'olm',
-  rules: [rule(['CREATE'], '', ['pods'])],
-  timeoutSeconds: 5,
-  failure: 'open',
-  isNamespaced: true,
-};
-
-export const OLM_HARDEN: WebhookRegistration = {
-  ...PODS,
-  name: 'harden.olm.portcullis.dev',
-  objectSelector: { matchExpressions: [{ key: CATALOG_SOURCE_LABEL, operator: 'Exists' }] },
-};
-
+const CATALOG_POD = `has(object.metadata.labels) && '${CATALOG_SOURCE_LABEL}' in object.metadata.labels`;
 const CATALOG_OWNER = `has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind == 'CatalogSource' && owner.apiVersion.startsWith('${OLM_GROUP}/'))`;
 const UNPACK_POD = `has(object.metadata.labels) && '${UNPACK_LABEL}' in object.metadata.labels`;
 const CONTROLLER_NAMESPACES = JSON.stringify([...OLM_NAMESPACES, MARKETPLACE_NAMESPACE]);
 
 /**
- * Matches pods without the catalog label, which `operator-sdk run bundle`, unpack Jobs and OLM controllers create.
+ * Matches catalog pods, also without the label, and pods that `operator-sdk run bundle`, unpack Jobs and OLM controllers
+ * create.
  */
-export const OLM_HARDEN_UNLABELED: WebhookRegistration = {
-  ...PODS,
-  name: 'unlabeled.harden.olm.portcullis.dev',
-  objectSelector: { matchExpressions: [{ key: CATALOG_SOURCE_LABEL, operator: 'DoesNotExist' }] },
-  matchConditions: [
-    {
-      name: 'olm-pod',
-      expression: `(${CATALOG_OWNER}) || (${UNPACK_POD}) || request.namespace in ${CONTROLLER_NAMESPACES}`,
-    },
-  ],
+export const OLM_POD = {
+  name: 'olm-pod',
+  expression: `(${CATALOG_POD}) || (${CATALOG_OWNER}) || (${UNPACK_POD}) || request.namespace in ${CONTROLLER_NAMESPACES}`,
 };
 
 type Mode = OlmSettings['hardening']['mode'];
@@ -69,23 +45,32 @@ interface HardeningDeps {
   readonly metrics: Metrics['olm'];
 }
 
-/** Creates the webhook that hardens OLM pods on creation. It never denies a pod. */
-export function createOlmHardenWebhook({ mode: currentMode, metrics }: HardeningDeps): Webhook {
-  return {
-    path: PODS.path,
-    enforces: () => false,
-    // The patch replaces volume and mount lists.
-    readsWholeObjects: true,
-    decide(request, { store }) {
-      const mode = currentMode();
-      const pod = mode === 'off' ? undefined : readNewPod(request);
-      const recognized = pod && recognizePod(pod);
-      if (pod === undefined || recognized === undefined) return allow();
-      const review = reviewPod(pod, { ...recognized, mode, store });
-      metrics.hardening.cell({ profile: recognized.profile, result: review.result }).count++;
-      return toDecision(review, { mode, profile: recognized.profile });
-    },
+/** Creates the function that hardens OLM pods on creation. It never denies a pod. */
+export function createOlmHardening({ mode: currentMode, metrics }: HardeningDeps) {
+  return (request: AdmissionRequest, { store }: Pick<WebhookContext, 'store'>): Decision => {
+    const mode = currentMode();
+    const pod = mode === 'off' ? undefined : readNewPod(request);
+    const recognized = pod && recognizePod(pod);
+    if (pod === undefined || recognized === undefined) return allow();
+    const warning = findDepthWarning(request.object);
+    if (warning !== undefined) return allow({ warnings: [warning] });
+    const review = reviewPod(pod, { ...recognized, mode, store });
+    metrics.hardening.cell({ profile: recognized.profile, result: review.result }).count++;
+    return toDecision(review, { mode, profile: recognized.profile });
   };
+}
+
+/** The patch replaces whole lists, so it may contain members of any depth. Returns the warning for a pod that is too deep. */
+function findDepthWarning(object: unknown): string | undefined {
+  try {
+    checkSize(Buffer.from(JSON.stringify(object)), { values: 'jsonValues', levels: 'nestingLevels' });
+    return undefined;
+  } catch (error) {
+    // A RangeError means that the stack does not suffice for the depth.
+    if (!(error instanceof TooLargeError || error instanceof RangeError)) throw error;
+    countExceeded('nestingLevels');
+    return `OLM hardening: the pod is not hardened, because it is nested more than ${LIMITS.nestingLevels} levels deep`;
+  }
 }
 
 interface NewPod {
@@ -93,10 +78,9 @@ interface NewPod {
   readonly pod: PodFields;
 }
 
-/** Returns the pod in a CREATE request, or `undefined` for other requests and for pods that API servers reject. */
-function readNewPod(request: AdmissionRequest): NewPod | undefined {
-  const { operation, subResource, object, namespace } = request;
-  if (!isPodRequest(request) || operation !== 'CREATE' || subResource || !isObject(object)) return undefined;
+/** Returns the pod in a request, or `undefined` for pods that API servers reject. */
+function readNewPod({ object, namespace }: AdmissionRequest): NewPod | undefined {
+  if (!isObject(object)) return undefined;
   const metadata = object['metadata'] ?? {};
   if (!isObject(metadata) || metadataProblem(metadata)) return undefined;
   const decoded = decodeMutablePod(object);

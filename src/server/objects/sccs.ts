@@ -7,57 +7,14 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { invalid, type Status } from '../../kube/status.ts';
 import { isObject, type Namespace, objectMember } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
 import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
 import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
-import { rule, type Webhook, WRITES } from '../webhook.ts';
+import type { ObjectReviewer } from '../webhooks/objects.ts';
 
-const { group, resource } = RESOURCES.SecurityContextConstraints;
-const KIND = { group, kind: 'SecurityContextConstraints' };
-
-const SCCS: Omit<WebhookRegistration, 'path' | 'configuration'> = {
-  name: 'objects.scc.portcullis.dev',
-  feature: 'scc',
-  rules: [rule(WRITES, group, [resource], { scope: 'Cluster' })],
-  timeoutSeconds: 10,
-  // Without its defaults, an SCC may allow more. For example, `allowHostDirVolumePlugin` limits `volumes` only here.
-  failure: 'closed',
-  isNamespaced: false,
-};
-
-export const SCC_OBJECTS_DEFAULT: WebhookRegistration = {
-  ...SCCS,
-  path: '/scc/objects/default',
-  configuration: { kind: 'MutatingWebhookConfiguration', name: 'objects.scc.portcullis.dev' },
-};
-
-export const SCC_OBJECTS_VALIDATE: WebhookRegistration = {
-  ...SCCS,
-  path: '/scc/objects/validate',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
-};
-
-/**
- * Creates the webhook that defaults SCCs. API servers validate the schema afterwards and would otherwise report every
- * field that a short SCC omits. An SCC with a field of the wrong type cannot be defaulted and is denied with an error
- * that names the field.
- */
-export function createSccObjectsDefaultWebhook({ settings }: Pick<SccObjectsDeps, 'settings'>): Webhook {
-  return {
-    path: SCC_OBJECTS_DEFAULT.path,
-    enforces: () => settings().mode !== 'off',
-    decide(request) {
-      // A review without an object cannot be patched, so it is left to the validating webhook, which denies it.
-      const scc = settings().mode === 'off' || request.object == null ? undefined : requestedScc(request);
-      if (scc === undefined) return allow();
-      const error = findSccTypeError(scc);
-      return error ? deny(invalidScc(request, [error])) : allow({ object: defaultScc(scc) });
-    },
-  };
-}
+const KIND = { group: RESOURCES.SecurityContextConstraints.group, kind: 'SecurityContextConstraints' };
 
 interface SccObjectsDeps {
   /** Returns the effective settings. */
@@ -68,14 +25,25 @@ interface SccObjectsDeps {
   readonly discloses: Discloses;
 }
 
-/** Creates the webhook that denies invalid SCCs and warns about the effects of valid ones on existing pods. */
-export function createSccObjectsValidateWebhook(deps: SccObjectsDeps): Webhook {
+/**
+ * Creates the reviewer that defaults SCCs, denies invalid ones, and warns about the effects of valid ones on existing
+ * pods. API servers validate the schema after the defaults and would otherwise report every field that a short SCC omits.
+ * An SCC with a field of the wrong type cannot be defaulted and is denied with an error that names the field.
+ */
+export function createSccReviewer(deps: SccObjectsDeps): ObjectReviewer {
+  const isOff = (): boolean => deps.settings().mode === 'off';
   return {
-    path: SCC_OBJECTS_VALIDATE.path,
-    enforces: () => deps.settings().mode !== 'off',
-    async decide(request, context) {
-      const scc = deps.settings().mode === 'off' ? undefined : requestedScc(request);
-      if (scc === undefined) return allow();
+    enforces: () => !isOff(),
+    change(request) {
+      // A review without an object cannot be patched, so it is left to the validation, which denies it.
+      if (isOff() || request.object == null) return allow();
+      const scc = requestedScc(request);
+      const error = findSccTypeError(scc);
+      return error ? deny(invalidScc(request, [error])) : allow({ object: defaultScc(scc) });
+    },
+    async validate(request, context) {
+      if (isOff()) return allow();
+      const scc = requestedScc(request);
       const errors = validateSccObject(scc);
       if (errors.length > 0) return deny(invalidScc(request, errors));
       // OpenShift does not warn about SCCs.
@@ -115,12 +83,9 @@ function findNamespace(store: Store, name: string, settings: SccSettings): Names
   return namespace && sccMode(namespace, settings).mode !== 'off' ? namespace : undefined;
 }
 
-/** Returns the SCC that a request writes, with fields of any type, or `undefined` for other requests. */
-function requestedScc(request: AdmissionRequest): SecurityContextConstraints | undefined {
-  const { operation, subResource = '' } = request;
-  const isScc = request.resource.group === group && request.resource.resource === resource && subResource === '';
-  if (!isScc || (operation !== 'CREATE' && operation !== 'UPDATE')) return undefined;
-  return isObject(request.object) ? request.object : {};
+/** Returns the SCC that a request writes, with fields of any type. */
+function requestedScc({ object }: AdmissionRequest): SecurityContextConstraints {
+  return isObject(object) ? object : {};
 }
 
 /** Returns the API server's 422 status for an invalid object. */

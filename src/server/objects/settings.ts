@@ -6,32 +6,17 @@ import { deepEqual } from '../../kube/equality.ts';
 import { objectName } from '../../kube/resources.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import { type Namespace, valueAt } from '../../kube/types.ts';
-import { printNewlyClosed, type WebhookRegistration } from '../../kube/webhooks.ts';
+import { printNewlyClosed } from '../../kube/webhooks.ts';
 import { type ExceptionSettings, findExceptionProblem } from '../../policy/psa/exceptions.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
-import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
+import type { PreviewRanges } from '../scc-review.ts';
+import type { WebhookContext } from '../webhook.ts';
+import type { ObjectReviewer } from '../webhooks/objects.ts';
 import type { ExceptionDeps } from './exceptions.ts';
+import { warnAboutSccs } from './scc-mode.ts';
 
 const KIND = 'PortcullisConfiguration';
-
-/** Both webhooks only warn, and each belongs to the feature whose settings it explains. */
-export const SETTINGS_WRITES: Pick<WebhookRegistration, 'rules' | 'timeoutSeconds' | 'failure' | 'isNamespaced'> = {
-  rules: [
-    rule(WRITES, 'config.portcullis.dev', ['portcullisconfigurations'], { version: 'v1alpha1', scope: 'Cluster' }),
-  ],
-  timeoutSeconds: 5,
-  failure: 'open',
-  isNamespaced: false,
-};
-
-export const SETTINGS: WebhookRegistration = {
-  name: 'settings.psa.portcullis.dev',
-  path: '/psa/settings',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
-  feature: 'psa',
-  ...SETTINGS_WRITES,
-};
 
 export interface SettingsDeps extends Pick<ExceptionDeps, 'date'> {
   /** Returns the current settings. */
@@ -40,30 +25,30 @@ export interface SettingsDeps extends Pick<ExceptionDeps, 'date'> {
   readSettings(object: unknown): Settings | undefined;
   /** Returns the function that is true for namespaces that fail closed with the settings. */
   createFailsClosed(settings: Settings): (namespace: Namespace) => boolean;
+  readonly previewRanges: PreviewRanges;
   readonly evaluate: Evaluations;
   readonly discloses: Discloses;
 }
 
-/** Creates the webhook that warns about exceptions that new settings end, and about namespaces that fail closed. */
-export function createSettingsWebhook(deps: SettingsDeps): Webhook {
+/**
+ * Creates the reviewer that warns about exceptions that new settings end, about namespaces that fail closed, and about
+ * workloads that `spec.scc.mode: enforce` denies.
+ */
+export function createSettingsReviewer(deps: SettingsDeps): ObjectReviewer {
   return {
-    path: SETTINGS.path,
     enforces: () => false,
-    readsWholeObjects: true,
-    async decide(request, context) {
-      const { kind, object, oldObject, subResource } = request;
+    async validate(request, context) {
+      const { object, oldObject } = request;
       const isChanged = !deepEqual(valueAt(object, ['spec']), valueAt(oldObject, ['spec']));
-      const next = kind.kind === KIND && !subResource && isChanged ? deps.readSettings(object) : undefined;
-      if (next === undefined) return allow();
-      const scope = {
-        ...deps,
-        store: context.store,
-        showsNames: deps.discloses(request, context.store, KIND),
-        context,
-      };
-      return allow({
-        warnings: [...(await warnAboutExceptions(next, scope)), ...(await warnAboutOutages(next, scope))],
-      });
+      const next = isChanged ? deps.readSettings(object) : undefined;
+      const showsNames = deps.discloses(request, context.store, KIND);
+      const scope = { ...deps, store: context.store, showsNames, context };
+      const warnings = [
+        ...(next ? await warnAboutExceptions(next, scope) : []),
+        ...(next ? await warnAboutOutages(next, scope) : []),
+        ...(await warnAboutSccs(request, { ...scope, settings: deps.settings().scc })),
+      ];
+      return allow(warnings.length === 0 ? {} : { warnings });
     },
   };
 }

@@ -1,79 +1,28 @@
-import { activeExceptions } from '../../cluster/exceptions.ts';
-import { memoize, type Store } from '../../cluster/store.ts';
-import type { AdmissionRequest, Decision } from '../../kube/admission.ts';
-import { type Namespace, objectMember } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import type { WorkloadResource } from '../../policy/pod/templates.ts';
-import { findExemption, isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
-import type { PodSecurityCount, PodSecurityReview } from '../../policy/psa/decision.ts';
-import type { ExceptionSettings } from '../../policy/psa/exceptions.ts';
-import { DEFAULT_LIMITS, type PodSecurityInput } from '../../policy/psa/input.ts';
-import { reviewNamespace } from '../../policy/psa/namespace-review.ts';
-import { reviewPodSecurity } from '../../policy/psa/review.ts';
-import { newestVersion } from '../../policy/pss/evaluate.ts';
-import { compareVersions, type Policy } from '../../policy/pss/policy.ts';
-import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
-import { modeLabelWarning, type SccSettings } from '../../policy/scc/mode.ts';
-import type { Cell } from '../../telemetry/counters.ts';
-import type { Metrics } from '../../telemetry/metrics.ts';
-import type { Discloses } from '../disclosure.ts';
-import type { PreviewEnforcement, PreviewLabels } from '../enforcement-preview.ts';
-import type { Evaluations } from '../evaluations.ts';
-import type { AdmittedWorkload, WorkloadAdmission } from '../scc-review.ts';
-import type { WaitingRoom } from '../waiting-room.ts';
-import {
-  ANNOTATIONS_CHANGED,
-  LABELS_CHANGED,
-  relevantUpdate,
-  rule,
-  type Webhook,
-  type WebhookContext,
-  WRITES,
-} from '../webhook.ts';
+import { activeExceptions } from '../cluster/exceptions.ts';
+import { memoize, type Store } from '../cluster/store.ts';
+import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { type Namespace, objectMember } from '../kube/types.ts';
+import type { WorkloadResource } from '../policy/pod/templates.ts';
+import { findExemption, isLimited, type PodSecurity } from '../policy/psa/configuration.ts';
+import type { PodSecurityCount, PodSecurityReview } from '../policy/psa/decision.ts';
+import type { ExceptionSettings } from '../policy/psa/exceptions.ts';
+import { DEFAULT_LIMITS, type PodSecurityInput } from '../policy/psa/input.ts';
+import { reviewNamespace } from '../policy/psa/namespace-review.ts';
+import { reviewPodSecurity } from '../policy/psa/review.ts';
+import { newestVersion } from '../policy/pss/evaluate.ts';
+import { compareVersions, type Policy } from '../policy/pss/policy.ts';
+import { withWarnLevel } from '../policy/rollout/label-sync.ts';
+import { modeLabelWarning, type SccSettings } from '../policy/scc/mode.ts';
+import type { Cell } from '../telemetry/counters.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Discloses } from './disclosure.ts';
+import type { PreviewEnforcement, PreviewLabels } from './enforcement-preview.ts';
+import type { Evaluations } from './evaluations.ts';
+import type { AdmittedWorkload, WorkloadAdmission } from './scc-review.ts';
+import type { WaitingRoom } from './waiting-room.ts';
+import type { Webhook, WebhookContext } from './webhook.ts';
 
-const COMMON = {
-  path: '/psa/validate',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
-  feature: 'psa',
-  timeoutSeconds: 5,
-  isNamespaced: true,
-} as const;
-
-/** The enforcing webhook. Pod Security Admission evaluates only the spec and the annotations of pods. */
-export const PSA: WebhookRegistration = {
-  ...COMMON,
-  name: 'psa.portcullis.dev',
-  rules: [rule(WRITES, '', ['pods', 'pods/ephemeralcontainers'])],
-  matchConditions: [relevantUpdate(`object.spec != oldObject.spec || ${ANNOTATIONS_CHANGED}`)],
-  failure: 'floor',
-};
-
-/**
- * The webhook for namespaces. It fails open, because it only finds mistakes: an invalid level is enforced as
- * `restricted`. Otherwise, namespaces could neither be created nor labeled while no replica responds.
- */
-export const PSA_NAMESPACES: WebhookRegistration = {
-  ...COMMON,
-  name: 'namespaces.psa.portcullis.dev',
-  rules: [rule(WRITES, '', ['namespaces'], { scope: 'Cluster' })],
-  matchConditions: [relevantUpdate(LABELS_CHANGED)],
-  failure: 'open',
-};
-
-/** The advisory webhook. As in upstream, it is separate, only warns and audits, and never blocks a request. */
-export const PSA_ADVISORY: WebhookRegistration = {
-  ...COMMON,
-  name: 'advise.psa.portcullis.dev',
-  rules: [
-    rule(WRITES, '', ['podtemplates', 'replicationcontrollers']),
-    rule(WRITES, 'apps', ['daemonsets', 'deployments', 'replicasets', 'statefulsets']),
-    rule(WRITES, 'batch', ['cronjobs', 'jobs']),
-  ],
-  reviewsWorkloadResources: true,
-  failure: 'open',
-};
-
-interface PsaWebhookOptions {
+interface PodSecurityOptions {
   /** Returns the effective configuration. */
   podSecurity(): PodSecurity;
   /** Returns the settings for PodSecurityExceptions. If absent, exceptions do not apply. */
@@ -98,9 +47,9 @@ interface PsaWebhookOptions {
 const NO_RESOURCES: readonly WorkloadResource[] = [];
 
 /**
- * Creates the webhook that makes the same decisions as an API server's Pod Security Admission, using only the store.
+ * Creates the reviewer of pods, namespaces and workloads that makes the same decisions as an API server's Pod Security Admission, using only the store.
  */
-export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
+export function createPodSecurityReviewer(options: PodSecurityOptions): Required<Pick<Webhook, 'enforces' | 'decide'>> {
   const { exceptions, waitingRoom, workloads } = options;
   const conclude = createConclusion(options);
   const review = async (request: AdmissionRequest, context: WebhookContext): Promise<Review> => {
@@ -141,7 +90,6 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
   const isReady = (namespace: Namespace): boolean => workloads === undefined || workloads.isReady(namespace);
 
   return {
-    path: COMMON.path,
     enforces: (request, store) => enforces(request, store, options.podSecurity()),
     async decide(request, context) {
       let reviewed = await review(request, context);
@@ -156,7 +104,7 @@ export function createPsaWebhook(options: PsaWebhookOptions): Webhook {
 }
 
 /** Returns the function that records a review and adds its warnings. */
-function createConclusion({ metrics, podSecurity, scc, preview, previewLabels }: PsaWebhookOptions) {
+function createConclusion({ metrics, podSecurity, scc, preview, previewLabels }: PodSecurityOptions) {
   const record = createRecorder(metrics);
   const recordUse = createUseRecorder(metrics);
   return (request: AdmissionRequest, { decision, counts, workload }: Review, store: Store): Decision => {

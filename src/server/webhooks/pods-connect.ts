@@ -14,34 +14,29 @@ import { UNABLE_TO_VALIDATE } from '../../policy/scc/messages.ts';
 import { mayEnterEveryPod, PRIVILEGED_SCC } from '../../policy/scc/standard.ts';
 import type { Discloses } from '../disclosure.ts';
 import { createPodReads } from '../pod-reads.ts';
-import {
-  enforcesSccs,
-  isPodRequest,
-  namespaceMode,
-  reviewPod,
-  type SccReview,
-  type SccReviewDeps,
-} from '../scc-review.ts';
+import { enforcesSccs, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import { rule, type Webhook } from '../webhook.ts';
 
-export const SCC_EXEC: WebhookRegistration = {
-  name: 'exec.scc.portcullis.dev',
-  path: '/scc/exec',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
-  feature: 'scc',
-  rules: [rule(['CONNECT'], '', ['pods/attach', 'pods/exec'])],
+export const CONNECT_PODS: WebhookRegistration = {
+  name: 'connect.pods.portcullis.dev',
+  path: '/connect/pods',
+  kind: 'ValidatingWebhookConfiguration',
+  rules: [{ feature: 'scc', rule: rule(['CONNECT'], '', ['pods/attach', 'pods/exec']) }],
   // The review would allow these requests. Without the condition, administrators could not enter containers while no
   // replica responds.
-  unlessPrivileged: {
-    name: NOT_PRIVILEGED_CONDITION,
-    expression: `!authorizer.group(${celString(USE_SCC.apiGroup)}).resource(${celString(USE_SCC.resource)}).namespace(request.namespace).name(${celString(PRIVILEGED_SCC)}).check(${celString(USE_SCC.verb)}).allowed()`,
-  },
+  matchConditions: [
+    {
+      feature: 'privilegedStreams',
+      name: NOT_PRIVILEGED_CONDITION,
+      expression: `!authorizer.group(${celString(USE_SCC.apiGroup)}).resource(${celString(USE_SCC.resource)}).namespace(request.namespace).name(${celString(PRIVILEGED_SCC)}).check(${celString(USE_SCC.verb)}).allowed()`,
+    },
+  ],
   timeoutSeconds: 10,
   failure: 'closed',
-  isNamespaced: true,
+  namespaces: 'sccs',
 };
 
-interface SccExecDeps extends SccReviewDeps {
+interface ConnectDeps extends SccReviewDeps {
   /**
    * Reads the current pod from the API server. The pod in the store may lack an ephemeral container that was
    * only just added.
@@ -57,25 +52,17 @@ const ENTERS_EVERY_POD: SccDecision = {
   facts: { scc: PRIVILEGED_SCC, subjectType: 'user' },
 };
 
-const SUBRESOURCES: readonly string[] = ['exec', 'attach'];
-
-/** Returns true if the request opens a stream to a container. */
-export function isExecRequest(request: Pick<AdmissionRequest, 'operation' | 'resource' | 'subResource'>): boolean {
-  return request.operation === 'CONNECT' && isPodRequest(request) && SUBRESOURCES.includes(request.subResource ?? '');
-}
-
 /**
  * Creates the webhook that denies exec and attach requests for pods that the user is not permitted to create.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_exec.go
  */
-export function createSccExecWebhook(deps: SccExecDeps): Webhook {
+export function createConnectPods(deps: ConnectDeps): Webhook {
   const readPod = createPodReads(deps);
   return {
-    path: SCC_EXEC.path,
-    enforces: (request, store) => isExecRequest(request) && enforcesSccs(request, store, deps.settings()),
+    path: CONNECT_PODS.path,
+    enforces: (request, store) => enforcesSccs(request, store, deps.settings()),
     async decide(request, context) {
       const { name = '', namespace = '', userInfo } = request;
-      if (!isExecRequest(request)) return allow();
       const { mode } = namespaceMode(context.store, namespace, deps.settings());
       if (mode === 'off') return allow();
       const isDisclosed = deps.discloses(request, context.store);

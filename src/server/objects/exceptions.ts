@@ -1,5 +1,5 @@
 /**
- * Webhooks for PodSecurityExceptions. One records authors and approvers, and the other verifies them. While no webhook
+ * Reviews of PodSecurityExceptions: one records authors and approvers, and the other verifies them. While no replica
  * responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
  */
 import { systemClock, withTimeout } from '../../cluster/clock.ts';
@@ -15,7 +15,6 @@ import { badRequest, createStatus, forbidden, invalid } from '../../kube/status.
 import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import {
   CLOCK_SKEW_MS,
   type ExceptionSettings,
@@ -26,32 +25,10 @@ import {
 import { countExceeded } from '../../telemetry/limits.ts';
 import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../access-reviews.ts';
 import { remainingMs } from '../waiting-room.ts';
-import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
+import type { WebhookContext } from '../webhook.ts';
+import type { ObjectReviewer } from '../webhooks/objects.ts';
 
 const { group, resource } = RESOURCES.PodSecurityException;
-
-const EXCEPTIONS: Omit<WebhookRegistration, 'name' | 'path' | 'configuration'> = {
-  feature: 'exceptions',
-  rules: [rule(WRITES, group, [resource, `${resource}/status`], { version: '*' })],
-  timeoutSeconds: 10,
-  failure: 'closed',
-  // Exceptions are reviewed fail-closed even in namespaces that fail open.
-  isNamespaced: false,
-};
-
-export const EXCEPTIONS_RECORD: WebhookRegistration = {
-  ...EXCEPTIONS,
-  name: 'record.exceptions.portcullis.dev',
-  path: '/exceptions/record',
-  configuration: { kind: 'MutatingWebhookConfiguration', name: 'exceptions.portcullis.dev' },
-};
-
-export const EXCEPTIONS_VALIDATE: WebhookRegistration = {
-  ...EXCEPTIONS,
-  name: 'exceptions.psa.portcullis.dev',
-  path: '/exceptions/validate',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
-};
 
 export interface ExceptionDeps {
   /** Returns the effective settings. */
@@ -62,12 +39,10 @@ export interface ExceptionDeps {
   date(): Date;
 }
 
-/** Creates the webhook that records the authors of a spec, and the user and time of an approval. */
-export function createExceptionsRecordWebhook({ date }: Pick<ExceptionDeps, 'date'>): Webhook {
+/** Creates the reviewer that records authors and approvers, and denies exceptions that exceed the limits in the settings. */
+export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
   return {
-    path: EXCEPTIONS_RECORD.path,
-    readsWholeObjects: true,
-    decide(request) {
+    change(request) {
       const change = readChange(request);
       if (change === undefined) return allow();
       // `change` contains a copy without nulls. The response must start from the original object.
@@ -76,24 +51,10 @@ export function createExceptionsRecordWebhook({ date }: Pick<ExceptionDeps, 'dat
       if (!isStatus)
         return allow(expectedAuthors === undefined ? {} : { object: withAuthors(object, expectedAuthors) });
       if (!change.isApproval || !isObject(approval)) return allow();
-      const recorded = { ...approval, by: change.user, at: formatTimestamp(date().getTime()) };
+      const recorded = { ...approval, by: change.user, at: formatTimestamp(deps.date().getTime()) };
       return allow({ object: { ...object, status: { ...object.status, approval: recorded } } });
     },
-  };
-}
-
-function withAuthors(object: PodSecurityException, authors: string): PodSecurityException {
-  const { metadata } = object;
-  const annotations = { ...metadata?.annotations, [AUTHORS_ANNOTATION]: authors };
-  return { ...object, metadata: { ...metadata, annotations } };
-}
-
-/** Creates the webhook that denies exceptions that exceed the limits in the settings, and unauthorized approvals. */
-export function createExceptionsValidateWebhook(deps: ExceptionDeps): Webhook {
-  return {
-    path: EXCEPTIONS_VALIDATE.path,
-    readsWholeObjects: true,
-    decide(request, context) {
+    validate(request, context) {
       const change = readChange(request);
       if (change === undefined) return deny(badRequest('the object is not a PodSecurityException'));
       const errors = [
@@ -105,6 +66,12 @@ export function createExceptionsValidateWebhook(deps: ExceptionDeps): Webhook {
       return change.isApproval && change.approval !== undefined ? authorize(request, context, deps) : allow();
     },
   };
+}
+
+function withAuthors(object: PodSecurityException, authors: string): PodSecurityException {
+  const { metadata } = object;
+  const annotations = { ...metadata?.annotations, [AUTHORS_ANNOTATION]: authors };
+  return { ...object, metadata: { ...metadata, annotations } };
 }
 
 interface ExceptionChange {
@@ -148,7 +115,7 @@ function readChange(request: AdmissionRequest): ExceptionChange | undefined {
 
 function authorErrors({ authors, expectedAuthors, user }: ExceptionChange): readonly FieldError[] {
   if (user !== '' && authors === expectedAuthors) return [];
-  const detail = 'the webhook record.exceptions.portcullis.dev records the authors';
+  const detail = 'the webhook mutate.objects.portcullis.dev records the authors';
   return [forbiddenField(`metadata.annotations[${AUTHORS_ANNOTATION}]`, detail)];
 }
 

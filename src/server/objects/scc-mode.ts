@@ -1,57 +1,39 @@
 import { canUseScc, getSccSet } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { findPodWorkload, isReplaced } from '../../cluster/workload-events.ts';
-import { type AdmissionRequest, allow } from '../../kube/admission.ts';
+import type { AdmissionRequest } from '../../kube/admission.ts';
 import { createPod } from '../../kube/controller-pod.ts';
 import { objectName } from '../../kube/resources.ts';
 import { summarizeNames, printCount } from '../../kube/text.ts';
 import { type Namespace, type Pod, valueAt } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { assignScc } from '../../policy/scc/assign.ts';
 import { sccMode, type SccSettings, withKubeSystem } from '../../policy/scc/mode.ts';
-import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
 import type { PreviewRanges } from '../scc-review.ts';
-import type { Webhook } from '../webhook.ts';
-import { SETTINGS_WRITES } from './settings.ts';
+import type { WebhookContext } from '../webhook.ts';
 
-export const SCC_MODE: WebhookRegistration = {
-  name: 'settings.scc.portcullis.dev',
-  path: '/scc/settings',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'scc.portcullis.dev' },
-  feature: 'scc',
-  ...SETTINGS_WRITES,
-};
-
-interface SccModeDeps {
-  /** Returns the effective settings. */
-  settings(): SccSettings;
-  readonly previewRanges: PreviewRanges;
+interface Scope extends Pick<Search, 'store' | 'previewRanges'> {
+  /** The effective settings. */
+  readonly settings: SccSettings;
   readonly evaluate: Evaluations;
-  readonly discloses: Discloses;
+  readonly context: WebhookContext;
+  readonly showsNames: boolean;
 }
 
-/** Creates the webhook that warns about workloads that `spec.scc.mode: enforce` denies. */
-export function createSccModeWebhook({ settings, previewRanges, evaluate, discloses }: SccModeDeps): Webhook {
-  return {
-    path: SCC_MODE.path,
-    enforces: () => false,
-    readsWholeObjects: true,
-    async decide(request, context) {
-      const next = readEnforce(request, settings());
-      if (next === undefined) return allow();
-      const { store } = context;
-      const result = await evaluate(findDenied({ before: settings(), next, previewRanges, store }), context);
-      if (result.isComplete && result.denied.length === 0) return allow();
-      return allow({ warnings: [formatWarning(result, discloses(request, store, 'PortcullisConfiguration'))] });
-    },
-  };
+/** Returns the warnings about workloads that a change to `spec.scc.mode: enforce` denies. */
+export async function warnAboutSccs(
+  request: AdmissionRequest,
+  { settings, previewRanges, evaluate, store, context, showsNames }: Scope,
+): Promise<readonly string[]> {
+  const next = readEnforce(request, settings);
+  if (next === undefined) return [];
+  const result = await evaluate(findDenied({ before: settings, next, previewRanges, store }), context);
+  return result.isComplete && result.denied.length === 0 ? [] : [formatWarning(result, showsNames)];
 }
 
 /** Returns the changed settings if a request sets the mode to `enforce`. */
-function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest, current: SccSettings) {
+function readEnforce({ object, oldObject }: AdmissionRequest, current: SccSettings) {
   const read = (root: unknown, name: string): unknown => valueAt(root, ['spec', 'scc', name]);
-  if (kind.kind !== 'PortcullisConfiguration' || subResource) return undefined;
   if (read(object, 'mode') !== 'enforce' || read(oldObject, 'mode') === 'enforce') return undefined;
   const names: unknown = read(object, 'exemptNamespaces');
   const exemptNamespaces = Array.isArray(names)
@@ -60,7 +42,8 @@ function readEnforce({ kind, object, oldObject, subResource }: AdmissionRequest,
   return { ...current, mode: 'enforce', exemptNamespaces } as const;
 }
 
-interface Search extends Pick<SccModeDeps, 'previewRanges'> {
+interface Search {
+  readonly previewRanges: PreviewRanges;
   readonly store: Store;
   readonly before: SccSettings;
   readonly next: SccSettings;

@@ -3,45 +3,27 @@ import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/ad
 import { RESOURCES, typeMeta } from '../../kube/resources.ts';
 import { invalid } from '../../kube/status.ts';
 import { objectMember } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { type NodesConfig, reviewNodesConfig } from '../../policy/kubelet/admission.ts';
 import type { Discloses } from '../disclosure.ts';
-import { rule, type Webhook, WRITES } from '../webhook.ts';
+import type { ObjectReviewer } from '../webhooks/objects.ts';
 
-const { group, resource } = RESOURCES.NodesConfig;
+const { group } = RESOURCES.NodesConfig;
 const { kind } = typeMeta('NodesConfig');
 
-export const KUBELET_CONFIG: WebhookRegistration = {
-  name: 'nodes.config.openshift.io',
-  path: '/kubelet/validate-config',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
-  feature: 'kubelet',
-  rules: [rule(WRITES, group, [resource], { scope: 'Cluster' })],
-  timeoutSeconds: 5,
-  failure: 'open',
-  isNamespaced: false,
-};
-
 /**
- * Creates the webhook that denies a minimum kubelet version that nodes do not meet, and transitions between the extreme
+ * Creates the reviewer that denies a minimum kubelet version that nodes do not meet, and transitions between the extreme
  * worker latency profiles.
- * @param kubelet if absent because the feature is not installed, the webhook allows all requests
+ * @param kubelet if absent because the feature is not installed, all objects are allowed
  */
-export function createKubeletConfigWebhook(kubelet: KubeletScope | undefined, discloses: Discloses): Webhook {
+export function createNodesConfigReviewer(kubelet: KubeletScope | undefined, discloses: Discloses): ObjectReviewer {
   return {
-    path: KUBELET_CONFIG.path,
-    decide(request, { store }) {
-      if (!kubelet?.settings().isOn || !isConfigWrite(request)) return allow();
+    validate(request, { store }) {
+      if (!kubelet?.settings().isOn) return allow();
       const decision = decide(request, kubelet);
       // The warnings contain the names of nodes.
       return discloses(request, store, 'NodesConfig') ? decision : { ...decision, warnings: [] };
     },
   };
-}
-
-function isConfigWrite({ operation, resource: requested, subResource = '' }: AdmissionRequest): boolean {
-  const isConfig = requested.group === group && requested.resource === resource && subResource === '';
-  return isConfig && (operation === 'CREATE' || operation === 'UPDATE');
 }
 
 function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {

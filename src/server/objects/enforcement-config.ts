@@ -1,36 +1,21 @@
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { forcedWarning } from '../../policy/rollout/enforcement.ts';
-import { rule, type Webhook, WRITES } from '../webhook.ts';
+import type { ObjectReviewer } from '../webhooks/objects.ts';
 
-export const PSA_ENFORCEMENT: WebhookRegistration = {
-  name: 'enforcement.psa.portcullis.dev',
-  path: '/psa/enforcement',
-  configuration: { kind: 'ValidatingWebhookConfiguration', name: 'psa.portcullis.dev' },
-  feature: 'rollout',
-  rules: [rule(WRITES, 'config.openshift.io', ['psaenforcementconfigs'], { version: 'v1alpha1', scope: 'Cluster' })],
-  timeoutSeconds: 5,
-  failure: 'open',
-  isNamespaced: false,
-};
-
-/** Creates the webhook that warns about a request for enforcement that would deny known workloads. */
-export function createPsaEnforcementWebhook(): Webhook {
+/** Creates the reviewer that warns about a request for enforcement that would deny known workloads. */
+export function createEnforcementConfigReviewer(): ObjectReviewer {
   return {
-    path: PSA_ENFORCEMENT.path,
     enforces: () => false,
-    decide(request) {
+    validate(request) {
       const warning = findWarning(request);
       return warning === undefined ? allow() : allow({ warnings: [warning] });
     },
   };
 }
 
-function findWarning({ kind, operation, subResource, object, oldObject }: AdmissionRequest): string | undefined {
-  if (kind.kind !== 'PSAEnforcementConfig' || subResource) return undefined;
-  if (operation !== 'CREATE' && operation !== 'UPDATE') return undefined;
+function findWarning({ object, oldObject }: AdmissionRequest): string | undefined {
   const config = readConfig(object);
   return config && forcedWarning(config, readConfig(oldObject));
 }

@@ -1,0 +1,18 @@
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { LABELS_CHANGED, relevantUpdate, rule, WRITES } from '../webhook.ts';
+
+/**
+ * The review of Pod Security labels and SCC mode labels. It fails open, because it only finds mistakes: an invalid level
+ * is enforced as `restricted`, and an invalid mode as `enforce`. Otherwise, namespaces could neither be created nor
+ * labeled while no replica responds.
+ */
+export const NAMESPACES: WebhookRegistration = {
+  name: 'namespaces.portcullis.dev',
+  path: '/validate/namespaces',
+  kind: 'ValidatingWebhookConfiguration',
+  rules: [{ feature: 'podSecurity', rule: rule(WRITES, '', ['namespaces'], { scope: 'Cluster' }) }],
+  matchConditions: [relevantUpdate(LABELS_CHANGED)],
+  timeoutSeconds: 5,
+  failure: 'open',
+  namespaces: 'reviewed',
+};

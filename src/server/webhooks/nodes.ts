@@ -1,0 +1,129 @@
+/** Reviews of the writes of nodes, for the minimum kubelet version. */
+import { createMinimumReader, findNodeState, type KubeletScope, nodeState } from '../../cluster/kubelet.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
+import { celList } from '../../kube/cel.ts';
+import { forbidden } from '../../kube/status.ts';
+import { isObject, objectMember } from '../../kube/types.ts';
+import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import { compareNodes } from '../../policy/kubelet/admission.ts';
+import { nodeName } from '../../policy/kubelet/authorizer.ts';
+import { findKubeletProblem, type MinimumVersion } from '../../policy/kubelet/version.ts';
+import { rule, type Webhook, WRITES } from '../webhook.ts';
+import type { PodPolicy } from './pods.ts';
+
+/** Returns the CEL expression for the kubelet version that a Node reports. */
+function reportedVersion(object: string): string {
+  return `(has(${object}.status) && has(${object}.status.nodeInfo) ? ${object}.status.nodeInfo.kubeletVersion : '')`;
+}
+
+const SIGNERS: readonly string[] = ['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving'];
+const LEASES = 'kube-node-lease';
+
+/** The requests to review, by resource. The signer of a certificate request is immutable. */
+const RELEVANT = {
+  nodes: `request.operation != 'UPDATE' || ${reportedVersion('object')} != ${reportedVersion('oldObject')}`,
+  certificatesigningrequests: `object.spec.signerName in ${celList(SIGNERS)}`,
+  leases: `request.namespace == '${LEASES}'`,
+};
+
+/** The review of Nodes, certificate requests and Leases. */
+export const NODES: WebhookRegistration = {
+  name: 'nodes.portcullis.dev',
+  path: '/validate/nodes',
+  kind: 'ValidatingWebhookConfiguration',
+  rules: [
+    { feature: 'kubelet', rule: rule(['CREATE'], '', ['nodes'], { scope: 'Cluster' }) },
+    { feature: 'kubelet', rule: rule(['UPDATE'], '', ['nodes/status'], { scope: 'Cluster' }) },
+    {
+      feature: 'kubeletCertificates',
+      rule: rule(['CREATE'], 'certificates.k8s.io', ['certificatesigningrequests'], { scope: 'Cluster' }),
+    },
+    { feature: 'kubeletNodeWrites', rule: rule(WRITES, 'coordination.k8s.io', ['leases']) },
+  ],
+  matchConditions: [
+    {
+      name: 'by-node',
+      expression: "request.userInfo.username.startsWith('system:node:') && 'system:nodes' in request.userInfo.groups",
+    },
+    {
+      name: 'relevant',
+      expression: Object.entries(RELEVANT)
+        .map(([resource, expression]) => `(request.resource.resource != '${resource}' || ${expression})`)
+        .join(' && '),
+    },
+  ],
+  timeoutSeconds: 5,
+  failure: 'open',
+};
+
+/**
+ * Creates the webhook that denies the registration of nodes with a kubelet below the minimum, and their certificate
+ * requests. If API servers do not call the authorization webhook, it also denies their Leases. It logs the versions that
+ * registered nodes report. Other requests from nodes without a Node object are allowed.
+ * @param kubelet if absent because the feature is not installed, the webhook allows all requests
+ */
+export function createNodes(kubelet: KubeletScope | undefined): Webhook {
+  const getMinimum = kubelet && createMinimumReader(kubelet);
+  return {
+    path: NODES.path,
+    // Reports are never denied.
+    enforces: ({ subResource = '' }) => subResource !== 'status',
+    decide(request) {
+      const minimum = getMinimum?.();
+      if (!kubelet || !minimum) return allow();
+      if (request.resource.resource === 'nodes') return decideNode(request, minimum, kubelet);
+      return isChecked(request, kubelet) ? decideWrite(request, minimum, kubelet) : allow();
+    },
+  };
+}
+
+/**
+ * Creates the policy that denies mirror pods of nodes with a kubelet below the minimum, if API servers do not call the
+ * authorization webhook. A node cannot create other pods.
+ */
+export function createMirrorPodPolicy(kubelet: KubeletScope | undefined): PodPolicy {
+  const getMinimum = kubelet && createMinimumReader(kubelet);
+  const isChecked = ({ operation, userInfo }: AdmissionRequest): boolean =>
+    kubelet?.settings().admission.nodeWrites === true && operation === 'CREATE' && nodeName(userInfo) !== undefined;
+  return {
+    enforces: isChecked,
+    decide(request) {
+      const minimum = isChecked(request) ? getMinimum?.() : undefined;
+      return kubelet && minimum ? decideWrite(request, minimum, kubelet) : allow();
+    },
+  };
+}
+
+/**
+ * Repeats the match conditions of the registration, and checks the settings, which may have changed since the
+ * registration.
+ */
+function isChecked({ resource, namespace, object }: AdmissionRequest, kubelet: KubeletScope): boolean {
+  const { certificates, nodeWrites } = kubelet.settings().admission;
+  if (resource.resource === 'leases') return nodeWrites && namespace === LEASES;
+  return certificates && SIGNERS.includes(String(objectMember(object, 'spec')['signerName']));
+}
+
+function decideWrite(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
+  const { resource, name = '' } = request;
+  const user = nodeName(request.userInfo);
+  const node = user === undefined ? undefined : findNodeState(kubelet, user);
+  if (node === undefined) return allow();
+  const { violations } = compareNodes([node], minimum, kubelet.settings().compatibility === 'openshift');
+  const [violation] = violations;
+  if (violation === undefined) return allow();
+  const { type, message } = violation.problem;
+  return deny(forbidden(resource, name, message), { facts: { node: node.name, kubelet: type } });
+}
+
+function decideNode(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
+  const { resource, subResource = '', object } = request;
+  const user = nodeName(request.userInfo);
+  if (user === undefined) return allow();
+  const node = nodeState(isObject(object) ? object : {}, kubelet.settings());
+  const problem = node.isExempt ? undefined : findKubeletProblem(node.kubeletVersion, minimum);
+  const facts = { node: user, kubelet: problem?.type ?? (node.isExempt ? 'exempt' : 'sufficient') };
+  // Reports are never denied because an upgraded kubelet must be able to report its version.
+  if (problem === undefined || subResource === 'status') return allow({ facts });
+  return deny(forbidden(resource, node.name, problem.message), { facts });
+}

@@ -1,0 +1,222 @@
+/** Reviews of writes to pods. All policies decide in one review, so API servers send a pod at most twice. */
+import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
+import { celString } from '../../kube/cel.ts';
+import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
+import { isObject, objectMember } from '../../kube/types.ts';
+import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../kube/webhooks.ts';
+import { isLimited, type PodSecurity } from '../../policy/psa/configuration.ts';
+import { NOT_MIRROR } from '../../policy/psa/defaults.ts';
+import { assignScc, validateScc } from '../../policy/scc/assign.ts';
+import { podAnnotation } from '../../policy/scc/request.ts';
+import { OLM_POD } from '../olm-hardening.ts';
+import { enforcesSccs, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
+import { allowUnlessEnforced, LIMIT_CODES } from '../unreviewed.ts';
+import {
+  ANNOTATIONS_CHANGED,
+  LABELS_CHANGED,
+  relevantUpdate,
+  rule,
+  type Webhook,
+  type WebhookContext,
+  WRITES,
+} from '../webhook.ts';
+
+const SPEC_CHANGED = 'object.spec != oldObject.spec';
+const CHANGED_FOR_SCCS = relevantUpdate(`${SPEC_CHANGED} || ${LABELS_CHANGED} || ${ANNOTATIONS_CHANGED}`);
+
+const MUTATE = { path: '/mutate/pods', kind: 'MutatingWebhookConfiguration' } as const;
+
+/** The review that assigns SCCs. API servers send it the pods of namespaces that enforce SCCs. */
+export const MUTATE_PODS: WebhookRegistration = {
+  ...MUTATE,
+  name: 'mutate.pods.portcullis.dev',
+  rules: [
+    { feature: 'scc', rule: rule(WRITES, '', ['pods']) },
+    { feature: 'scc', rule: rule(['UPDATE'], '', ['pods/ephemeralcontainers', 'pods/resize']) },
+  ],
+  matchConditions: [CHANGED_FOR_SCCS],
+  // A review waits up to 10 s for the ranges of a new namespace. The timeout is longer, so the client receives the
+  // reason for a denial.
+  timeoutSeconds: 15,
+  failure: 'floor',
+  namespaces: 'sccs',
+};
+
+/**
+ * The review of pods in namespaces that enforce SCCs precedes those of other pods, and makes all changes. Users can only
+ * forgo hardening and defaults with the annotation.
+ */
+const NOT_ASSIGNED = {
+  feature: 'scc',
+  name: 'not-assigned',
+  expression: `!has(object.metadata.annotations) || !(${celString(POD_SCC_ANNOTATIONS.scc)} in object.metadata.annotations)`,
+} as const;
+
+/** OLM pods in all namespaces. Only CREATE is reviewed, because security contexts are immutable. */
+export const MUTATE_OLM_PODS: WebhookRegistration = {
+  ...MUTATE,
+  name: `olm.${MUTATE_PODS.name}`,
+  rules: [{ feature: 'olm', rule: rule(['CREATE'], '', ['pods']) }],
+  matchConditions: [OLM_POD, NOT_ASSIGNED],
+  timeoutSeconds: 5,
+  failure: 'open',
+  namespaces: 'changed',
+};
+
+/**
+ * Pods in the namespaces that the pod defaults select. Registered only if the API server does not support the
+ * MutatingAdmissionPolicy that sets the same defaults.
+ */
+export const MUTATE_DEFAULTED_PODS: WebhookRegistration = {
+  ...MUTATE,
+  name: `${DEFAULTS_PREFIX}${MUTATE_PODS.name}`,
+  rules: [{ feature: 'defaults', rule: rule(['CREATE'], '', ['pods']) }],
+  matchConditions: [NOT_MIRROR, NOT_ASSIGNED],
+  timeoutSeconds: 5,
+  // If the webhook is not called, Pod Security still evaluates the pod.
+  failure: 'open',
+  namespaces: 'changed',
+};
+
+/** The review of pods after all mutations. Pod Security evaluates only the spec and the annotations of pods. */
+export const VALIDATE_PODS: WebhookRegistration = {
+  name: 'validate.pods.portcullis.dev',
+  path: '/validate/pods',
+  kind: 'ValidatingWebhookConfiguration',
+  rules: [
+    { feature: 'podSecurity', rule: rule(WRITES, '', ['pods', 'pods/ephemeralcontainers']) },
+    { feature: 'scc', rule: rule(['UPDATE'], '', ['pods/resize']) },
+  ],
+  matchConditions: [
+    { unless: 'scc', ...relevantUpdate(`${SPEC_CHANGED} || ${ANNOTATIONS_CHANGED}`) },
+    { feature: 'scc', ...CHANGED_FOR_SCCS },
+  ],
+  timeoutSeconds: 15,
+  failure: 'floor',
+  namespaces: 'reviewed',
+};
+
+/** Changes a new pod. Returns the decision without an object if the pod does not change. */
+type ChangePod = (request: AdmissionRequest, context: WebhookContext) => Decision;
+
+interface MutateDeps extends SccReviewDeps {
+  /** Changes that precede the assignment of an SCC, in order. */
+  readonly changes: readonly ChangePod[];
+}
+
+/**
+ * Creates the webhook that changes pods: it hardens OLM pods, sets the pod defaults, and where SCCs are enforced, selects
+ * an SCC and defaults the pod.
+ */
+export function createMutatePods({ changes, ...deps }: MutateDeps): Webhook {
+  return {
+    path: MUTATE.path,
+    enforces: (request, store) => enforcesSccs(request, store, deps.settings()),
+    async decide(original, context) {
+      let request = original;
+      const decisions: Decision[] = [];
+      for (const change of original.operation === 'CREATE' && !original.subResource ? changes : []) {
+        const decision = change(request, context);
+        decisions.push(decision);
+        if (decision.allowed && decision.object !== undefined) request = { ...request, object: decision.object };
+      }
+      const { operation, subResource, object, oldObject, userInfo } = request;
+      const decide: SccReview['decide'] = (cluster) =>
+        assignScc({ operation, subResource, object, oldObject, userInfo, ...cluster });
+      const assigned = await reviewPod({ request, modes: ['enforce'], context, decide }, deps);
+      return combineDecisions(assigned ? [...decisions, assigned] : decisions);
+    },
+  };
+}
+
+/** A policy that validates pods. */
+export type PodPolicy = Pick<Webhook, 'decide'> & Required<Pick<Webhook, 'enforces'>>;
+
+/** Creates the webhook that validates pods with all policies. A pod is denied if one of them denies it. */
+export function createValidatePods(policies: readonly PodPolicy[]): Webhook {
+  return {
+    path: VALIDATE_PODS.path,
+    enforces: (request, store) => policies.some((policy) => policy.enforces(request, store)),
+    async decide(request, context) {
+      const decisions: Decision[] = [];
+      for (const policy of policies) {
+        decisions.push(
+          allowUnlessEnforced(policy, { request, store: context.store }, await policy.decide(request, context)),
+        );
+      }
+      return combineDecisions(decisions);
+    },
+  };
+}
+
+/**
+ * Combines decisions about one request. It is denied if one of them denies it, with the reasons of all that do. The last
+ * changed object is the result, so each decision must start from the object of the decision before.
+ */
+function combineDecisions(decisions: readonly Decision[]): Decision {
+  const [first] = decisions;
+  if (decisions.length === 1 && first) return first;
+  const warnings = decisions.flatMap((decision) => decision.warnings ?? []);
+  const { limit } = decisions.find((decision) => decision.limit !== undefined) ?? {};
+  const details = {
+    ...(warnings.length === 0 ? {} : { warnings }),
+    ...combineMaps(decisions, 'auditAnnotations'),
+    ...combineMaps(decisions, 'facts'),
+    ...(limit === undefined ? {} : { limit }),
+  };
+  const [denial, ...others] = decisions
+    .flatMap((decision) => (decision.allowed ? [] : decision.status))
+    // A limit does not hide the reason of a policy.
+    .toSorted((a, b) => Number(LIMIT_CODES.has(a.code)) - Number(LIMIT_CODES.has(b.code)));
+  if (denial) {
+    const messages = new Set([denial, ...others].map((status) => status.message));
+    const message = [...messages].join('; ');
+    return { allowed: false, status: { ...denial, message }, ...details };
+  }
+  const object = decisions.findLast((decision) => decision.allowed && decision.object !== undefined);
+  return allow({ ...(object?.allowed === true ? { object: object.object } : {}), ...details });
+}
+
+function combineMaps(decisions: readonly Decision[], key: 'auditAnnotations' | 'facts') {
+  const maps = decisions.map((decision) => decision[key]).filter((map) => map !== undefined);
+  return maps.length === 0 ? {} : { [key]: Object.assign({}, ...maps) as Readonly<Record<string, string>> };
+}
+
+interface FloorScope {
+  podSecurity(): PodSecurity;
+  /** True if reviews of SCCs fail open for pods that the floor policies restrict. */
+  failsOpen(): boolean;
+}
+
+/**
+ * Creates the policy that validates the SCC of each pod after all mutations. It also makes the reports in report mode,
+ * because API servers drop changes to immutable fields from requests for subresources only after mutating webhooks. Users
+ * could otherwise set such a field to hide an ephemeral container.
+ */
+export function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPolicy {
+  const enforces: PodPolicy['enforces'] = (request, store) => enforcesSccs(request, store, deps.settings());
+  return {
+    enforces,
+    async decide(request, context) {
+      if (isLeftToFloor(request, context, floor) && enforces(request, context.store)) return allow();
+      const { operation, subResource, object, oldObject, userInfo } = request;
+      const decide: SccReview['decide'] = (cluster) => {
+        const input = { operation, subResource, object, oldObject, userInfo, ...cluster };
+        return (cluster.isReported === true ? assignScc : validateScc)(input);
+      };
+      return (await reviewPod({ request, modes: ['enforce', 'report'], context, decide }, deps)) ?? allow();
+    },
+  };
+}
+
+/**
+ * True for a new pod without an SCC to which a floor policy applies. Where SCCs are enforced, the call of the mutating
+ * webhook has failed.
+ */
+function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
+  const { operation, object, namespace: name = '' } = request;
+  if (!floor.failsOpen() || operation !== 'CREATE' || !isObject(object)) return false;
+  if (podAnnotation(object, POD_SCC_ANNOTATIONS.scc) !== '') return false;
+  const namespace = store.get('Namespace', name);
+  return namespace !== undefined && isLimited(request, namespace, floor.podSecurity(), objectMember(object, 'spec'));
+}

@@ -1,0 +1,127 @@
+/** Tests the review of a pod by several policies, and the SCC mode in force. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { createStore } from '../../src/cluster/store.ts';
+import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import {
+  buildPod,
+  createSccTestWebhooks,
+  createTestWebhooks,
+  formatSccDenial,
+  podRequest,
+  putStandardSccs,
+  RANGES,
+  type SccRigOptions,
+} from '../support/scc-webhooks.ts';
+
+const ROOT = buildPod({ privileged: true });
+const VIOLATION =
+  'pods "web" is forbidden: violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)';
+const NO_SCC = formatSccDenial(
+  [
+    'provider restricted-v2: .containers[0].privileged: Invalid value: true: Privileged containers are not allowed',
+    'provider restricted-v3: .spec.hostUsers: Invalid value: null: Host Users must be set to false',
+    'provider restricted-v3: .containers[0].privileged: Invalid value: true: Privileged containers are not allowed',
+  ],
+  ' ',
+);
+const DEFAULTS = { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline', warn: 'restricted' } as const;
+const podSecurity = createPodSecurity({ ...DEFAULT_CONFIGURATION, defaults: DEFAULTS });
+
+const denial = (decision: Decision): string | undefined => (decision.allowed ? undefined : decision.status.message);
+
+async function validate(options: SccRigOptions, labels = {}, object: unknown = ROOT): Promise<Decision> {
+  const rig = createSccTestWebhooks({ podSecurity, ...options });
+  rig.putNamespace(labels);
+  return await rig.decide('/validate/pods', podRequest(object));
+}
+
+suite('a pod that several policies validate', () => {
+  const privileged = { 'pod-security.kubernetes.io/enforce': 'privileged' };
+
+  test('is denied with the reasons of both policies', async () => {
+    const decision = await validate({});
+    assert.equal(denial(decision), `${VIOLATION}; ${NO_SCC}`);
+    assert.deepEqual(decision.allowed ? undefined : [decision.status.code, decision.status.reason], [403, 'Forbidden']);
+    assert.equal(decision.auditAnnotations?.['enforce-policy'], 'baseline:latest');
+  });
+
+  test('is denied with the exact text of the policy that denies it', async () => {
+    assert.equal(denial(await validate({ settings: { mode: 'off' } })), VIOLATION);
+    assert.equal(denial(await validate({}, privileged)), NO_SCC);
+  });
+
+  test('gets the warnings and audit annotations of both policies', async () => {
+    const decision = await validate({ settings: { mode: 'report' } }, privileged);
+    const { warnings = [], auditAnnotations, facts } = decision;
+    assert.equal(decision.allowed, true);
+    assert.match(warnings[0] ?? '', /^would violate PodSecurity "restricted:latest": privileged/);
+    assert.equal(
+      warnings[1],
+      'would be denied if security context constraints were enforced: unable to validate against any security context constraint',
+    );
+    assert.deepEqual(auditAnnotations?.['enforce-policy'], 'privileged:latest');
+    assert.equal(auditAnnotations?.['mode'], 'report');
+    assert.equal(facts?.['mode'], 'report');
+  });
+});
+
+test('requests that no registration selects do not reach the policies', async () => {
+  const rig = createSccTestWebhooks({ podSecurity });
+  rig.putNamespace();
+  const services = { group: '', version: 'v1', resource: 'services' };
+  const changes: readonly Partial<AdmissionRequest>[] = [
+    { resource: services },
+    { operation: 'DELETE' },
+    { operation: 'UPDATE', subResource: 'status', oldObject: ROOT },
+    { resource: { group: 'example.com', version: 'v1', resource: 'pods' } },
+  ];
+  for (const path of ['/validate/pods', '/mutate/pods', '/connect/pods', '/validate/nodes', '/validate/objects']) {
+    for (const change of changes) assert.deepEqual(await rig.decide(path, podRequest(ROOT, change)), { allowed: true });
+  }
+});
+
+suite('SCCs are enforced once API servers send the pods for which the mode requires it', () => {
+  const ENFORCE = { 'portcullis.dev/scc': 'enforce' };
+  const cases: readonly (readonly [
+    name: string,
+    registered: string | undefined,
+    labels: Readonly<Record<string, string>> | undefined,
+    denied: boolean,
+  ])[] = [
+    ['registered for enforce', 'enforce', {}, true],
+    ['registered for report, with the default mode', 'report', {}, false],
+    ['registered for report, with the label', 'report', ENFORCE, true],
+    ['registered for report, in an unknown namespace', 'report', undefined, true],
+    ['not registered, with the label', undefined, ENFORCE, false],
+    ['registered for another value, with the label', 'other', ENFORCE, false],
+  ];
+  const review = async (
+    registered: string | undefined,
+    labels: Readonly<Record<string, string>> | undefined,
+    canRead: boolean,
+  ): Promise<Decision> => {
+    const store = createStore();
+    const webhooks = createTestWebhooks(store, { isNewInstallation: true });
+    putStandardSccs(store);
+    if (labels) store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES, labels } });
+    if (canRead) {
+      const annotations = registered === undefined ? {} : { 'portcullis.dev/registered-scc-mode': registered };
+      store.put('MutatingWebhookConfiguration', { metadata: { name: 'zz.portcullis.dev', annotations } });
+      store.markSynced();
+    } else {
+      for (const kind of ['Namespace', 'SecurityContextConstraints'] as const) store.markSynced(kind);
+      store.remove('MutatingWebhookConfiguration', 'zz.portcullis.dev');
+    }
+    const webhook = webhooks.find(({ path }) => path === '/validate/pods');
+    assert.ok(webhook);
+    return await webhook.decide(podRequest(ROOT), { store, now: () => 0, deadlineMs: 1 });
+  };
+  for (const [name, registered, labels, denied] of cases) {
+    test(name, async () => assert.equal((await review(registered, labels, true)).allowed, !denied));
+  }
+  test('the replica cannot read webhook configurations', async () => {
+    assert.equal(denial(await review(undefined, {}, false)), NO_SCC);
+  });
+});
