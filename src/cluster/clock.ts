@@ -35,17 +35,22 @@ export function createSlots(count: number) {
     }
     free++;
   };
+  /** Takes a free slot. Returns the function that frees it, or `undefined` if there is none. */
+  const tryTake = (): (() => void) | undefined => {
+    if (free === 0) return undefined;
+    free--;
+    return release;
+  };
   return {
     areTaken: (): boolean => free === 0,
+    tryTake,
     /**
      * Waits for a slot. Resolves to the function that frees it. Callers with different keys are served in rotation. A
      * caller whose signal is aborted while it waits takes no slot.
      */
     async take(key = '', signal?: AbortSignal): Promise<() => void> {
-      if (free > 0) {
-        free--;
-        return release;
-      }
+      const taken = tryTake();
+      if (taken) return taken;
       return await new Promise((resolve) => {
         const calls = waiting.get(key) ?? new Set();
         const call = (): void => resolve(release);
@@ -66,7 +71,8 @@ export function createSlots(count: number) {
 export function createTurn(): (key?: string, signal?: AbortSignal) => Promise<void> {
   const slots = createSlots(1);
   return async (key, signal) => {
-    const release = await slots.take(key, signal);
+    // A free turn is the next one, without a delay by other promises.
+    const release = slots.tryTake() ?? (await slots.take(key, signal));
     await setImmediate(undefined, signal ? { signal } : {}).catch(() => undefined);
     release();
   };

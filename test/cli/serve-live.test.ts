@@ -106,7 +106,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
-    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', ...certificate]);
     await running.logged('cluster synced');
   });
   after(async () => {
@@ -149,7 +149,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await reported(/^generation 3, replicas 2$/, INVALID, inForce);
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
     assert.match(await probe(running, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
-    const cold = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    const cold = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', ...certificate]);
     await cold.logged('failed to load the configuration, keeping the last valid configuration');
     await cold.logged('cluster synced');
     assert.match(await probe(cold, '/readyz?verbose'), /\[\+\]settings ok.*Bad_Name/);
@@ -164,7 +164,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     const restart = async (mode: string): Promise<void> => {
       await running.stop();
       const initial = `--initial-settings={"scc":{"mode":"${mode}"}}`;
-      running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, initial, ...certificate]);
+      running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', initial, ...certificate]);
     };
     const mode = async (): Promise<unknown> => {
       const { spec } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
@@ -184,7 +184,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await change({ scc: { mode: 'off' } });
     await running.stop();
     const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
-    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, initial, ...certificate]);
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', initial, ...certificate]);
     await reported(
       /, replicas \d+$/,
       VALID,
@@ -208,7 +208,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.deepEqual(spec, { scc: { mode: 'off' }, webhooks: { timeoutSeconds: 9 } });
     // The leader applies only the initial settings with its own field manager, and must not remove the others.
     await running.stop();
-    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', ...certificate]);
     await reported(/^generation \d+, replicas \d+$/, VALID, APPLIED);
     const after = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
     assert.deepEqual(after.spec, spec);
@@ -217,7 +217,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
   test('is recreated by replicas that were running, but not by one that starts later', async () => {
     await running.stop();
     assert.equal((await cluster.admin.send('DELETE', CONFIGURATION)).status, 200);
-    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, ...certificate]);
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', ...certificate]);
     await running.logged('failed to load the configuration, keeping the last valid configuration');
     const missing =
       /^settings failed: PortcullisConfiguration "cluster" does not exist, and its deletion was not confirmed with the annotation portcullis\.dev\/allow-deletion=true: create it again\. If its spec is empty, the initial settings take effect$/m;
@@ -236,7 +236,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
   test('is recreated with the initial settings and a warning after a confirmed deletion', async () => {
     await running.stop();
     const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
-    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, initial, ...certificate]);
+    running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', initial, ...certificate]);
     await running.logged('cluster synced');
     const patch = { 'content-type': 'application/merge-patch+json' };
     const annotations = { 'portcullis.dev/allow-deletion': 'true' };
