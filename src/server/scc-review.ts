@@ -52,6 +52,11 @@ export interface SccReview {
   readonly request: AdmissionRequest;
   /** Modes in which the webhook makes decisions. */
   readonly modes: readonly SccMode[];
+  /**
+   * True to default pods as soon as the settings require enforcement, before pods are denied. Otherwise, the mode could
+   * change between the two reviews of a pod, and the pod would be denied because it has not been defaulted.
+   */
+  readonly precedesDenials?: boolean;
   readonly context: WebhookContext;
   readonly decide: DecidePod;
   /** Adapts the decision to the request, if necessary. */
@@ -122,14 +127,16 @@ interface ProvisionalDecision extends DecisionInMode {
 
 async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<ProvisionalDecision | undefined> {
   const settings = deps.settings();
-  const { request, modes, context, decide } = review;
+  const { request, modes, precedesDenials = false, context, decide } = review;
   const { namespace: name = '' } = request;
   const { store } = context;
   const namespace = store.get('Namespace', name);
-  const mode = namespaceMode(store, name, settings);
+  const stored = namespace ?? { metadata: { name } };
+  const inForce = namespaceMode(store, name, settings);
+  const isAhead = precedesDenials && inForce.mode !== 'enforce';
+  const mode = isAhead ? sccMode(stored, settings) : inForce;
   if (!modes.includes(mode.mode)) return undefined;
   const { compatibility, preferUserNamespaces } = settings;
-  const stored = namespace ?? { metadata: { name } };
   const isReported = mode.mode === 'report';
   const current = isReported ? deps.previewRanges(stored, store.list('Namespace')) : stored;
   const cluster = {
@@ -142,6 +149,7 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
   };
   const lacksSccs = awaitsStandardSccs(store, deps);
   const decision = await deps.withAccess((canUse) => decide({ ...cluster, canUse }), context);
+  if (isAhead && !decision.allowed) return undefined;
   const mayChange =
     !decision.allowed && (!namespace || decision.status.message === getRanges(namespace).problem || lacksSccs);
   return { mode, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };

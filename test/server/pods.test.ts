@@ -82,6 +82,12 @@ test('requests that no registration selects do not reach the policies', async ()
   }
 });
 
+interface ReviewOptions {
+  readonly canRead?: boolean;
+  readonly path?: string;
+  readonly pod?: unknown;
+}
+
 suite('SCCs are enforced once API servers send the pods for which the mode requires it', () => {
   const ENFORCE = { 'portcullis.dev/scc': 'enforce' };
   const cases: readonly (readonly [
@@ -100,7 +106,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
   const review = async (
     registered: string | undefined,
     labels: Readonly<Record<string, string>> | undefined,
-    canRead: boolean,
+    { canRead = true, path = '/validate/pods', pod = ROOT }: ReviewOptions = {},
   ): Promise<Decision> => {
     const store = createStore();
     const webhooks = createTestWebhooks(store, { isNewInstallation: true });
@@ -114,14 +120,22 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       for (const kind of ['Namespace', 'SecurityContextConstraints'] as const) store.markSynced(kind);
       store.remove('MutatingWebhookConfiguration', 'zz.portcullis.dev');
     }
-    const webhook = webhooks.find(({ path }) => path === '/validate/pods');
+    const webhook = webhooks.find((one) => one.path === path);
     assert.ok(webhook);
-    return await webhook.decide(podRequest(ROOT), { store, now: () => 0, deadlineMs: 1 });
+    return await webhook.decide(podRequest(pod), { store, now: () => 0, deadlineMs: 1 });
   };
   for (const [name, registered, labels, denied] of cases) {
-    test(name, async () => assert.equal((await review(registered, labels, true)).allowed, !denied));
+    test(name, async () => {
+      assert.equal((await review(registered, labels)).allowed, !denied);
+      const mutate = { path: '/mutate/pods' };
+      assert.equal((await review(registered, labels, mutate)).allowed, !denied);
+      // Otherwise, a pod whose reviews arrive before and after enforcement begins would not have been defaulted.
+      if (labels === undefined) return;
+      const defaulted = await review(registered, labels, { ...mutate, pod: buildPod() });
+      assert.match(JSON.stringify(defaulted), /^\{"allowed":true,"object":.*"openshift.io\/scc":"restricted-v2"/);
+    });
   }
   test('the replica cannot read webhook configurations', async () => {
-    assert.equal(denial(await review(undefined, {}, false)), NO_SCC);
+    assert.equal(denial(await review(undefined, {}, { canRead: false })), NO_SCC);
   });
 });

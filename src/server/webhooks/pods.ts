@@ -123,7 +123,8 @@ export function createMutatePods({ changes, ...deps }: MutateDeps): Webhook {
       const { operation, subResource, object, oldObject, userInfo } = request;
       const decide: SccReview['decide'] = (cluster) =>
         assignScc({ operation, subResource, object, oldObject, userInfo, ...cluster });
-      const assigned = await reviewPod({ request, modes: ['enforce'], context, decide }, deps);
+      const review: SccReview = { request, modes: ['enforce'], precedesDenials: true, context, decide };
+      const assigned = await reviewPod(review, deps);
       return combineDecisions(assigned ? [...decisions, assigned] : decisions);
     },
   };
