@@ -57,6 +57,9 @@ suite('exec', () => {
     await eventually(async () => {
       const answer = await plane.admin.send('POST', `${PODS}?dryRun=All`, pod('web'));
       assert.match(answer.text, /"openshift.io\/scc":/);
+      // Pods are defaulted before SCCs are enforced.
+      const denied = { ...pod('web'), metadata: { name: 'web', annotations: { 'openshift.io/required-scc': 'none' } } };
+      assert.equal((await plane.admin.send('POST', `${PODS}?dryRun=All`, denied)).status, 403);
     }, 30_000);
   });
   after(async () => {

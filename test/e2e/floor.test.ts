@@ -83,8 +83,8 @@ suite('the floor', { skip }, () => {
     const webhooks = (await Promise.all(items))
       .flat()
       .flatMap((one) => (one['webhooks'] ?? []) as readonly JsonObject[]);
-    return ['psa', 'floor.mutate.scc', 'floor.validate.scc', 'validate.scc', 'exec.scc'].map(
-      (name) => webhooks.find((one) => one['name'] === `${name}.portcullis.dev`)?.['failurePolicy'],
+    return ['unlabeled.validate', 'floor.mutate', 'floor.validate', 'validate', 'connect'].map(
+      (name) => webhooks.find((one) => one['name'] === `${name}.pods.portcullis.dev`)?.['failurePolicy'],
     );
   };
   const OPEN = ['Ignore', 'Ignore', 'Ignore', 'Fail', 'Fail'];
@@ -126,11 +126,15 @@ suite('the floor', { skip }, () => {
     await eventually(async () => {
       assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
       assert.match(await createPod('secure', plainPod('p')), /ValidatingAdmissionPolicy/);
-      // The namespace has ranges, and the SCCs exist.
-      assert.equal(await createPod('guarded', plainPod('p')), '');
       assert.equal((await policies()).length, EXPECTED.length);
     }, 30_000);
     await isOpen();
+    await eventually(async () => {
+      // The namespace has ranges, and the SCCs exist.
+      assert.equal(await createPod('guarded', plainPod('p')), '');
+      // SCCs are enforced once the registration has been in place for some time.
+      assert.match(await createPod('guarded', hostNetworkPod()), /unable to validate against any security context/);
+    }, 30_000);
   });
   after(async () => {
     await system.stop().finally(() => plane.stop());
@@ -156,7 +160,7 @@ suite('the floor', { skip }, () => {
       assert.notEqual(objectMetadata(responseObject(answer))['uid'], uid);
     });
     await eventually(async () =>
-      assert.deepEqual(await failurePolicies(), ['Fail', undefined, undefined, 'Fail', 'Fail']),
+      assert.deepEqual(await failurePolicies(), [undefined, undefined, undefined, 'Fail', 'Fail']),
     );
     await isOpen();
   });

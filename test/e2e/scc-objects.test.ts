@@ -10,6 +10,7 @@ import { type RunningServer, serve } from '../support/serve-process.ts';
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
 const HOOK = 'admission webhook "objects.portcullis.dev" denied the request: ';
+const DEFAULTING_HOOK = 'admission webhook "mutate.objects.portcullis.dev" denied the request: ';
 const INVALID = (name: string): string => `SecurityContextConstraints.security.openshift.io "${name}" is invalid: `;
 
 function short(name: string, fields: JsonObject = {}): JsonObject {
@@ -39,7 +40,10 @@ suite('SCCs', () => {
 
   test('a value with the wrong type is reported with its field', async () => {
     const answer = await create(short('typed', { users: 'alice' }));
-    assert.equal(getMessage(answer), `${HOOK}${INVALID('typed')}users: Invalid value: "alice": must be a list`);
+    assert.equal(
+      getMessage(answer),
+      `${DEFAULTING_HOOK}${INVALID('typed')}users: Invalid value: "alice": must be a list`,
+    );
     assert.equal(answer.status, 422);
     assert.deepEqual(responseObject(answer)['details'], {
       name: 'typed',

@@ -4,7 +4,7 @@ import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { responseMessage, responseObject } from '../support/answers.ts';
+import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
 import { apply, create, find, remove, replicaArguments } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
@@ -23,14 +23,14 @@ const HOST_POD = { ...POD, spec: { ...POD.spec, hostNetwork: true } };
 const HEADERS = { 'Impersonate-User': 'alice' };
 
 /** Creates pods in dry runs until it is stopped. Resolves to the distinct denial reasons. */
-function createPods(plane: ControlPlane, namespace: string) {
+function createPods(plane: ControlPlane, namespace: string, pods: readonly JsonObject[] = [POD, HOST_POD]) {
   const denials = new Set<string>();
   let count = 0;
   let isStopped = false;
   const loop = (async () => {
     while (!isStopped) {
       const path = `/api/v1/namespaces/${namespace}/pods?dryRun=All`;
-      for (const pod of [POD, HOST_POD]) {
+      for (const pod of pods) {
         const answer = await plane.admin.send('POST', path, pod, HEADERS);
         if (answer.status !== 201)
           denials.add(String(responseMessage(answer)).replace(/: failed to call webhook: .*/, ''));
@@ -92,9 +92,14 @@ suite('webhooks', () => {
   /** Fails closed even if nothing is enforced by default. */
   const OWN_LABEL = 'own-label.validate.pods.portcullis.dev';
   /** Fail closed unless SCC admission is off, because namespaces may have the label for enforcement. */
-  const SCCS = ['connect.pods', 'mutate.pods', 'objects', 'own-label.validate.pods', 'validate.pods'].map(
-    (name) => `${name}.portcullis.dev`,
-  );
+  const SCCS = [
+    'connect.pods',
+    'mutate.objects',
+    'mutate.pods',
+    'objects',
+    'own-label.validate.pods',
+    'validate.pods',
+  ].map((name) => `${name}.portcullis.dev`);
   /** Returns the names of fail-closed webhooks. */
   const closed = async (): Promise<readonly unknown[]> =>
     [
@@ -119,11 +124,11 @@ suite('webhooks', () => {
     assert.deepEqual(await readWebhooks(), []);
     await pause(500);
     await system.scale(2);
-    await eventually(async () => assert.equal((await readWebhooks()).length, 13), 30_000);
+    await eventually(async () => assert.equal((await readWebhooks()).length, 17), 30_000);
     await pause(6_000);
     assert.deepEqual(await closed(), SCCS);
     for (const { name, timeoutSeconds } of await readWebhooks()) {
-      const isLong = /^(?!olm|defaults|report\.connect).*\.?pods\.|^objects\./.test(String(name));
+      const isLong = /^(?!olm|defaults|report\.connect).*\.?pods\.|^(?:mutate\.)?objects\./.test(String(name));
       assert.ok(Number(timeoutSeconds) <= (isLong ? 15 : 5), String(name));
     }
     assert.deepEqual(await stopLoop(), []);
@@ -216,8 +221,49 @@ suite('webhooks', () => {
     await pause(500);
     assert.deepEqual(await readWebhooks(), []);
     await system.configure({});
-    await eventually(async () => assert.equal((await readWebhooks()).length, 13));
+    await eventually(async () => assert.equal((await readWebhooks()).length, 17));
     assert.deepEqual(await stopLoop(), []);
+  });
+
+  test('changes of the SCC mode deny no compliant pod, and enforcement begins when the mode is registered', async () => {
+    await stopLoop();
+    await system.scale(1);
+    const registeredMode = async (): Promise<unknown> => {
+      const answer = await plane.admin.send('GET', `${CONFIGURATIONS}/mutatingwebhookconfigurations/zz.portcullis.dev`);
+      const { annotations } = objectMetadata(responseObject(answer)) as { readonly annotations?: JsonObject };
+      return annotations?.['portcullis.dev/registered-scc-mode'];
+    };
+    const createPod = (pod: JsonObject) =>
+      plane.admin.send('POST', '/api/v1/namespaces/observed/pods?dryRun=All', pod, HEADERS);
+    const assignedScc = async (): Promise<unknown> => {
+      const { annotations } = objectMetadata(responseObject(await createPod(POD))) as {
+        readonly annotations?: JsonObject;
+      };
+      return annotations?.['openshift.io/scc'];
+    };
+    await system.configure({ scc: { mode: 'off' } });
+    await eventually(async () => assert.deepEqual(await closed(), [OWN_LABEL]), 15_000);
+    const loops = Array.from({ length: 4 }, () => createPods(plane, 'observed', [POD]));
+    await system.configure({ scc: { mode: 'report' } });
+    await eventually(async () => assert.equal(await registeredMode(), 'report'), 15_000);
+    assert.deepEqual([(await createPod(HOST_POD)).status, await assignedScc()], [201, undefined]);
+    await system.configure({ scc: { mode: 'enforce' } });
+    await eventually(async () => {
+      assert.equal(await registeredMode(), 'enforce');
+      const answer = await createPod(HOST_POD);
+      assert.equal(answer.status, 403, answer.text);
+      assert.match(
+        String(responseMessage(answer)),
+        /^admission webhook "mutate\.pods\.portcullis\.dev" denied the request: .*unable to validate against any security context constraint/,
+      );
+      assert.equal(await assignedScc(), 'restricted-v2');
+    }, 30_000);
+    await system.configure({ scc: { mode: 'off' } });
+    await eventually(async () => {
+      assert.deepEqual(await closed(), [OWN_LABEL]);
+      assert.deepEqual([(await createPod(HOST_POD)).status, await assignedScc()], [201, undefined]);
+    }, 15_000);
+    for (const stop of loops) assert.deepEqual(await stop(), []);
   });
 
   test('uninstall ends SCC enforcement first, and the leader does not restore any object', async () => {
