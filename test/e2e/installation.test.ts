@@ -82,6 +82,7 @@ function namespace(name: string, labels: JsonObject = {}): JsonObject {
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const STRATEGIC_MERGE = { 'content-type': 'application/strategic-merge-patch+json' };
 const PSA = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/portcullis.dev';
+const MUTATING = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/zz.portcullis.dev';
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const MCS = 'openshift.io/sa.scc.mcs';
 
@@ -181,6 +182,11 @@ suite('an installation', () => {
       const early = { metadata: { name: 'early' }, spec: PRIVILEGED };
       checkDenied(await plane.admin.send('POST', '/api/v1/namespaces/baseline/pods?dryRun=All', early));
     });
+    // SCCs are enforced once their mode is registered.
+    await eventually(async () => {
+      const { text } = await plane.admin.send('GET', MUTATING);
+      assert.match(text, /"portcullis\.dev\/registered-scc-mode":"report"/);
+    }, 30_000);
     // The leader creates the standard SCCs. The readiness check of each replica reports missing SCCs.
     for (const replica of system.replicas) {
       await eventually(async () => assert.match((await replica.probe()).text, /^\[\+\]scc ok$/m), 30_000);
@@ -195,7 +201,12 @@ suite('an installation', () => {
   });
 
   suite('Pod Security', () => {
-    for (const scenario of POD_SECURITY) test(scenario.name, () => checkScenario(plane.admin, scenario));
+    for (const scenario of POD_SECURITY) {
+      // The label that turns SCCs off selects the tier of the namespace.
+      const denied = scenario.denied?.replace('"validate.pods.', '"report.validate.pods.');
+      const inTier = denied === undefined ? {} : { denied };
+      test(scenario.name, () => checkScenario(plane.admin, { ...scenario, ...inTier }));
+    }
   });
 
   suite('security context constraints', () => {
@@ -449,7 +460,7 @@ const DELETIONS = ['validating', 'mutating'].map((kind) => {
 });
 
 const DENIED =
-  /^admission webhook "validate\.pods\.portcullis\.dev" denied the request: pods "\w+" is forbidden: violates PodSecurity "baseline:latest": privileged \(container "c" must not set securityContext\.privileged=true\)$/;
+  /^admission webhook "report\.validate\.pods\.portcullis\.dev" denied the request: pods "\w+" is forbidden: violates PodSecurity "baseline:latest": privileged \(container "c" must not set securityContext\.privileged=true\)$/;
 
 function checkDenied(answer: ApiResponse): void {
   assert.equal(answer.status, 403, answer.text);
