@@ -55,7 +55,7 @@ for (const version of VERSIONS) {
 
     test('SCC admission starts once the SCC CRD exists, without a restart', async () => {
       await system.install();
-      await eventually(() => work(plane.admin));
+      await eventually(() => work(plane.admin), 30_000);
     });
 
     test('decisions stay correct during the upgrade', async () => {
