@@ -454,10 +454,10 @@ suite('an installation', () => {
 });
 
 /** The leader deletes the webhooks of disabled features, and all webhooks when the namespace is deleted. */
-const DELETIONS = ['validating', 'mutating'].map((kind) => {
-  const [name] = kind === 'validating' ? ['portcullis.dev'] : ['zz.portcullis.dev'];
-  return `delete ${kind}webhookconfigurations.admissionregistration.k8s.io named ${name}, …`;
-});
+const DELETIONS = [
+  'delete validatingwebhookconfigurations.admissionregistration.k8s.io named portcullis.dev',
+  'delete mutatingwebhookconfigurations.admissionregistration.k8s.io named zz.portcullis.dev',
+];
 
 const DENIED =
   /^admission webhook "report\.validate\.pods\.portcullis\.dev" denied the request: pods "\w+" is forbidden: violates PodSecurity "baseline:latest": privileged \(container "c" must not set securityContext\.privileged=true\)$/;
