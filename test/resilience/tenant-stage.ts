@@ -296,7 +296,11 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       const measured = measureThread(client, target.pid);
       const loads = [
         startLoad({ client: measured.client, reviews: REVIEWS, perSecond }),
-        startLoad({ client: dryRunClient(alice), reviews: REVIEWS.filter(({ path }) => path === MUTATE), perSecond: perSecond / 4 }),
+        startLoad({
+          client: dryRunClient(alice),
+          reviews: REVIEWS.filter(({ path }) => path === MUTATE),
+          perSecond: perSecond / 4,
+        }),
       ] as const;
       const stopForbidden = forbidden.start();
       try {
