@@ -102,12 +102,17 @@ function withDetails(decision: SccDecision, { name, object }: AdmissionRequest):
  */
 async function decideOrWait(review: SccReview, deps: SccReviewDeps): Promise<DecisionInMode | undefined> {
   const first = await decideNow(review, deps);
-  if (first?.mode.mode !== 'enforce' || !first.mayChange) return first;
+  if (first?.mode.mode !== 'enforce' || !first.mayChange) return withoutEarlyDenial(first);
   const { request, context } = review;
   const canDecide = (namespace: Namespace): boolean =>
     isReady(namespace, deps.settings()) && !awaitsStandardSccs(context.store, deps);
   await deps.waitingRoom.wait(request.namespace ?? '', context, canDecide);
-  return await decideNow(review, deps);
+  return withoutEarlyDenial(await decideNow(review, deps));
+}
+
+/** Drops the denial of a pod in a mode that is not in force yet. */
+function withoutEarlyDenial(outcome: ProvisionalDecision | undefined): DecisionInMode | undefined {
+  return outcome?.isAhead === true && !outcome.decision.allowed ? undefined : outcome;
 }
 
 /** True until the controller has created all standard SCCs and the bindings that grant them. */
@@ -121,6 +126,8 @@ function isReady(namespace: Namespace, settings: SccSettings): boolean {
 }
 
 interface ProvisionalDecision extends DecisionInMode {
+  /** True if the mode is not in force yet. */
+  readonly isAhead: boolean;
   /** True if the decision may change once the namespace has its ranges and the standard SCCs exist. */
   readonly mayChange: boolean;
 }
@@ -149,10 +156,9 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
   };
   const lacksSccs = awaitsStandardSccs(store, deps);
   const decision = await deps.withAccess((canUse) => decide({ ...cluster, canUse }), context);
-  if (isAhead && !decision.allowed) return undefined;
   const mayChange =
     !decision.allowed && (!namespace || decision.status.message === getRanges(namespace).problem || lacksSccs);
-  return { mode, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
+  return { mode, isAhead, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
 }
 
 /** Parses the ranges once for each version of a namespace. */

@@ -204,7 +204,8 @@ suite('the switch for SCCs', () => {
       ) ?? [];
     assert.match(fix, /validatingadmissionpolicies\/portcullis-grants/, text);
     const { code, stderr } = await createKubectl(kubeconfig)(fix.split(' '));
-    assert.deepEqual([code, stderr], [0, '']);
+    // kubectl reports delays of its own requests on a busy machine.
+    assert.deepEqual([code, stderr.replaceAll(/^I.* "Waited before sending request" .*\n/gm, '')], [0, '']);
     assert.deepEqual(await rolesForSccs(), []);
     assert.doesNotMatch(await findings(), /remain from other settings/);
   });
