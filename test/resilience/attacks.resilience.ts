@@ -24,7 +24,7 @@ import { type ExpectedReview, type LoadReport, startLoad } from '../support/stea
 import { createWebhookClient, type WebhookClient } from '../support/webhook-client.ts';
 import type { Attack } from './attacker.ts';
 import { imageEnvironment } from './image.ts';
-import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS } from './stage.ts';
+import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS, WITHOUT_SCCS } from './stage.ts';
 
 /** The memory limit in the Deployment. */
 const MAX_RSS_MIB = 512;
@@ -33,12 +33,13 @@ const MAX_ATTACK_MIB = 400;
 const PSA = '/validate/pods';
 const MUTATE = '/mutate/pods';
 
-const LABELS = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
-const MANIFEST = JSON.stringify({
-  apiVersion: 'v1',
-  kind: 'Namespace',
-  metadata: { name: NAMESPACE, labels: LABELS },
-});
+const namespaceManifest = (name: string, scc: string): string =>
+  JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name, labels: { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': scc } },
+  });
+const MANIFEST = [namespaceManifest(NAMESPACE, 'enforce'), namespaceManifest(WITHOUT_SCCS, 'off')].join('\n---\n');
 
 function waitForDecisions(client: WebhookClient): Promise<void> {
   return eventually(async () => {

@@ -77,6 +77,8 @@ const CHANGING = 'changing';
 
 /** The namespace of the reviews, which enforces `restricted`. */
 export const NAMESPACE = 'shop';
+/** A namespace that enforces only Pod Security. */
+export const WITHOUT_SCCS = 'levels';
 
 /** Sets up an installation without replicas. */
 export async function setUpStage({
@@ -92,7 +94,8 @@ export async function setUpStage({
   });
   const bundle = watchBundle(plane.admin);
   let level: Level = 'privileged';
-  await enforce(plane.admin, NAMESPACE, 'restricted');
+  await enforce(plane.admin, NAMESPACE, 'restricted', 'enforce');
+  await enforce(plane.admin, WITHOUT_SCCS, 'restricted');
   await enforce(plane.admin, CHANGING, level);
   await system.install();
   const account = [REPLICA_USER, ['system:serviceaccounts', 'system:authenticated']] as const;
@@ -212,15 +215,18 @@ export function buildSpec(kind: Level): JsonObject {
   };
 }
 
-/** Returns reviews of admitted and denied pods under both policies. */
-export const REVIEWS: readonly ExpectedReview[] = ['/validate/pods', '/mutate/pods'].flatMap((path) => [
-  { path, allowed: true, review: podReview({ namespace: NAMESPACE, spec: buildSpec('restricted') }) },
-  { path, allowed: false, review: podReview({ namespace: NAMESPACE, spec: buildSpec('privileged') }) },
+/** Returns reviews of admitted and denied pods under both policies. A pod without an SCC is valid where SCCs are off. */
+export const REVIEWS: readonly ExpectedReview[] = [
+  ['/validate/pods', WITHOUT_SCCS] as const,
+  ['/mutate/pods', NAMESPACE] as const,
+].flatMap(([path, namespace]) => [
+  { path, allowed: true, review: podReview({ namespace, spec: buildSpec('restricted') }) },
+  { path, allowed: false, review: podReview({ namespace, spec: buildSpec('privileged') }) },
 ]);
 
-/** Applies a namespace that enforces a level. */
-async function enforce(admin: ApiClient, name: string, level: Level): Promise<void> {
-  const labels = { 'pod-security.kubernetes.io/enforce': level, 'portcullis.dev/scc': 'enforce' };
+/** Applies a namespace that enforces a level, and by default no SCCs. */
+async function enforce(admin: ApiClient, name: string, level: Level, scc: 'enforce' | 'off' = 'off'): Promise<void> {
+  const labels = { 'pod-security.kubernetes.io/enforce': level, 'portcullis.dev/scc': scc };
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
   const { status, text } = await admin.send(
     'PATCH',

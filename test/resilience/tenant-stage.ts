@@ -30,7 +30,7 @@ import { createWebhookClient, type WebhookClient } from '../support/webhook-clie
 import type { Attack } from './attacker.ts';
 import { imageEnvironment } from './image.ts';
 import { measureThread } from './measured-client.ts';
-import { buildSpec, NAMESPACE, REVIEWS } from './stage.ts';
+import { buildSpec, NAMESPACE, REVIEWS, WITHOUT_SCCS } from './stage.ts';
 import type { StrangerAttack } from './stranger-attacks.ts';
 import { ATTACK_LABEL, ENFORCED, TENANT_ATTACKS, type TenantAttack, UNENFORCED } from './tenant-attacks.ts';
 import type { TenantReport, TenantWork } from './tenant.ts';
@@ -43,6 +43,7 @@ const FAIL_OPEN = { 'portcullis.dev/admission': 'fail-open' };
 /** Namespaces in which tenants may create objects. */
 const NAMESPACES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   [NAMESPACE]: { [PSA]: 'restricted', [SCC]: 'enforce' },
+  [WITHOUT_SCCS]: { [PSA]: 'restricted', [SCC]: 'off' },
   [ENFORCED]: { [PSA]: 'restricted', [SCC]: 'enforce' },
   [UNENFORCED]: { [PSA]: 'privileged', [SCC]: 'off' },
   'closed-level': { [PSA]: 'restricted' },
@@ -240,14 +241,18 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       if (name === configuration) return;
       await system.configure(CONFIGURATIONS[name]);
       configuration = name;
-      const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/portcullis.dev';
+      const group = '/apis/admissionregistration.k8s.io/v1';
       await eventually(async () => {
-        const { webhooks = [] } = responseObject(await plane.admin.send('GET', path)) as {
+        const validating = `${group}/validatingwebhookconfigurations/portcullis.dev`;
+        const { webhooks = [] } = responseObject(await plane.admin.send('GET', validating)) as {
           readonly webhooks?: readonly { readonly name: string; readonly failurePolicy: string }[];
         };
         const isClosed = webhooks.some(({ failurePolicy }) => failurePolicy === 'Fail');
         const hasFloor = webhooks.some((webhook) => webhook.name.startsWith('floor.'));
         assert.deepEqual([isClosed, hasFloor], [true, name !== 'default']);
+        // Replicas enforce SCCs once the leader has recorded the registration.
+        const { text } = await plane.admin.send('GET', `${group}/mutatingwebhookconfigurations/zz.portcullis.dev`);
+        assert.ok(text.includes('portcullis.dev/registered-scc-mode'));
       }, 60_000);
       // The API server observes the webhook configurations and policies.
       await pause(1000);
