@@ -150,8 +150,9 @@ function excludeNamespace(spec: Spec, name: string): Spec {
 type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'apiServerVersion'>;
 
 /**
- * Creates a function that returns the policies that the settings require. There are none if the floor is off or the
- * installation namespace is missing, or if the API server is too old. Returns `undefined` while the API server's version is unknown.
+ * Creates a function that returns the policies that the settings require. There are none if the floor is off, the
+ * installation namespace is missing, or the API server is too old. Returns `undefined` while the API server's version is
+ * unknown.
  */
 function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;

@@ -306,20 +306,20 @@ function createWebhooks(
   enforcement: Enforcement,
   target: WebhookTarget,
 ): readonly Webhook[] {
-  const isOn = (feature: WebhookFeature): boolean =>
-    feature === 'scc'
-      ? enforcement.scc.mode !== 'off'
-      : feature === 'defaults'
-        ? enforcement.defaults !== undefined
-        : feature === 'podSecurity' || enforcement[feature];
+  const isOn: Readonly<Record<WebhookFeature, boolean>> = {
+    ...enforcement,
+    podSecurity: true,
+    scc: enforcement.scc.mode !== 'off',
+    defaults: enforcement.defaults !== undefined,
+  };
   const { reviewsWorkloadResources = false } = registration;
   const rules = [
-    ...registration.rules.filter(({ feature }) => isOn(feature)).map((one) => one.rule),
+    ...registration.rules.filter(({ feature }) => isOn[feature]).map((one) => one.rule),
     ...(reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : []),
   ];
   if (rules.length === 0) return [];
   const matchConditions = (registration.matchConditions ?? [])
-    .filter(({ feature, unless }) => (!feature || isOn(feature)) && !(unless && isOn(unless)))
+    .filter(({ feature, unless }) => (!feature || isOn[feature]) && !(unless && isOn[unless]))
     .map(({ name, expression }) => ({ name, expression }));
   return findTiers(registration, enforcement, target.service).map((tier) =>
     createWebhook({ ...registration, rules, matchConditions }, tier, target),

@@ -130,11 +130,17 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
     ...createObjectWebhooks({
       'securitycontextconstraints.security.openshift.io': createSccReviewer({ ...review, evaluate, discloses }),
       'podsecurityexceptions.policy.portcullis.dev': createExceptionReviewer({
-        ...{ cluster, takeAccessReview, date },
         settings: () => settings().exceptions,
+        cluster,
+        takeAccessReview,
+        date,
       }),
       'portcullisconfigurations.config.portcullis.dev': createSettingsReviewer({
-        ...{ ...options, previewRanges, evaluate, discloses, date },
+        ...options,
+        previewRanges,
+        evaluate,
+        discloses,
+        date,
       }),
       'psaenforcementconfigs.config.openshift.io': createEnforcementConfigReviewer(),
       'nodes.config.openshift.io': createNodesConfigReviewer(kubelet, discloses),

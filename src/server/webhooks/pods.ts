@@ -52,15 +52,20 @@ const NOT_ASSIGNED = {
   expression: `!has(object.metadata.annotations) || !(${celString(POD_SCC_ANNOTATIONS.scc)} in object.metadata.annotations)`,
 } as const;
 
-/** OLM pods in all namespaces. Only CREATE is reviewed, because security contexts are immutable. */
+/**
+ * Only CREATE is reviewed, because security contexts are immutable. If the webhook is not called, policies still validate
+ * the pod.
+ */
+const CREATED = { timeoutSeconds: 5, failure: 'open', namespaces: 'changed' } as const;
+const CREATE_POD = rule(['CREATE'], '', ['pods']);
+
+/** OLM pods in all namespaces. */
 export const MUTATE_OLM_PODS: WebhookRegistration = {
   ...MUTATE,
+  ...CREATED,
   name: `olm.${MUTATE_PODS.name}`,
-  rules: [{ feature: 'olm', rule: rule(['CREATE'], '', ['pods']) }],
+  rules: [{ feature: 'olm', rule: CREATE_POD }],
   matchConditions: [OLM_POD, NOT_ASSIGNED],
-  timeoutSeconds: 5,
-  failure: 'open',
-  namespaces: 'changed',
 };
 
 /**
@@ -69,13 +74,10 @@ export const MUTATE_OLM_PODS: WebhookRegistration = {
  */
 export const MUTATE_DEFAULTED_PODS: WebhookRegistration = {
   ...MUTATE,
+  ...CREATED,
   name: `${DEFAULTS_PREFIX}${MUTATE_PODS.name}`,
-  rules: [{ feature: 'defaults', rule: rule(['CREATE'], '', ['pods']) }],
+  rules: [{ feature: 'defaults', rule: CREATE_POD }],
   matchConditions: [NOT_MIRROR, NOT_ASSIGNED],
-  timeoutSeconds: 5,
-  // If the webhook is not called, Pod Security still evaluates the pod.
-  failure: 'open',
-  namespaces: 'changed',
 };
 
 /** The review of pods after all mutations. Pod Security evaluates only the spec and the annotations of pods. */
