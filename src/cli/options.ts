@@ -2,6 +2,7 @@
  * Typed tables of command options. A table maps each option name to its description and parser. `program.ts` registers
  * the table with commander, which parses the arguments, and then converts the raw option values.
  */
+import { defined } from '../kube/defined.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
@@ -58,7 +59,7 @@ export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, 
   return {
     ...text,
     value,
-    ...(parse.choices === undefined ? {} : { choices: parse.choices }),
+    ...defined({ choices: parse.choices }),
     ...(shown === undefined ? {} : { fallback: String(shown) }),
     resolve(texts) {
       const last = texts.at(-1);

@@ -3,6 +3,7 @@
  * when the command is used.
  */
 import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
+import { defined } from '../kube/defined.ts';
 import { ConnectionError } from '../kube/status.ts';
 import { printable, quote } from '../kube/text.ts';
 import { UserError } from '../kube/user-error.ts';
@@ -283,8 +284,7 @@ function addDefinition(
 /** Creates a command's streams. */
 function createIo(io: ProcessIo, invocation: Invocation): Io {
   const renamed = (output: Output): Output => ({
-    ...(output.isTTY === undefined ? {} : { isTTY: output.isTTY }),
-    ...(output.columns === undefined ? {} : { columns: output.columns }),
+    ...defined({ isTTY: output.isTTY, columns: output.columns }),
     write: (text) => output.write(renameCalls(text, invocation)),
   });
   const { stdout, env, signal } = io;

@@ -1,4 +1,5 @@
 /** Sends requests directly to a cluster, for commands that need no store. */
+import { defined } from '../kube/defined.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
@@ -65,7 +66,7 @@ export function createClient(connection: Connection, signal: AbortSignal): Clust
     async list(resource, { namespace, name, labels } = {}) {
       let objects: AnyObject[] = [];
       const query = {
-        ...(labels === undefined ? {} : { labelSelector: labels }),
+        ...defined({ labelSelector: labels }),
         ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
       };
       const pages = readPages(connection, { path: resourcePath(resource, namespace), query, signal }, () => {

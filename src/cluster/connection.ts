@@ -7,6 +7,7 @@ import { Agent as HttpAgent, type IncomingMessage, type OutgoingHttpHeaders, req
 import { Agent as HttpsAgent, type AgentOptions, request as httpsRequest, type RequestOptions } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
+import { defined } from '../kube/defined.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { ApiError, ConnectionError, createStatus, type Status } from '../kube/status.ts';
 import { withoutTrailingSlashes } from '../kube/text.ts';
@@ -288,7 +289,7 @@ function proxyEnvironment({ proxyUrl, server }: ClusterTarget, env: ClusterSourc
 function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, credentials: Credentials): AgentOptions {
   const { ca = systemAuthorities(), cert, key } = credentials;
   const pems = {
-    ...(ca === undefined ? {} : { ca }),
+    ...defined({ ca }),
     ...(cert === undefined || key === undefined ? {} : { cert, key }),
   };
   try {
@@ -302,7 +303,7 @@ function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, cre
   return {
     ...pems,
     rejectUnauthorized: !skipVerification,
-    ...(serverName === undefined ? {} : { servername: serverName }),
+    ...defined({ servername: serverName }),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Reads complete lists of resources page by page, and snapshots of several kinds. */
 import { setImmediate } from 'node:timers/promises';
+import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { metadataProblem } from '../kube/names.ts';
@@ -116,10 +117,10 @@ function createPageReader(
       path,
       query: {
         ...(limit === 0 ? {} : { limit: String(limit) }),
-        ...(token === undefined ? {} : { continue: token }),
+        ...defined({ continue: token }),
         ...query,
       },
-      ...(accepted === undefined ? {} : { accept: accepted }),
+      ...defined({ accept: accepted }),
       ...(signal ? { signal } : {}),
       timeoutFactor,
     } as const;
@@ -178,7 +179,7 @@ export async function listAll(
   const type = typeMeta(kind);
   const query = {
     ...(kind === 'Namespace' && namespace !== undefined ? { fieldSelector: `metadata.name=${namespace}` } : {}),
-    ...(labelSelector === undefined ? {} : { labelSelector }),
+    ...defined({ labelSelector }),
   };
   const accept = isMetadataOnly ? METADATA_ONLY.list : undefined;
   let objects: Kinds[Kind][] = [];

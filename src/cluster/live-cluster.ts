@@ -2,6 +2,7 @@
  * A cluster that is accessed through its API server. Reflectors keep the store up to date, and writes go to the API
  * server. While the API server is unavailable, the store keeps its last state.
  */
+import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
@@ -212,7 +213,7 @@ function createFollower(
       // With this field selector, permission to list the single object is sufficient.
       query: {
         ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
-        ...(labelSelector === undefined ? {} : { labelSelector }),
+        ...defined({ labelSelector }),
       },
       ...(isMetadataOnly ? { accept: METADATA_ONLY } : {}),
       pageSize: pageSize ?? PAGE_SIZES[kind],

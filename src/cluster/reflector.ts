@@ -3,6 +3,7 @@
  * lists it again when the watch cannot continue. A reflector retries forever. After a failure, the sink keeps the last
  * known state.
  */
+import { defined } from '../kube/defined.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { ApiError, ConnectionError, type Status } from '../kube/status.ts';
 import { type JsonObject, objectMember } from '../kube/types.ts';
@@ -339,7 +340,7 @@ async function watch(connection: Pick<Connection, 'stream'>, request: WatchReque
         resourceVersion: from,
         timeoutSeconds: String(timeoutSeconds),
       },
-      ...(accept === undefined ? {} : { accept }),
+      ...defined({ accept }),
       signal: AbortSignal.any([signal, ended.signal]),
     });
     request.onAlive();

@@ -1,4 +1,5 @@
 /** Finds the grants of an SCC in the SCC itself and in roles and bindings. */
+import { defined } from '../kube/defined.ts';
 import { objectName } from '../kube/resources.ts';
 import {
   GRANT_EXPIRY_ANNOTATION,
@@ -98,10 +99,9 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
         const during = expiresAt === undefined ? findTemporaryGrant(periods, objectName(scc), times) : undefined;
         return {
           subject,
-          ...(namespace === undefined ? {} : { namespace }),
+          ...defined({ namespace }),
           through: { binding, role },
-          ...(expiresAt === undefined ? {} : { expiresAt }),
-          ...(during === undefined ? {} : { during }),
+          ...defined({ expiresAt, during }),
         };
       },
     ),

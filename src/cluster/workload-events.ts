@@ -1,4 +1,5 @@
 /** Events about workloads whose pods are denied or would be denied under enforcement. */
+import { defined } from '../kube/defined.ts';
 import { hasFinished } from '../kube/pod.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import type { KubeObject, Pod } from '../kube/types.ts';
@@ -28,7 +29,7 @@ export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   return {
     apiVersion: direct?.apiVersion ?? (source ? getApiVersion(source) : ''),
     kind,
-    metadata: { name, namespace, ...(uid === undefined ? {} : { uid }) },
+    metadata: { name, namespace, ...defined({ uid }) },
   };
 }
 

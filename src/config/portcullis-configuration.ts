@@ -3,6 +3,7 @@
  * contains the schema. Rules that a schema cannot express are checked here.
  */
 import type { V1LabelSelector } from '@kubernetes/client-node';
+import { defined } from '../kube/defined.ts';
 import { withoutNulls } from '../kube/equality.ts';
 import {
   duplicateValue,
@@ -215,7 +216,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     podSecurity: toPodSecurity(spec.podSecurity, rollout, errors),
     exceptions: toExceptions(spec.podSecurity, errors),
     workloadResources: toWorkloadResources(spec.podSecurity, errors),
-    ...(emulationVersion === undefined ? {} : { emulationVersion }),
+    ...defined({ emulationVersion }),
     rollout,
     defaults: toDefaults(spec.defaults, options, errors),
     scc: toScc(spec.scc, options),

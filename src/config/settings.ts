@@ -2,6 +2,7 @@
  * The effective settings. Webhooks and controllers read the current value from an observable, so changes to the
  * PortcullisConfiguration or the configuration file take effect without a restart.
  */
+import { defined } from '../kube/defined.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -141,7 +142,7 @@ export function createSettings({ initial, prepare, logger, metrics }: SettingsOp
       return settings.value;
     },
     subscribe: (listener) => settings.subscribe(listener),
-    status: () => ({ ...inForce, ...(problem === undefined ? {} : { problem }) }),
+    status: () => ({ ...inForce, ...defined({ problem }) }),
     loaded: first.promise,
     async load(read, object = {}) {
       try {

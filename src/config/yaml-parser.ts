@@ -3,6 +3,7 @@
  * @see https://github.com/yaml/go-yaml/blob/v2.4.4/decode.go
  * @see https://github.com/kubernetes-sigs/yaml/blob/v1.6.0/yaml.go
  */
+import { defined } from '../kube/defined.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { quote } from '../kube/text.ts';
 import { createScanner, type Scanner, type Tag, type TokenType, YamlError } from './yaml-scanner.ts';
@@ -51,7 +52,7 @@ export function parseYaml(text: string, base = 0): ParsedYaml {
   const repetitions: Repetition[] = [];
   const { value, location } = createDecoder(repetitions)(root);
   const ignoredFrom = findIgnored(scanner);
-  return { value, location, repetitions, ...(ignoredFrom === undefined ? {} : { ignoredFrom }) };
+  return { value, location, repetitions, ...defined({ ignoredFrom }) };
 }
 
 /** Returns the offset of the first token after the end of the document. */

@@ -1,6 +1,7 @@
 /** Records events for controllers. */
 import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
 import { truncateNote, writeEvent } from '../cluster/event-recorder.ts';
+import { defined } from '../kube/defined.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { typeMeta } from '../kube/resources.ts';
 import type { KubeObject, ObjectMeta } from '../kube/types.ts';
@@ -43,8 +44,7 @@ export function createEventRecorder(
     const { name = '', namespace, uid } = metadata ?? {};
     const identity: ObjectMeta = {
       name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(uid === undefined ? {} : { uid }),
+      ...defined({ namespace, uid }),
     };
     const regarding = { ...typeMeta(kind), metadata: identity };
     track(writeEvent(cluster, logger, { ...event, note: truncateNote(message), regarding, reportingController }));

@@ -6,6 +6,7 @@ import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { PodSecurityException } from '../kube/pod-security-exception.ts';
 import { hasFinished } from '../kube/pod.ts';
@@ -172,7 +173,7 @@ async function writeStatus(
       now,
     ),
     uses: (before.uses ?? 0) + added,
-    ...(lastUsed === undefined ? {} : { lastUsed }),
+    ...defined({ lastUsed }),
     workloads: [...new Set(names)].sort().slice(0, MAX_WORKLOADS),
   };
   if (deepEqual({ ...before, approval: undefined }, status)) return;

@@ -8,6 +8,7 @@ import {
 } from '../cluster/kubelet.ts';
 import type { Store } from '../cluster/store.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
 import { objectName } from '../kube/resources.ts';
@@ -249,13 +250,13 @@ async function write(object: PortcullisConfiguration, review: Review, context: W
     ...(state.inForce === '' ? {} : { minimumVersion: state.inForce }),
     ...(state.rendered === '' ? {} : { renderedMinimumVersion: state.rendered }),
     ...(state.baseline ? { pools: state.baseline } : {}),
-    ...(review.source === undefined ? {} : { source: review.source }),
+    ...defined({ source: review.source }),
   };
   const own = previous.filter(({ type }) => CONDITIONS.includes(type));
   const conditions = withTransitionTimes(review.conditions, own, context.time);
   if (deepEqual(kubelet, before) && deepEqual(byType(conditions), byType(own))) return;
   const { name, resourceVersion } = object.metadata ?? {};
-  const metadata = { ...(name === undefined ? {} : { name }), ...(resourceVersion ? { resourceVersion } : {}) };
+  const metadata = { ...defined({ name }), ...(resourceVersion ? { resourceVersion } : {}) };
   await context.cluster.applyStatus(KIND, { metadata, status: { kubelet, conditions } }, { ...OPTIONS, force: true });
   const { minimumVersion: inForce = '', renderedMinimumVersion: rendered = '' } = before;
   if (inForce === state.inForce && rendered === state.rendered) return;

@@ -5,6 +5,7 @@ import type { Cluster } from '../cluster/cluster.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
 import { listPodSources, POD_SOURCES } from '../cluster/workloads.ts';
+import { defined } from '../kube/defined.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { getPodTemplate, hasFinished, podTemplatePath } from '../kube/pod.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
@@ -231,9 +232,9 @@ function subject({ apiVersion, kind, metadata: { name = '', namespace, uid } }: 
   return {
     apiVersion,
     kind,
-    ...(namespace === undefined ? {} : { namespace }),
+    ...defined({ namespace }),
     name,
-    ...(uid === undefined ? {} : { uid }),
+    ...defined({ uid }),
   };
 }
 

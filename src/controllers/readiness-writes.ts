@@ -3,6 +3,7 @@ import { ignoreNotFound } from '../cluster/client.ts';
 import { refusalEvent } from '../cluster/workload-events.ts';
 import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Condition } from '../kube/conditions.ts';
+import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { typeMeta } from '../kube/resources.ts';
@@ -49,7 +50,7 @@ export async function writeDecision(
     }
     logger.info({ mode: decision.spec }, 'mode proposed');
   } else if (isWritten(object, decision)) return 'unchanged';
-  const status = { ...decision.status, ...(generation === undefined ? {} : { observedGeneration: generation }) };
+  const status = { ...decision.status, ...defined({ observedGeneration: generation }) };
   await cluster.applyStatus('PSAEnforcementConfig', { metadata, status }, { ...OPTIONS, force: true });
   if ((object.status?.enforcementMode ?? '') !== status.enforcementMode) {
     logger.info({ mode: status.enforcementMode }, 'mode decided');

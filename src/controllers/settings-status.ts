@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { ignoreNotFound } from '../cluster/client.ts';
 import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { ApiError } from '../kube/status.ts';
 import { type JsonObject, type Lease, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
@@ -180,7 +181,7 @@ function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly Co
   return {
     observedGeneration,
     ...(applied ? { applied } : {}),
-    ...(sccMode === undefined ? {} : { sccMode }),
+    ...defined({ sccMode }),
     rolloutPhase,
     conditions: own,
     replicas,

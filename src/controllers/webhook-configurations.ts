@@ -8,6 +8,7 @@ import {
   isFloorPolicy,
   POLICY_KINDS,
 } from '../kube/admission-policies.ts';
+import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
 import {
@@ -130,8 +131,7 @@ function createReconciler(context: ControllerContext): Reconciler {
         annotations: {
           ...AKS_ANNOTATIONS,
           ...context.webhooks.annotations,
-          ...(floor === undefined ? {} : { [FLOOR_ANNOTATION]: floor }),
-          ...(scc.mode === undefined ? {} : { [SCC_REGISTERED_ANNOTATION]: scc.mode }),
+          ...defined({ [FLOOR_ANNOTATION]: floor, [SCC_REGISTERED_ANNOTATION]: scc.mode }),
         },
         installed,
       });
@@ -315,7 +315,7 @@ function mergeConfiguration(
     return {
       ...existing,
       ...required,
-      clientConfig: { ...clientConfig, ...(bundle === undefined ? {} : { caBundle: bundle }) },
+      clientConfig: { ...clientConfig, ...defined({ caBundle: bundle }) },
       ...(existing?.matchConditions && !matchConditions ? { matchConditions: [] } : {}),
     };
   };

@@ -4,6 +4,7 @@ import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
 import type { Settings } from '../config/settings.ts';
 import { CONTROLLER_NAMES } from '../controllers/index.ts';
 import { withApiDefaults } from '../kube/defaults.ts';
+import { defined } from '../kube/defined.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
   COMPONENT_LABEL,
@@ -147,7 +148,7 @@ const PREREQUISITE_LABELS = { ...LABELS, [COMPONENT_LABEL]: PREREQUISITES } as c
 
 /** Metadata of a CRD, role or policy. */
 export function prerequisiteMetadata(name: string, namespace?: string): Manifest['metadata'] {
-  return { name, ...(namespace === undefined ? {} : { namespace }), labels: PREREQUISITE_LABELS };
+  return { name, ...defined({ namespace }), labels: PREREQUISITE_LABELS };
 }
 
 export function namespacedMetadata(namespace: string, name: string): Manifest['metadata'] {

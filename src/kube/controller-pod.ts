@@ -1,4 +1,5 @@
 import { getObjects, type MutableObject, setApiDefaults, setDefault } from './defaults.ts';
+import { defined } from './defined.ts';
 import type { Kind } from './kinds.ts';
 import { getPodTemplate, podTemplatePath, withoutEphemeralContainers } from './pod.ts';
 import { RESOURCES } from './resources.ts';
@@ -168,7 +169,7 @@ function getPodOfTemplate(
   const metadata = {
     ...objectMember(template, 'metadata'),
     generateName: `${name}-`,
-    ...(namespace === undefined ? {} : { namespace }),
+    ...defined({ namespace }),
   };
   return { metadata, spec: isObject(template.spec) ? withClaims(template.spec, claims) : {} } as Pod;
 }

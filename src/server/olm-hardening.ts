@@ -2,6 +2,7 @@ import { checkSize, TooLargeError } from '../cluster/json.ts';
 import type { Store } from '../cluster/store.ts';
 import type { OlmSettings } from '../config/settings.ts';
 import { type AdmissionRequest, allow, type Decision } from '../kube/admission.ts';
+import { defined } from '../kube/defined.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { metadataProblem } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
@@ -85,7 +86,7 @@ function readNewPod({ object, namespace }: AdmissionRequest): NewPod | undefined
   if (!isObject(metadata) || metadataProblem(metadata)) return undefined;
   const decoded = decodeMutablePod(object);
   if ('error' in decoded) return undefined;
-  return { metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }) }, pod: decoded.pod };
+  return { metadata: { ...metadata, ...defined({ namespace }) }, pod: decoded.pod };
 }
 
 function recognizePod({ metadata, pod }: NewPod): Recognized | undefined {

@@ -1,6 +1,7 @@
 import { activeExceptions } from '../cluster/exceptions.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
+import { defined } from '../kube/defined.ts';
 import { type Namespace, objectMember } from '../kube/types.ts';
 import type { WorkloadResource } from '../policy/pod/templates.ts';
 import { findExemption, isLimited, type PodSecurity } from '../policy/psa/configuration.ts';
@@ -79,7 +80,7 @@ export function createPodSecurityReviewer(options: PodSecurityOptions): Required
         return undefined;
       },
       now,
-      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+      ...defined({ deadlineMs }),
     };
     const reviewed: PodSecurityReview = isNamespace(request)
       ? { decision: await options.evaluate(reviewNamespace(input), context), counts: [] }

@@ -7,6 +7,7 @@ import type { Manifests } from '../../config/manifests.ts';
 import { moveFields } from '../../config/misplaced-fields.ts';
 import { manifestNamespace, type ManifestObject, manifestObjects } from '../../config/objects.ts';
 import { printYaml, readDocuments } from '../../config/yaml.ts';
+import { defined } from '../../kube/defined.ts';
 import { diff } from '../../kube/json-patch.ts';
 import { printCount, plural } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember, valueAt } from '../../kube/types.ts';
@@ -115,7 +116,7 @@ export function patchTargets({ objects }: Manifests): PatchTargets {
     const same = others.find((one) => patchNamespace(one) === namespace);
     const [version = '', group] = apiVersion.split('/').reverse();
     const target = {
-      ...(group === undefined ? {} : { group }),
+      ...defined({ group }),
       version,
       kind,
       // Kustomize reads the name as a regular expression.

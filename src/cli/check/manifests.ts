@@ -24,6 +24,7 @@ import {
 } from '../../config/objects.ts';
 import { findUnrendered } from '../../config/unrendered.ts';
 import { type ManifestDocument, type ManifestError, parsePath } from '../../config/yaml.ts';
+import { defined } from '../../kube/defined.ts';
 import { hasFinished } from '../../kube/pod.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
@@ -203,7 +204,7 @@ function checkPod(
     const { mode, policy, check, reason, detail, fix } = violation;
     const paths = violation.fields.length === 0 ? [''] : violation.fields.map((field) => field.path);
     const positions = paths.map((field) => fieldPosition(object, sourcePath(parsePath(field))));
-    return { mode, ...(policy === undefined ? {} : { policy }), check, reason, detail, fix, fields: positions };
+    return { mode, ...defined({ policy }), check, reason, detail, fix, fields: positions };
   });
   const unused = [
     ...(isBuiltIn ? unusedKeyFindings(object) : []),
@@ -255,7 +256,7 @@ function checkedObject(
   return {
     apiVersion,
     kind,
-    ...(namespace === undefined ? {} : { namespace }),
+    ...defined({ namespace }),
     name: manifestName(value),
     ...(path ? { template: printFieldPath(path) } : {}),
     file: document.file,

@@ -4,6 +4,7 @@ import { type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
 import { readConfigurations } from '../../install/live-webhooks.ts';
+import { defined } from '../../kube/defined.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import { getApiVersion, namespaced, RESOURCES } from '../../kube/resources.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
@@ -97,8 +98,7 @@ async function readSettings(
     features,
     ...shown,
     ...(image == null ? {} : { image }),
-    ...(minAvailable === undefined ? {} : { minAvailable }),
-    ...(runbook === undefined ? {} : { runbook }),
+    ...defined({ minAvailable, runbook }),
   };
 }
 

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AnyObject, type ClusterClient, ignoreNotFound } from '../../cluster/client.ts';
 import type { Condition } from '../../kube/conditions.ts';
+import { defined } from '../../kube/defined.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectPath, type ResourceInfo, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -162,7 +163,7 @@ export async function removeLabels(removal: Removal): Promise<boolean> {
   let isFound = false;
   for (const namespace of await removal.client.list(RESOURCES.Namespace)) {
     const { name, uid } = namespace.metadata;
-    const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...(uid === undefined ? {} : { uid }) } };
+    const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...defined({ uid }) } };
     const path = objectPath(RESOURCES.Namespace, name);
     for (const manager of findLabelManagers(namespace)) {
       const send = () => applyFields(removal, manager, path, object);

@@ -6,6 +6,7 @@ import type { ExemptionUses } from '../../cluster/exemption-uses.ts';
 import { type GrantSource, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import type { Store } from '../../cluster/store.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
+import { defined } from '../../kube/defined.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { hasFinished } from '../../kube/pod.ts';
 import { objectName } from '../../kube/resources.ts';
@@ -276,8 +277,7 @@ function listGrants(
       policy: 'SCC',
       source: printGrantSource(through),
       scc: objectName(scc),
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(during === undefined ? {} : { during }),
+      ...defined({ namespace, during }),
       ...grantSince(through, scc, store),
       pods: users
         .filter((one) => (namespace ?? one.namespace) === one.namespace && matchesUser(subject, one.user))
@@ -303,7 +303,7 @@ function listExceptions({ exceptions = [], store, uses }: Context): readonly Pol
       policy: 'Pod Security',
       source: `${checks} for ServiceAccount ${spec.serviceAccountName} until ${spec.expiresAt}, approved by ${approval?.by ?? 'no user'}: ${spec.reason}`,
       ...(approval === undefined ? {} : { since: approval.at }),
-      ...(workloads === undefined ? {} : { workloads }),
+      ...defined({ workloads }),
       ...countUses(uses, 'exception', `${namespace}/${name}`),
     };
   });

@@ -1,5 +1,6 @@
 import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
+import { defined } from '../../kube/defined.ts';
 import { objectName } from '../../kube/resources.ts';
 import { compareBytes, printCount, quote, shellQuote } from '../../kube/text.ts';
 import { HARDENING_MANAGER, type NamespaceProposal, proposeLabels } from '../../policy/olm/namespaces.ts';
@@ -141,7 +142,7 @@ export const command = defineCommand({
       throw new UsageError(`unknown operand ${quote(operand)}: must be namespaces, or absent`);
     }
     const namespace = selectedNamespace(values);
-    const operators = { ...CSV_SCOPE, ...(namespace === undefined ? {} : { namespace }), isMetadataOnly: false };
+    const operators = { ...CSV_SCOPE, ...defined({ namespace }), isMetadataOnly: false };
     const { store, source, assumptions } = await readInventory(values, io, {
       kinds: values.filename.length === 0 ? [...KINDS, 'SecurityContextConstraints'] : KINDS,
       only: namespace,

@@ -1,6 +1,7 @@
 /** `portcullis olm status` prints the namespaces with operators, and the next action of the auto-labeler. */
 import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
+import { defined } from '../../kube/defined.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName } from '../../kube/resources.ts';
 import { compareBytes, summarizeNames } from '../../kube/text.ts';
@@ -119,7 +120,7 @@ export const command = defineCommand({
   },
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
-    const csvs = { ...CSV_SCOPE, ...(only === undefined ? {} : { namespace: only }) };
+    const csvs = { ...CSV_SCOPE, ...defined({ namespace: only }) };
     const inventory = await readInventory(options, io, {
       kinds: ['Namespace'],
       only,

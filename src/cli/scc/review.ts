@@ -1,5 +1,6 @@
 import { fieldNamespace, manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import { printYaml } from '../../config/yaml.ts';
+import { defined } from '../../kube/defined.ts';
 import { getPodTemplate } from '../../kube/pod.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
@@ -43,7 +44,7 @@ function createReviews(
     return [{ review: value, namespace: manifestNamespace(value) }];
   }
   const subjects = {
-    ...(user === undefined ? {} : { user }),
+    ...defined({ user }),
     ...(groups.length === 0 ? {} : { groups }),
     ...(accounts.length === 0 ? {} : { serviceAccountNames: accounts }),
   };

@@ -1,4 +1,5 @@
 import { findScc, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
+import { defined } from '../../kube/defined.ts';
 import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, inventoryOptions, readInventory, selectionOptions } from '../inventory/inventory.ts';
@@ -39,7 +40,7 @@ export const command = defineCommand({
       const end = expiresAt === undefined ? '' : `, until ${expiresAt}`;
       return [`${subject.kind} ${prefix}${subject.name}`, scope, `${printGrantSource(through)}${end}`];
     });
-    const data = { scc: name, ...(namespace === undefined ? {} : { namespace }), grants, assumptions };
+    const data = { scc: name, ...defined({ namespace }), grants, assumptions };
     const objects = grants.map(({ subject }) => subject);
     printListing(io, output, { data, objects }, () => [
       printTable(withHeader(['SUBJECT', 'NAMESPACE', 'GRANTED THROUGH'], rows, options)),

@@ -6,6 +6,7 @@ import type { Store } from '../../cluster/store.ts';
 import { failureReason, readSource, type Source, watchFile } from '../../config/files.ts';
 import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.ts';
 import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
+import { defined } from '../../kube/defined.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../kube/webhooks.ts';
 import { INSTALLATION } from '../../kube/well-known.ts';
@@ -63,7 +64,7 @@ export function createServedCertificate(options: ServedOptions): ServedCertifica
   const tls = (): SecureContextOptions => ({
     ...pair,
     ...protocol,
-    ...(clientAuthorities === undefined ? {} : { ca: clientAuthorities }),
+    ...defined({ ca: clientAuthorities }),
   });
   const record = (): void => {
     const [leaf] = readCertificates(pair.cert);

@@ -2,6 +2,7 @@
  * Server-side apply: merges a configuration into the live object and makes its manager the owner of the fields in it.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
+import { defined } from '../../kube/defined.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatApiVersion } from '../../kube/resources.ts';
 import { ApiError, badRequest, createStatus, type Status } from '../../kube/status.ts';
@@ -59,7 +60,7 @@ export function applyConfiguration(request: ApplyRequest): ApiObject {
   const unchanged = deepEqual(object, live);
   const result = unchanged ? structuredClone(live) : decodeValue(object, schema).object;
   const time = unchanged ? before.get(key)?.time : formatTimestamp(request.now.getTime());
-  const owned = { ...actor, ...(time === undefined ? {} : { time }), fields: fields.difference(NEVER_OWNED) };
+  const owned = { ...actor, ...defined({ time }), fields: fields.difference(NEVER_OWNED) };
   setOwners(result, new Map([...releaseChanged(applied, key, change), [key, owned]]));
   return result;
 }

@@ -1,6 +1,7 @@
 /**
  * Decodes request bodies. Unlike the API server, it checks only the types of metadata fields, and keeps unknown fields.
  */
+import { defined } from '../../kube/defined.ts';
 import { unmarshalError } from '../../kube/field-error.ts';
 import { metadataProblem } from '../../kube/names.ts';
 import { formatApiVersion, parseApiVersion } from '../../kube/resources.ts';
@@ -90,7 +91,7 @@ export function decodeValue(value: unknown, schema: Schema): Decoding {
   if (isTooDeep(value, 0)) return { object: {}, error: 'exceeded max depth' };
   const object = normalize(value, schema, '') as ApiObject;
   const error = findTypeError(object);
-  return { object, ...(error === undefined ? {} : { error }) };
+  return { object, ...defined({ error }) };
 }
 
 /** Maximum nesting depth, so recursive functions do not overflow the stack. Go's limit is 10,000. */

@@ -3,6 +3,7 @@
  * request changes.
  * @see https://github.com/kubernetes/kubernetes/tree/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal
  */
+import { defined } from '../../kube/defined.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatApiVersion } from '../../kube/resources.ts';
 import { compareBy, compareBytes } from '../../kube/text.ts';
@@ -212,7 +213,7 @@ function printOwner({ manager, operation, apiVersion, subresource, time, fields 
     ...(manager === '' ? {} : { manager }),
     operation,
     apiVersion,
-    ...(time === undefined ? {} : { time }),
+    ...defined({ time }),
     fieldsType: 'FieldsV1',
     fieldsV1: toFieldsV1(fields),
     ...(subresource === '' ? {} : { subresource }),

@@ -2,6 +2,7 @@
  * Validates pods and pod templates. Checks only the rules that users of an evaluation cluster are likely to violate.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */
+import { defined } from '../../kube/defined.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import {
   duplicateValue,
@@ -59,7 +60,7 @@ function restoreSpec(pod: ApiObject, old: ApiObject, spec: JsonObject): void {
 function withResources(spec: JsonObject, other: JsonObject): JsonObject {
   const containers = itemsAt(spec, 'containers').map((container, index) => {
     const { resources } = itemsAt(other, 'containers')[index] ?? container;
-    return { ...container, ...(resources === undefined ? {} : { resources }) };
+    return { ...container, ...defined({ resources }) };
   });
   return { ...spec, containers };
 }
@@ -68,7 +69,7 @@ function withResources(spec: JsonObject, other: JsonObject): JsonObject {
 function restoreStatus(pod: ApiObject, old: ApiObject): void {
   restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => field === 'ownerReferences');
   const oldClass = at(old, 'status', 'qosClass');
-  pod['status'] = { ...(oldClass === undefined ? {} : { qosClass: oldClass }), ...objectAt(pod, 'status') };
+  pod['status'] = { ...defined({ qosClass: oldClass }), ...objectAt(pod, 'status') };
 }
 
 /** Validates the pod template of a workload. */

@@ -2,6 +2,7 @@
  * Authorizer for the minimum kubelet version. It denies requests from nodes whose kubelet is older, has no opinion on
  * all other requests, and never allows a request.
  */
+import { defined } from '../../kube/defined.ts';
 import { quote } from '../../kube/text.ts';
 import type { AccessReviewStatus } from '../../kube/types.ts';
 import type { NodeState } from './admission.ts';
@@ -118,6 +119,6 @@ export function accessReviewStatus(decision: AuthorizerDecision): AccessReviewSt
   if (decision.decision === 'NoOpinion') return { allowed: false };
   const { cause, reason, error } = decision;
   if (cause === 'not-synced') return undefined;
-  if (error === undefined) return { allowed: false, denied: true, ...(reason === undefined ? {} : { reason }) };
+  if (error === undefined) return { allowed: false, denied: true, ...defined({ reason }) };
   return { allowed: false, denied: true, reason: error, evaluationError: error };
 }

@@ -1,4 +1,5 @@
 /** Determines the owners of a namespace's Pod Security labels, and builds the documents that change the labels. */
+import { defined } from '../../kube/defined.ts';
 import type { FieldOwner } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -56,8 +57,7 @@ export function namespaceDocument({ metadata }: Namespace, fields: Namespace['me
   const { name = '', uid, resourceVersion } = metadata ?? {};
   const identity = {
     name,
-    ...(uid === undefined ? {} : { uid }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...defined({ uid, resourceVersion }),
   };
   return { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { ...identity, ...fields } };
 }

@@ -1,5 +1,6 @@
 /** Computes the conditions, the status and the enforcement decision from evaluations of all namespaces. */
 import { type Condition, type ConditionState, withTransitionTimes } from '../../kube/conditions.ts';
+import { defined } from '../../kube/defined.ts';
 import {
   MAX_VIOLATING_NAMESPACES,
   type PSAEnforcementConfig,
@@ -109,7 +110,7 @@ export function mergeReadinessConditions(conditions: readonly Condition[], { bef
   const state = mergeStates(members, detected);
   const latest = latestTransition(detected.length > 0 ? detected : members);
   const [timed = { ...state, lastTransitionTime: now }] = withTransitionTimes([state], before ? [before] : [], now);
-  return { ...timed, ...(latest === undefined ? {} : { lastTransitionTime: latest }) };
+  return { ...timed, ...defined({ lastTransitionTime: latest }) };
 }
 
 function mergeStates(members: readonly Condition[], detected: readonly Condition[]): ConditionState {
@@ -251,7 +252,7 @@ function currentEntry(
 ): ViolatingNamespace {
   const reason = violationReason(categories);
   const since = before?.state === 'Current' ? before.lastTransitionTime : undefined;
-  return { name, ...(reason === undefined ? {} : { reason }), state: 'Current', lastTransitionTime: since ?? now };
+  return { name, ...defined({ reason }), state: 'Current', lastTransitionTime: since ?? now };
 }
 
 function previousEntry(entry: ViolatingNamespace, now: string): ViolatingNamespace {

@@ -1,4 +1,5 @@
 /** Reports evaluation results in the openreports.io and wgpolicyk8s.io formats. */
+import { defined } from '../../kube/defined.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
@@ -113,7 +114,7 @@ export function* buildClusterReport(
 function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMeta {
   return {
     name: REPORT_NAME,
-    ...(namespace === undefined ? {} : { namespace }),
+    ...defined({ namespace }),
     labels: { [PART_OF_LABEL]: PART_OF },
     ...(owner ? { ownerReferences: [owner] } : {}),
   };

@@ -1,4 +1,5 @@
 import { isMirrorPod } from '../../kube/controller-pod.ts';
+import { defined } from '../../kube/defined.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getPodTemplate, hasFinished, podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -103,7 +104,7 @@ function finding(
 ): AuditFinding {
   const { name = '', namespace } = object.metadata ?? {};
   const { severity } = AUDIT_RULES[code];
-  return { code, severity, kind, ...(namespace === undefined ? {} : { namespace }), name, message };
+  return { code, severity, kind, ...defined({ namespace }), name, message };
 }
 
 // SCCs that require user namespaces.

@@ -3,6 +3,7 @@
  * the pod.
  */
 import { setApiDefaults } from '../../kube/defaults.ts';
+import { defined } from '../../kube/defined.ts';
 import { type FieldError, formatFieldError, invalidValue, requiredField } from '../../kube/field-error.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { getApiVersion } from '../../kube/resources.ts';
@@ -206,9 +207,9 @@ function createReference(objects: readonly SecurityContextConstraints[], name: s
   return {
     kind: 'SecurityContextConstraints',
     name,
-    ...(uid === undefined ? {} : { uid }),
+    ...defined({ uid }),
     apiVersion: getApiVersion('SecurityContextConstraints'),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...defined({ resourceVersion }),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Reviews of writes to pods. All policies decide in one review, so API servers send a pod at most twice. */
 import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
+import { defined } from '../../kube/defined.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../kube/webhooks.ts';
@@ -165,7 +166,7 @@ function combineDecisions(decisions: readonly Decision[]): Decision {
     ...(warnings.length === 0 ? {} : { warnings }),
     ...combineMaps(decisions, 'auditAnnotations'),
     ...combineMaps(decisions, 'facts'),
-    ...(limit === undefined ? {} : { limit }),
+    ...defined({ limit }),
   };
   const [denial, ...others] = decisions
     .flatMap((decision) => (decision.allowed ? [] : decision.status))

@@ -1,6 +1,7 @@
 /**
  * Evaluates a pod that does not exist yet. Returns the verdict, how to admit a denied pod, and the result of each SCC.
  */
+import { defined } from '../../../kube/defined.ts';
 import { type Change, findChanges } from '../../../kube/pod-changes.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import { findAllSimilar } from '../../../kube/text.ts';
@@ -137,7 +138,7 @@ function explainScc(scc: PreparedScc, search: Search): ExplainedScc {
   if (mayUse(subjects.user, scc)) usableBy.push('user');
   const annotations = {
     [POD_SCC_ANNOTATIONS.scc]: name,
-    ...(usableBy[0] === undefined ? {} : { [POD_SCC_ANNOTATIONS.subjectType]: usableBy[0] }),
+    ...defined({ [POD_SCC_ANNOTATIONS.subjectType]: usableBy[0] }),
   };
   return {
     name,
@@ -148,7 +149,7 @@ function explainScc(scc: PreparedScc, search: Search): ExplainedScc {
     fits,
     errors: [...new Set(formatErrors(name, errors))],
     disallowedFields: findDisallowedFields(pod, errors),
-    ...(broken === undefined ? {} : { broken }),
+    ...defined({ broken }),
     ...(fits ? { object: writePod(completion, annotations) } : {}),
   };
 }

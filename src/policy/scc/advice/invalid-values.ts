@@ -1,4 +1,5 @@
 /** Finds values in SCC lists that cannot match any pod value. */
+import { defined } from '../../../kube/defined.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import type { SecurityContextConstraints } from '../../../kube/scc.ts';
 import { VOLUME_TYPES } from '../pod.ts';
@@ -23,7 +24,7 @@ export function findInvalidValues(scc: SecurityContextConstraints): readonly Inv
     (scc[field] ?? []).slice(0, MAX_VALUES).flatMap((value, index) => {
       if (isValid(value)) return [];
       const suggestion = suggest(value);
-      return [{ field, index, value, problem, ...(suggestion === undefined ? {} : { suggestion }) }];
+      return [{ field, index, value, problem, ...defined({ suggestion }) }];
     }),
   );
 }

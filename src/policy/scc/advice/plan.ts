@@ -1,5 +1,6 @@
 /** Evaluates the workloads of a namespace, and plans the grants that would admit denied workloads. */
 import { createPod, type FindServiceAccount, type PodCreator } from '../../../kube/controller-pod.ts';
+import { defined } from '../../../kube/defined.ts';
 import { objectName } from '../../../kube/resources.ts';
 import { compareBy } from '../../../kube/text.ts';
 import type { UserInfo } from '../../../kube/types.ts';
@@ -114,7 +115,7 @@ function findGrants({ name: namespace, workloads }: AdmissionPlan): readonly Nee
     const key = `${serviceAccount}/${scc}`;
     const grant = grants.get(key) ?? { namespace, serviceAccount, scc, workloads: [] };
     grants.set(key, grant);
-    grant.workloads.push({ kind, name, ...(template === undefined ? {} : { template }) });
+    grant.workloads.push({ kind, name, ...defined({ template }) });
   }
   return [...grants.values()].sort(compareBy(({ serviceAccount, scc }) => [serviceAccount, scc]));
 }
