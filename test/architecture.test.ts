@@ -41,7 +41,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
     decision messages mode namespace objects order pod request review scc-fields scc standard temporary-grants strategies/index`,
   'policy/rbac': 'authorizer index rules who-can',
   'policy/uid-range': 'allocation blocks ranges',
-  'policy/kubelet': 'admission authorizer enforcement feature-gates transition version',
+  'policy/kubelet': 'admission authorizer enforcement transition version',
   'policy/olm': 'auto-labeler catalog-source hardening namespaces objects recognition',
   'policy/rollout': `affected-namespaces enforcement enforcement-conditions evaluation feature-gate label-sync
     observed-config plan preview readiness readiness-schedule relaxation reports run-level-zero scc-level settings state

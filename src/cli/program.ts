@@ -68,7 +68,6 @@ const GROUPS: Readonly<
   'Minimum kubelet version:': [
     ['kubelet status', 'Show the minimum kubelet version and the nodes below it', () => import('./kubelet/status.ts')],
     ['kubelet plan', 'List the nodes that a minimum kubelet version would exclude', () => import('./kubelet/plan.ts')],
-    ['kubelet gates', 'Render feature gates for a minimum kubelet version', () => import('./kubelet/gates.ts')],
   ],
   'Installation:': [
     ['install', 'Print the installation manifests for a cluster', () => import('./install/install.ts')],
@@ -123,11 +122,6 @@ export async function run(
     const { complete } = await import('./completion.ts');
     const typed = args[0] === COMPLETE ? args.slice(1) : args;
     return await complete([...invocation.prefix, ...typed], commands, io);
-  }
-  if (args.length + invocation.prefix.length === 0) {
-    const { printGuide } = await import('./guide.ts');
-    await printGuide(io);
-    return EXIT.passed;
   }
   const allWords = [...invocation.prefix, ...withHelp(args)];
   const entry = commands.find(({ name }) => name.split(' ').every((word, index) => word === allWords[index]));

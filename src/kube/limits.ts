@@ -184,8 +184,6 @@ export const LIMITS = {
 
   /** One file, download or standard input. A file such as `/dev/zero` or a pipe may never end. */
   fileBytes: 256 * MIB,
-  /** Beginning of each file that `portcullis` without arguments searches for workloads. */
-  guideFileBytes: 64 * KIB,
   /** Nesting of YAML. Prevents recursion from overflowing the stack. */
   yamlNestingLevels: 500,
   /**

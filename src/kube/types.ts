@@ -153,17 +153,6 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The minimum version of a component. Only `Kubelet` is supported. */
-interface ComponentMinimum {
-  readonly component: string;
-  readonly version: string;
-}
-
-interface Gate {
-  readonly name?: string | null;
-  readonly requiredMinimumComponentVersions?: readonly ComponentMinimum[] | null;
-}
-
 /** The policy settings of an installation. The single object of this kind is named `cluster`. */
 export interface PortcullisConfiguration extends KubeObject {
   readonly spec?: JsonObject;
@@ -224,9 +213,8 @@ export interface FeatureGate extends KubeObject {
     readonly featureGates?:
       | readonly {
           readonly version?: string | null;
-          readonly enabled?: readonly Gate[] | null;
-          readonly disabled?: readonly Gate[] | null;
-          readonly renderedMinimumComponentVersions?: readonly ComponentMinimum[] | null;
+          readonly enabled?: readonly { readonly name?: string | null }[] | null;
+          readonly disabled?: readonly { readonly name?: string | null }[] | null;
         }[]
       | null;
   } | null;

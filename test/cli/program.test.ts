@@ -130,6 +130,7 @@ Options:
 const runWith = (args: readonly string[], env: Io['env'] = {}) => runProgram(args, { env, commands: ENTRIES });
 
 const HELP: readonly (readonly [args: readonly string[], stdout: string])[] = [
+  [[], PROGRAM_HELP],
   [['--help'], PROGRAM_HELP],
   [['-h'], PROGRAM_HELP],
   [['help'], PROGRAM_HELP],

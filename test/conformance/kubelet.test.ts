@@ -20,7 +20,6 @@ import {
   type AuthorizerMode,
   type ResourceAttributes,
 } from '../../src/policy/kubelet/authorizer.ts';
-import { type GateLists, renderFeatureGates } from '../../src/policy/kubelet/feature-gates.ts';
 import { planMinimum } from '../../src/policy/kubelet/transition.ts';
 import {
   type MinimumVersion,
@@ -167,53 +166,6 @@ function changeProfile(from: string, to: string): FieldResult {
   });
   const [error] = errors;
   return error ? { allowed: false, field: error.path, detail: error.detail } : { allowed: true };
-}
-
-interface GatesInput {
-  readonly processVersion: string;
-  readonly historyVersions: readonly string[];
-  readonly featureSet: string;
-  readonly custom: GateLists | null;
-  readonly minimum: string;
-  readonly knownSets: Readonly<Record<string, GateLists>>;
-  readonly requirements: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  readonly status: readonly (GateLists & { readonly version: string })[];
-}
-
-interface GatesExpect {
-  readonly status?: GatesInput['status'];
-  readonly writes?: number;
-  readonly warnings?: readonly string[];
-  readonly rendered?: unknown;
-  readonly error?: string;
-}
-
-/** Renders gates. Stored entries contain the requirements of their gates, like rendered entries. */
-function renderGates({ processVersion, historyVersions, custom, knownSets, ...input }: GatesInput) {
-  const requirements = new Map(
-    Object.entries(input.requirements).map(([gate, components]) => [
-      gate,
-      Object.entries(components).map(([component, version]) => ({ component, version })),
-    ]),
-  );
-  const withRequirement = (name: string) => {
-    const required = requirements.get(name);
-    return required ? { name, requiredMinimumComponentVersions: required } : { name };
-  };
-  return renderFeatureGates({
-    version: processVersion,
-    history: historyVersions,
-    featureSet: input.featureSet,
-    custom: custom ?? undefined,
-    minimum: input.minimum,
-    sets: new Map(Object.entries(knownSets)),
-    requirements,
-    status: input.status.map(({ version, enabled, disabled }) => ({
-      version,
-      enabled: enabled.map(withRequirement),
-      disabled: disabled.map(withRequirement),
-    })),
-  });
 }
 
 interface TransitionInput {
@@ -396,23 +348,6 @@ const AREAS: Readonly<Record<string, Area>> = {
     const parsed =
       input.version === undefined ? parseKubeletVersion(input.kubeletVersion ?? '') : parseVersion(input.version);
     assert.deepEqual('value' in parsed ? { normalised: parsed.value.join('.') } : parsed, expected);
-  }),
-  'feature-gates': area<GatesInput, GatesExpect>((input, { status, writes, warnings, rendered, error }) => {
-    const result = renderGates(input);
-    if ('error' in result) {
-      assert.equal(result.error, error);
-      return;
-    }
-    const names = (entries: readonly { readonly name: string }[]) => entries.map(({ name }) => name);
-    const blocks = result.value.status.map(({ version, enabled, disabled }) => ({
-      version,
-      enabled: names(enabled),
-      disabled: names(disabled),
-    }));
-    assert.deepEqual({ status: blocks, writes: Number(result.value.isChanged) }, { status, writes });
-    if (warnings) assert.deepEqual(result.value.warnings, warnings);
-    const [{ renderedMinimumComponentVersions = null }] = result.value.status;
-    if (rendered !== undefined) assert.deepEqual(renderedMinimumComponentVersions, rendered);
   }),
   transition: area<TransitionInput, unknown>(({ spec, status, kubeletVersions, poolsRolledOut }, expected) => {
     const plan = planMinimum({

@@ -700,18 +700,6 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       return [errors[0]?.message, source];
     },
   },
-  guideFileBytes: {
-    counted: false,
-    within: true,
-    beyond: false,
-    send: (size) =>
-      inFolder(async (folder) => {
-        await writeFile(join(folder, 'a.yaml'), 'kind: Pod'.padStart(size, '\n'));
-        process.chdir(folder);
-        const { stdout } = await runProgram([], { env: { KUBECONFIG: '' } });
-        return stdout.includes('check -f a.yaml');
-      }),
-  },
   yamlNestingLevels: {
     counted: false,
     within: 'read',

@@ -37,11 +37,6 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig'],
   ['audit user-namespaces -f -', YAML_ERROR],
   ['olm harden -f ../../examples/olm -n nowhere', 'namespace "nowhere" not found'],
-  ['kubelet gates -f kubelets/nodes.yaml', 'no FeatureGate of config.openshift.io/v1: the manifests contain none'],
-  [
-    'kubelet gates -f kubelets/feature-gates.yaml --minimum 1.30.0 --version 4.19.0',
-    'FeatureGate of the feature set Default: status.featureGates has no entry for version 4.19.0',
-  ],
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
   ['check chart', 'the path "chart" does not exist'],
   ['scan deploy', "unknown command 'scan'\n(Did you mean check?)\nSee 'portcullis --help' for usage."],
