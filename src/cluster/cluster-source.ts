@@ -86,7 +86,7 @@ function kubeconfigFiles(env: ClusterSource['env']): readonly string[] {
   if (named.length > 0) return [...new Set(named)];
   // As in client-go, an existing file takes precedence, because on Windows the home directory may have both names.
   const files = [env['HOME'], env['USERPROFILE']].flatMap((home) => (home ? [join(home, '.kube', 'config')] : []));
-  const file = files.find((one) => existsSync(one)) ?? files[0];
+  const file = files.find((file) => existsSync(file)) ?? files[0];
   return file === undefined ? [] : [file];
 }
 
@@ -157,7 +157,7 @@ function chooseContext(config: KubeConfig, wanted: string | undefined, users: re
   // Remove the proxy, because only the connection uses it. The build omits client-node's proxy agents.
   const { proxyUrl, ...direct } = cluster;
   config.loadFromClusterAndUser(direct, { ...user, exec: withExecutionInfo(user.exec, cluster) });
-  const entry = users.find((one) => one['name'] === user.name)?.['user'];
+  const entry = users.find((entry) => entry['name'] === user.name)?.['user'];
   return { ...createTarget(config, context.namespace, isObject(entry) ? entry : {}), proxyUrl };
 }
 

@@ -211,7 +211,7 @@ const JSON_TYPE = 'application/json';
 function rawRequest(
   request: ApiRequest,
   target: ClusterTarget,
-  given: OutgoingHttpHeaders,
+  credentials: OutgoingHttpHeaders,
 ): Omit<RawRequest, 'signal' | 'agent'> {
   const { method, body: value, contentType = JSON_TYPE, accept = JSON_TYPE, address } = request;
   const url = requestUrl(target.server, request);
@@ -222,7 +222,7 @@ function rawRequest(
     method,
     url,
     // Node derives the TLS server name from the `Host` header.
-    headers: { accept, host: url.host, ...given, ...sent },
+    headers: { accept, host: url.host, ...credentials, ...sent },
     body,
     socket: address === undefined ? {} : socketOptions(target, address),
   };

@@ -29,7 +29,7 @@ export function readExemptionUses(leases: readonly Lease[]): ExemptionUses | und
   const published = leases.flatMap(
     ({ metadata }) => parseUses(metadata?.annotations?.[EXEMPTION_USES_ANNOTATION]) ?? [],
   );
-  const [since] = published.map((one) => one.since).sort();
+  const [since] = published.map((record) => record.since).sort();
   if (since === undefined) return undefined;
   const counts = new Map<string, number>();
   for (const { uses } of published) {

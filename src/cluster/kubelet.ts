@@ -71,7 +71,8 @@ export function nodeState(node: Node, { exemptNodes }: Pick<KubeletSettings, 'ex
   return {
     name: objectName(node),
     kubeletVersion: typeof version === 'string' ? truncate(version, LIMITS.kubeletVersionCharacters) : '',
-    hasReadyCondition: Array.isArray(conditions) && conditions.some((one) => isObject(one) && one['type'] === 'Ready'),
+    hasReadyCondition:
+      Array.isArray(conditions) && conditions.some((condition) => isObject(condition) && condition['type'] === 'Ready'),
     isExempt: exemptNodes !== undefined && matchesLabelSelector(exemptNodes, node.metadata?.labels),
   };
 }

@@ -127,7 +127,7 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
     recordEvent: createEventRecorder({ connection, clock, now }),
     reviewAccess: (user, attributes, address) => reviewAccess(connection, user, attributes, { address }),
     async follow(kinds) {
-      const scopes = kinds.map((one): Scope => (typeof one === 'string' ? { kind: one } : one));
+      const scopes = kinds.map((kind): Scope => (typeof kind === 'string' ? { kind } : kind));
       for (const scope of scopes) {
         if (isStopping || followed.has(scope.kind)) continue;
         const previous = scope.kind === 'RoleBinding' ? ROLE_KINDS : [];
@@ -348,7 +348,7 @@ async function isUnserved(
   const groups = await connection.request({ method: 'GET', path: '/apis', signal });
   if (groups['kind'] !== 'APIGroupList') return false;
   const info = objectList(groups, 'groups').find(({ name }) => name === group);
-  if (!info || !objectList(info, 'versions').some((one) => one['version'] === version)) return true;
+  if (!info || !objectList(info, 'versions').some((served) => served['version'] === version)) return true;
   const resources = await connection.request({ method: 'GET', path: `/apis/${group}/${version}`, signal });
   if (resources['kind'] !== 'APIResourceList') return false;
   return !objectList(resources, 'resources').some(({ name }) => name === resource);

@@ -106,7 +106,7 @@ function computeView({ store, namespace, version }: RolloutScope, settings: Roll
     want,
     published,
     generation: publishedGeneration(configMap),
-    syncer: SYNCER_MODES.find((one) => one === mode) ?? 'Hold',
+    syncer: SYNCER_MODES.find((known) => known === mode) ?? 'Hold',
     enforce: want ? published : 'privileged',
   };
 }

@@ -22,7 +22,7 @@ export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   const direct = pod.metadata?.ownerReferences?.find(
     (owner) => owner.controller === true && owner.kind === kind && owner.name === name,
   );
-  const source = POD_SOURCES.find((one) => one === kind);
+  const source = POD_SOURCES.find((known) => known === kind);
   const isSource = source !== undefined && (direct?.apiVersion ?? getApiVersion(source)) === getApiVersion(source);
   const stored = isSource ? store.get(source, name, namespace) : undefined;
   const uid = stored?.metadata?.uid ?? direct?.uid;

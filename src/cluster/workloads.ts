@@ -82,7 +82,7 @@ function findController({ metadata }: Kinds[PodSourceKind]) {
 
 function hasPodSourceOwner(store: Store, object: Kinds[PodSourceKind], namespace: string): boolean {
   const owner = findController(object);
-  const kind = POD_SOURCES.find((one) => one === owner?.kind);
+  const kind = POD_SOURCES.find((known) => known === owner?.kind);
   if (owner === undefined || kind === undefined || owner.apiVersion !== getApiVersion(kind)) return false;
   return store.get(kind, owner.name, namespace) !== undefined;
 }

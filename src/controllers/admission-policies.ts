@@ -280,7 +280,9 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
   const getRequired = createFloorRequirements(context);
   const silenceAge = createStateAge();
   const printLease = (store: Store): string =>
-    JSON.stringify(store.list('Lease', service.namespace).flatMap((one) => (isReplicaLease(one) ? [] : one.spec)));
+    JSON.stringify(
+      store.list('Lease', service.namespace).flatMap((lease) => (isReplicaLease(lease) ? [] : lease.spec)),
+    );
   const findMissing = ({ store }: ReconcileContext['cluster']): readonly PolicyObject[] => {
     const isPaused = settings.value.disabledControllers.includes(NAME) || isBreakGlassOn(store);
     if (isPaused) return [];
@@ -317,7 +319,9 @@ async function reconcileDefaults(
   const isOn = settings.value.defaults.mode !== 'off' && isRunning(store, service.namespace);
   if (isOn && DEFAULTS_KINDS.some((kind) => !cluster.serves(kind))) return CHECK_AGAIN;
   if (!isOn) {
-    for (const kind of DEFAULTS_KINDS.filter((one) => store.get(one, DEFAULTS_POLICY) !== undefined).toReversed()) {
+    for (const kind of DEFAULTS_KINDS.filter(
+      (served) => store.get(served, DEFAULTS_POLICY) !== undefined,
+    ).toReversed()) {
       await cluster.remove(kind, DEFAULTS_POLICY);
       logger.info({ kind, name: DEFAULTS_POLICY }, 'admission policy deleted');
     }
@@ -390,7 +394,7 @@ function listFloorPolicies(store: Store) {
 /** Deletes policies that are not required. Deletes bindings first, because a policy without a binding has no effect. */
 async function removeOthers(required: readonly PolicyObject[], { cluster, logger }: ReconcileContext): Promise<void> {
   const others = listFloorPolicies(cluster.store).filter(
-    ({ kind, name }) => !required.some((one) => one.kind === kind && one.metadata.name === name),
+    ({ kind, name }) => !required.some((object) => object.kind === kind && object.metadata.name === name),
   );
   for (const { kind, name } of others.toReversed()) {
     await cluster.remove(kind, name);

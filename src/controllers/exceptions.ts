@@ -240,7 +240,9 @@ function record(
   recordEvent(KIND, object, { ...event, message: `the exception ${message}` });
   const note = `the PodSecurityException ${objectName(object)}, which its pods need, ${message}`;
   const workloads = new Map(
-    pods.map((pod) => findPodWorkload(pod, cluster.store)).map((one) => [printWorkload(one), one] as const),
+    pods
+      .map((pod) => findPodWorkload(pod, cluster.store))
+      .map((workload) => [printWorkload(workload), workload] as const),
   );
   for (const regarding of [...workloads.values()].slice(0, MAX_WORKLOADS)) {
     void writeEvent(cluster, logger, { ...event, note, regarding, reportingController: NAME });

@@ -57,7 +57,7 @@ export function enabledControllers(
   disabled: readonly string[] = [],
   registry: readonly ControllerDefinition[] = CONTROLLERS,
 ): readonly ControllerDefinition[] {
-  return registry.filter((one) => one.isEnabled(features) && !disabled.includes(one.name));
+  return registry.filter((controller) => controller.isEnabled(features) && !disabled.includes(controller.name));
 }
 
 export function createController(
@@ -72,17 +72,17 @@ export function createController(
  * or defaults change, it recreates the controllers that read them in `create`.
  */
 export function createControllerSelector(
-  given: Omit<ControllerContext, 'recentAuthority'>,
+  dependencies: Omit<ControllerContext, 'recentAuthority'>,
   features: (settings: Settings) => Features,
   store: Store,
 ): () => readonly Controller[] {
-  const context = { ...given, recentAuthority: followRecentAuthority(store, given.date) };
+  const context = { ...dependencies, recentAuthority: followRecentAuthority(store, dependencies.date) };
   const created = new Map<ControllerDefinition, Controller>();
   let basis: unknown;
   return () => {
     const { scc, ranges, defaults, disabledControllers } = context.settings.value;
     if (!deepEqual(basis, { scc, ranges, defaults })) {
-      for (const one of CONTROLLERS) if (one.readsSettings) created.delete(one);
+      for (const controller of CONTROLLERS) if (controller.readsSettings) created.delete(controller);
       basis = { scc, ranges, defaults };
     }
     return enabledControllers(features(context.settings.value), disabledControllers).map((definition) => {

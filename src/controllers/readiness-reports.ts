@@ -245,11 +245,11 @@ function* listReportedWorkloads(
   { runtimeClass }: Pick<Exemptions, 'runtimeClass'>,
 ): Generator<undefined, readonly ReportedWorkload[]> {
   const found = new Map<string, ReportedWorkload>();
-  const add = (one: ReportSubject, pod: PodLike | undefined): void => {
+  const add = (workload: ReportSubject, pod: PodLike | undefined): void => {
     const name = pod?.spec?.runtimeClassName;
     const exempt = runtimeClass(name) ? { exemptRuntimeClass: name } : {};
-    const key = `${one.kind}/${one.name}`;
-    if (!found.has(key)) found.set(key, { subject: one, ...exempt });
+    const key = `${workload.kind}/${workload.name}`;
+    if (!found.has(key)) found.set(key, { subject: workload, ...exempt });
   };
   for (const { kind, object } of yield* listPodSources(store, namespace, TEMPLATE_KINDS)) {
     const path = podTemplatePath(RESOURCES[kind].group, kind);

@@ -20,7 +20,8 @@ export type ReadinessState = ReturnType<typeof createState>;
 /** Creates the state. Fields named `…Ms` use the runtime's clock. */
 export function createState({ getConfig, podSecurity, nowMs }: StateOptions) {
   const wasViolating = (name: string): boolean =>
-    getConfig()?.status?.violatingNamespaces?.some((one) => one.name === name && one.state !== 'Previous') === true;
+    getConfig()?.status?.violatingNamespaces?.some((entry) => entry.name === name && entry.state !== 'Previous') ===
+    true;
   const findings = createFindings(wasViolating);
   return {
     findings,
@@ -67,7 +68,9 @@ function createRefusals(wasViolating: (name: string) => boolean) {
       if (before === undefined && (!isSelected || wasViolating(namespace))) return;
       const isDenied = ({ verdict }: ViolatingWorkload): boolean => verdict !== 'restart';
       const known = new Set(before?.workloads.filter(isDenied).map(({ kind, name }) => `${kind}/${name}`));
-      const added = workloads.filter((one) => isDenied(one) && !known.has(`${one.kind}/${one.name}`));
+      const added = workloads.filter(
+        (workload) => isDenied(workload) && !known.has(`${workload.kind}/${workload.name}`),
+      );
       waiting.push(...added.slice(0, MAX_REFUSALS - waiting.length).map((workload) => ({ namespace, workload })));
     },
     take: (count: number) => waiting.splice(0, count),

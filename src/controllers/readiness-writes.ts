@@ -110,7 +110,7 @@ export function recordRefusal(
   { namespace, workload: { kind, name, verdict, level, version, violations } }: WorkloadRefusal,
   { cluster, recordEvent }: ReconcileContext,
 ): void {
-  const source = POD_SOURCES.find((one) => one === kind && one !== 'Pod');
+  const source = POD_SOURCES.find((known) => known === kind && known !== 'Pod');
   const object = source && cluster.store.get(source, name, namespace);
   if (!object) return;
   const reasons = violations.map(({ reason, detail }) => `${reason}${detail === '' ? '' : ` (${detail})`}`);

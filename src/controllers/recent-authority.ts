@@ -46,7 +46,7 @@ export function followRecentAuthority(store: Store, date: () => Date): RecentAut
   const mayUse = (subject: Parameters<CanUse>[0], name: string, namespace: string): boolean => {
     const removed = recent();
     const of = <K extends RbacKind>(kind: K) =>
-      removed.flatMap((one) => (one.kind === kind ? [one.object as Kinds[K]] : []));
+      removed.flatMap((removal) => (removal.kind === kind ? [removal.object as Kinds[K]] : []));
     const bindings = { roleBindings: of('RoleBinding'), clusterRoleBindings: of('ClusterRoleBinding') };
     const action = { ...USE_SCC, name, namespace };
     const roles = { roles: of('Role'), clusterRoles: of('ClusterRole') };

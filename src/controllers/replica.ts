@@ -247,8 +247,8 @@ function labeledConfigurations(store: Store, installed: boolean): readonly Webho
     store
       .list(kind)
       .filter(
-        (one: WebhookConfiguration) =>
-          isPartOfPortcullis(one) && isKnownConfiguration(kind, one.metadata?.name) === installed,
+        (configuration: WebhookConfiguration) =>
+          isPartOfPortcullis(configuration) && isKnownConfiguration(kind, configuration.metadata?.name) === installed,
       ),
   );
 }

@@ -93,8 +93,8 @@ export function requiredConfigurations(
 ): readonly RequiredConfiguration[] {
   return CONFIGURATION_KINDS.flatMap((kind) => {
     const webhooks = registrations
-      .filter((one) => one.kind === kind)
-      .flatMap((one) => createWebhooks(one, enforcement, target));
+      .filter((registration) => registration.kind === kind)
+      .flatMap((registration) => createWebhooks(registration, enforcement, target));
     return webhooks.length === 0 ? [] : [{ kind, name: CONFIGURATION_NAMES[kind], webhooks }];
   });
 }
@@ -154,7 +154,7 @@ export function createFailsClosed(
     .flatMap(({ webhooks }) => webhooks)
     .filter(
       ({ failurePolicy, rules }) =>
-        failurePolicy === 'Fail' && rules?.some((one) => matchesRule(one, NEW_POD, PODS)) === true,
+        failurePolicy === 'Fail' && rules?.some((rule) => matchesRule(rule, NEW_POD, PODS)) === true,
     );
   return ({ metadata }) =>
     closed.some(({ namespaceSelector = {} }) => matchesLabelSelector(namespaceSelector, metadata?.labels));
@@ -314,7 +314,7 @@ function createWebhooks(
   };
   const { reviewsWorkloadResources = false } = registration;
   const rules = [
-    ...registration.rules.filter(({ feature }) => isOn[feature]).map((one) => one.rule),
+    ...registration.rules.filter(({ feature }) => isOn[feature]).map((registered) => registered.rule),
     ...(reviewsWorkloadResources ? enforcement.workloads.map(workloadRule) : []),
   ];
   if (rules.length === 0) return [];

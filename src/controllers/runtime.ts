@@ -197,12 +197,12 @@ export interface RunningControllers extends RunningController {
 
 export function startControllers(controllers: readonly Controller[], options: RuntimeOptions): RunningControllers {
   const running = new Map<Controller, RunningController>();
-  const start = (one: Controller): void => void running.set(one, startController(one, options));
+  const start = (controller: Controller): void => void running.set(controller, startController(controller, options));
   const replace = async (next: readonly Controller[]): Promise<void> => {
-    const removed = [...running].filter(([one]) => !next.includes(one));
-    for (const [one] of removed) running.delete(one);
-    await Promise.all(removed.map(([, one]) => one.stop()));
-    next.filter((one) => !running.has(one)).forEach(start);
+    const removed = [...running].filter(([controller]) => !next.includes(controller));
+    for (const [controller] of removed) running.delete(controller);
+    await Promise.all(removed.map(([, started]) => started.stop()));
+    next.filter((controller) => !running.has(controller)).forEach(start);
   };
   let last = Promise.resolve();
   let isStopped = false;
@@ -214,7 +214,7 @@ export function startControllers(controllers: readonly Controller[], options: Ru
     },
     async idle() {
       await last;
-      await Promise.all([...running.values()].map((one) => one.idle()));
+      await Promise.all([...running.values()].map((started) => started.idle()));
     },
     async stop() {
       isStopped = true;

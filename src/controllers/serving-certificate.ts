@@ -98,8 +98,8 @@ function createReconciler({ service, certificate, date }: ControllerContext): Re
     initialKeys: [KEY],
     sources: [
       watch('Secret', (secret) => (isSecret(secret, ref) ? [KEY] : [])),
-      watch('ValidatingWebhookConfiguration', (one) => (requestsFrom(one, ref) ? [KEY] : [])),
-      watch('MutatingWebhookConfiguration', (one) => (requestsFrom(one, ref) ? [KEY] : [])),
+      watch('ValidatingWebhookConfiguration', (configuration) => (requestsFrom(configuration, ref) ? [KEY] : [])),
+      watch('MutatingWebhookConfiguration', (configuration) => (requestsFrom(configuration, ref) ? [KEY] : [])),
       watch('Lease', (lease) => (lease.metadata?.namespace === ref.namespace && isReplicaLease(lease) ? [KEY] : [])),
     ],
     maxRetryMs: MAX_RETRY_MS,
@@ -159,13 +159,13 @@ function gather(store: Store, ref: SecretRef, now: Date) {
 }
 
 function authorities({ authority, next }: Keyring): readonly string[] {
-  return [authority, next].flatMap((one) => (one ? [one.cert] : []));
+  return [authority, next].flatMap((pair) => (pair ? [pair.cert] : []));
 }
 
 /** Returns the rotation that the annotation requests. Ignores unknown values. */
 function requestedRotation(secret: Secret | undefined): Rotation | undefined {
   const value = secret?.metadata?.annotations?.[ROTATE_ANNOTATION];
-  return ROTATIONS.find((one) => one === value);
+  return ROTATIONS.find((rotation) => rotation === value);
 }
 
 /** Creates a function that logs the Secret's problems whenever they change. */
@@ -196,7 +196,10 @@ function requestingConfigurations(store: Store, ref: SecretRef): readonly Reques
   return CONFIGURATION_KINDS.flatMap((kind) =>
     store
       .list(kind)
-      .filter((one: WebhookConfiguration) => requestsFrom(one, ref) && isKnownConfiguration(kind, one.metadata?.name))
+      .filter(
+        (configuration: WebhookConfiguration) =>
+          requestsFrom(configuration, ref) && isKnownConfiguration(kind, configuration.metadata?.name),
+      )
       .map((configuration: WebhookConfiguration): RequestingConfiguration => ({
         kind,
         name: configuration.metadata?.name ?? '',

@@ -261,7 +261,7 @@ function findObstacle({ generation, replicas, missing }: Facts, applied: number)
     const inForce = applied === 0 ? 'the default settings' : `the settings of generation ${applied}`;
     return { reason: 'NotInForce', message: `the leader applies ${inForce}` };
   }
-  const behind = replicas.filter((one) => one.generation !== generation).map(({ name }) => name);
+  const behind = replicas.filter((replica) => replica.generation !== generation).map(({ name }) => name);
   if (behind.length > 0) {
     const message = `these replicas have not applied the settings yet: ${behind.join(', ')}`;
     return { reason: 'Progressing', message };

@@ -215,17 +215,17 @@ const CONCURRENCY = 32;
 /** OpenShift's controller retries the startup repair at the same interval. */
 const MAX_RETRY_MS = 10_000;
 
-type Need = NonNullable<ReturnType<typeof findNamespaceNeed>>;
+type Missing = NonNullable<ReturnType<typeof findNamespaceNeed>>;
 
 /** A namespace that needs ranges. */
-interface Needy {
+interface IncompleteNamespace {
   readonly name: string;
-  readonly need: Need;
+  readonly missing: Missing;
 }
 
 /** Creates a function that returns whether a namespace needs a block or only annotations under the current settings. */
-function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
-  return (namespace: Namespace): Need | undefined => {
+function createMissingRanges({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
+  return (namespace: Namespace): Missing | undefined => {
     const { scc, disabledControllers } = settings.value;
     const isEnforced = scc.mode === 'enforce' || sccMode(namespace, scc).mode === 'enforce';
     return isEnforced && !disabledControllers.includes(RANGE_ALLOCATION_MANAGER)
@@ -242,10 +242,10 @@ function createNeeds({ settings }: Pick<ControllerContext, 'settings'>, ranges: 
 function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 0): Reconciler {
   const { ranges } = settings.value;
   const isStandby = standbyMs > 0;
-  const findNeed = createNeeds({ settings }, ranges);
+  const findMissing = createMissingRanges({ settings }, ranges);
   const state = createRangeState(ranges);
   const selectDue = createDelay(standbyMs);
-  const receiver: Receiver = { findNeed, ranges, state };
+  const receiver: Receiver = { findMissing, ranges, state };
   let repairDueMs = 0;
   let isFull = false;
   let reported: RangeProblems = new Map();
@@ -255,8 +255,11 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
    * namespace needs a block.
    */
   const isRepairing = (): boolean => !isStandby && settings.value.scc.mode === 'enforce';
-  const takeBlocks = async (due: readonly Needy[], context: ReconcileContext): Promise<TakenBlocks['blocks']> => {
-    const names = due.flatMap(({ name, need }) => (need === 'block' ? name : []));
+  const takeBlocks = async (
+    due: readonly IncompleteNamespace[],
+    context: ReconcileContext,
+  ): Promise<TakenBlocks['blocks']> => {
+    const names = due.flatMap(({ name, missing }) => (missing === 'block' ? name : []));
     if (names.length === 0 && !(isRepairing() && context.now() >= repairDueMs)) return new Map();
     const { blocks, hasOrphans } = await state.take(names, context);
     const isExceeded = blocks.size < names.length;
@@ -268,7 +271,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
     return blocks;
   };
   const allocate = async (context: ReconcileContext): Promise<ReconcileResult> => {
-    const { due, waitMs } = selectDue(listNeedy(context, findNeed), context.now());
+    const { due, waitMs } = selectDue(listIncomplete(context, findMissing), context.now());
     const blocks = await takeBlocks(due, context);
     await forEachConcurrently(due, ({ name }) => receive(name, blocks.get(name), receiver, context));
     const retryMs = isFull ? FULL_MS : Infinity;
@@ -281,7 +284,9 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
   return {
     initialKeys: [ALLOCATE],
     sources: [
-      watch('Namespace', (namespace, _store, { type }) => (type !== 'remove' && findNeed(namespace) ? [ALLOCATE] : [])),
+      watch('Namespace', (namespace, _store, { type }) =>
+        type !== 'remove' && findMissing(namespace) ? [ALLOCATE] : [],
+      ),
       watchValue(changed, () => [ALLOCATE]),
       ...(isStandby ? [] : [watch('Namespace', () => [RANGES_CHANGED])]),
     ],
@@ -296,15 +301,18 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
   };
 }
 
-function listNeedy({ cluster }: ReconcileContext, findNeed: Receiver['findNeed']): readonly Needy[] {
+function listIncomplete(
+  { cluster }: ReconcileContext,
+  findMissing: Receiver['findMissing'],
+): readonly IncompleteNamespace[] {
   return cluster.store.list('Namespace').flatMap((namespace) => {
-    const need = findNeed(namespace);
-    return need ? [{ name: namespace.metadata?.name ?? '', need }] : [];
+    const missing = findMissing(namespace);
+    return missing ? [{ name: namespace.metadata?.name ?? '', missing }] : [];
   });
 }
 
 interface Receiver {
-  findNeed(namespace: Namespace): Need | undefined;
+  findMissing(namespace: Namespace): Missing | undefined;
   readonly ranges: RangeSettings;
   readonly state: Pick<ReturnType<typeof createRangeState>, 'endReservation'>;
 }
@@ -313,17 +321,17 @@ interface Receiver {
 async function receive(
   name: string,
   block: number | undefined,
-  { findNeed, ranges, state }: Receiver,
+  { findMissing, ranges, state }: Receiver,
   context: ReconcileContext,
 ): Promise<void> {
   const namespace = context.cluster.store.get('Namespace', name);
-  const need = namespace && findNeed(namespace);
-  if (!namespace || !need) {
+  const missing = namespace && findMissing(namespace);
+  if (!namespace || !missing) {
     state.endReservation(name, { isReceived: false });
     return;
   }
   const blockRanges = block === undefined ? undefined : blockAnnotations(block, namespace, ranges);
-  const annotations = need === 'block' ? blockRanges : need.annotations;
+  const annotations = missing === 'block' ? blockRanges : missing.annotations;
   // There was no free block.
   if (!annotations) return;
   try {
@@ -342,11 +350,14 @@ async function receive(
  */
 function createDelay(delayMs: number) {
   let since: ReadonlyMap<string, number> = new Map();
-  return (needy: readonly Needy[], nowMs: number): { readonly due: readonly Needy[]; readonly waitMs: number } => {
-    since = new Map(needy.map(({ name }) => [name, since.get(name) ?? nowMs]));
-    const leftMs = ({ name }: Needy): number => (since.get(name) ?? nowMs) + delayMs - nowMs;
-    const due = needy.filter((one) => leftMs(one) <= 0);
-    return { due, waitMs: Math.min(...needy.map(leftMs).filter((ms) => ms > 0)) };
+  return (
+    namespaces: readonly IncompleteNamespace[],
+    nowMs: number,
+  ): { readonly due: readonly IncompleteNamespace[]; readonly waitMs: number } => {
+    since = new Map(namespaces.map(({ name }) => [name, since.get(name) ?? nowMs]));
+    const leftMs = ({ name }: IncompleteNamespace): number => (since.get(name) ?? nowMs) + delayMs - nowMs;
+    const due = namespaces.filter((namespace) => leftMs(namespace) <= 0);
+    return { due, waitMs: Math.min(...namespaces.map(leftMs).filter((ms) => ms > 0)) };
   };
 }
 
@@ -361,7 +372,7 @@ async function forEachConcurrently<T>(items: readonly T[], call: (item: T) => Pr
     for (const item of open) await call(item).catch((error: unknown) => errors.push(error));
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, work));
-  if (errors.length > 0) throw errors.find((one) => !isConflict(one)) ?? errors[0];
+  if (errors.length > 0) throw errors.find((error) => !isConflict(error)) ?? errors[0];
 }
 
 function isConflict(error: unknown): boolean {

@@ -183,7 +183,7 @@ function createReport() {
     has: (key: string): boolean => reported.has(key),
     remove: (key: string): boolean => reported.delete(key),
     add(pods: readonly UnreviewedPod[]): void {
-      for (const one of pods) reported.set(toKey(one), one);
+      for (const pod of pods) reported.set(toKey(pod), pod);
     },
     /** Returns the reported pods that still exist. Removes the other pods from the report. */
     listPods(store: Store): readonly (readonly [Pod, boolean])[] {

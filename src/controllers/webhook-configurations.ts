@@ -103,12 +103,12 @@ function createReconciler(context: ControllerContext): Reconciler {
     async reconcile(key, reconcileContext) {
       const { cluster, logger, now } = reconcileContext;
       const { store } = cluster;
-      const kind = CONFIGURATION_KINDS.find((one) => one === key) ?? 'ValidatingWebhookConfiguration';
+      const kind = CONFIGURATION_KINDS.find((known) => known === key) ?? 'ValidatingWebhookConfiguration';
       const id = { kind, name: CONFIGURATION_NAMES[kind] };
       const current = store.get(id.kind, id.name);
       const policies = observePolicies(store, current, now());
       const all = getRequired(store, policies);
-      const required = all.find((one) => one.kind === kind);
+      const required = all.find((configuration) => configuration.kind === kind);
       if (!required) {
         // Keep the break-glass annotations while the feature is off, unless the installation is being deleted.
         if (!current || (all.length > 0 && isBreakGlass(current))) return undefined;
@@ -235,7 +235,9 @@ function createModeObserver({ settings }: ControllerContext) {
     const { mode } = settings.value.scc;
     if (kind !== 'MutatingWebhookConfiguration' || mode === 'off') return { mode: undefined, isSettling: false };
     const isInPlace = required.webhooks.every(({ name, namespaceSelector }) =>
-      current?.webhooks?.some((one) => one.name === name && deepEqual(one.namespaceSelector, namespaceSelector)),
+      current?.webhooks?.some(
+        (webhook) => webhook.name === name && deepEqual(webhook.namespaceSelector, namespaceSelector),
+      ),
     );
     const sinceMs = registered(isTrusted && isInPlace ? mode : undefined, nowMs) ?? 0;
     const recorded = current?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
@@ -283,7 +285,7 @@ function openUnlessClosed(
     failurePolicy: 'Ignore',
     timeoutSeconds: openSeconds(webhook.timeoutSeconds),
   });
-  return { ...required, webhooks: required.webhooks.map((one) => (isOpened(one) ? open(one) : one)) };
+  return { ...required, webhooks: required.webhooks.map((webhook) => (isOpened(webhook) ? open(webhook) : webhook)) };
 }
 
 interface MergeOptions {
@@ -298,18 +300,20 @@ function mergeConfiguration(
   current: WebhookConfiguration | undefined,
   { annotations, installed }: MergeOptions,
 ): WebhookConfiguration {
-  const [caBundle] = installed.flatMap((one) => getWebhooks(one).flatMap((webhook) => webhook.caBundle || []));
+  const [caBundle] = installed.flatMap((configuration) =>
+    getWebhooks(configuration).flatMap((webhook) => webhook.caBundle || []),
+  );
   const { metadata } = current ?? {};
-  const kept = Object.entries(metadata?.annotations ?? {}).filter(
+  const others = Object.entries(metadata?.annotations ?? {}).filter(
     ([key]) => !isCaInjection(key) && key !== FLOOR_ANNOTATION && key !== SCC_REGISTERED_ANNOTATION,
   );
   const merged: ObjectMeta = {
     ...(metadata ?? { name }),
     labels: { ...metadata?.labels, ...WEBHOOK_LABELS },
-    annotations: { ...Object.fromEntries(kept), ...annotations },
+    annotations: { ...Object.fromEntries(others), ...annotations },
   };
   const merge = (required: Webhook): Webhook => {
-    const existing = current?.webhooks?.find((one) => one.name === required.name);
+    const existing = current?.webhooks?.find((webhook) => webhook.name === required.name);
     const bundle = existing?.clientConfig.caBundle ?? caBundle;
     const { clientConfig, matchConditions } = required;
     return {
@@ -337,6 +341,6 @@ async function write(
   await (isNew
     ? cluster.create(kind, { ...object, metadata }, OPTIONS)
     : cluster.update(kind, { ...object, metadata }, OPTIONS));
-  const closed = webhooks.flatMap((one) => (one.failurePolicy === 'Fail' ? one.name : []));
+  const closed = webhooks.flatMap((webhook) => (webhook.failurePolicy === 'Fail' ? webhook.name : []));
   logger.info({ kind, name, failClosed: closed }, `webhook configuration ${isNew ? 'created' : 'updated'}`);
 }

@@ -122,7 +122,7 @@ const DELETION: readonly string[] = ['metadata.finalizers', 'metadata.ownerRefer
 function onlyKubeletReport(): string {
   const list = (parent: string, name: string): string => `(has(${parent}.${name}) ? ${parent}.${name} : [])`;
   const sameOthers = (field: 'Spec' | 'Status', name: string, isOther: string): string => {
-    const [before, after] = [`variables.old${field}`, `variables.new${field}`].map((one) => list(one, name));
+    const [before, after] = [`variables.old${field}`, `variables.new${field}`].map((object) => list(object, name));
     return `${after}.filter(one, ${isOther}) == ${before}.filter(one, ${isOther})`;
   };
   const isOtherTaint = `one.key != ${celString(KUBELET_TAINT)}`;
@@ -155,15 +155,15 @@ function excludesNamespaces(installation: string): string {
  * review.
  */
 function reviewsOwn(kind: ConfigurationKind): string {
-  const rules = WEBHOOK_REGISTRATIONS.filter((one) => one.kind === kind).flatMap(({ rules }) =>
-    rules.map((one) => one.rule),
+  const rules = WEBHOOK_REGISTRATIONS.filter((registration) => registration.kind === kind).flatMap(({ rules }) =>
+    rules.map((registered) => registered.rule),
   );
   const isCore = ({ apiGroups }: (typeof rules)[number]): boolean => apiGroups?.includes('') === true;
   // The settings can add workloads in other groups to the validating webhooks. Exclude TokenReviews, which contain the
   // user's token.
   const isMutating = kind === 'MutatingWebhookConfiguration';
   const reviewed = isMutating ? rules : rules.filter(isCore);
-  const resources = celList(sortedSet(reviewed.flatMap((one) => one.resources ?? [])));
+  const resources = celList(sortedSet(reviewed.flatMap((rule) => rule.resources ?? [])));
   const groups = celList(sortedSet(rules.flatMap(({ apiGroups }) => apiGroups ?? [])));
   const isOwn = `rule.resources.all(resource, resource in ${resources})`;
   const isPermitted = isMutating

@@ -44,7 +44,7 @@ function namespaceRequirements({ spec }: Pick<FloorPolicy, 'spec'>): readonly Re
 
 /** Returns a policy's namespace requirements without the break-glass requirement. */
 export function otherRequirements(policy: Pick<FloorPolicy, 'spec'>): readonly Requirement[] {
-  return namespaceRequirements(policy).filter((one) => !deepEqual(one, NO_NAMESPACE));
+  return namespaceRequirements(policy).filter((requirement) => !deepEqual(requirement, NO_NAMESPACE));
 }
 
 export function parseTarget(kind: Target['kind'], object: KubeObject): Target {
@@ -131,7 +131,9 @@ function targetStates(target: Target): readonly WebhookStatus[] {
   const { name: configuration } = target;
   const phase = targetPhase(target);
   if (target.kind === 'ValidatingAdmissionPolicy') {
-    const state = namespaceRequirements(target).some((one) => deepEqual(one, NO_NAMESPACE)) ? 'off' : 'active';
+    const state = namespaceRequirements(target).some((requirement) => deepEqual(requirement, NO_NAMESPACE))
+      ? 'off'
+      : 'active';
     return [{ configuration, phase, webhook: configuration, state, failurePolicy: 'Fail' }];
   }
   return target.webhooks.map((webhook) => {

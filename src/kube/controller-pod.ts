@@ -222,8 +222,8 @@ function claimNames({ spec }: KubeObject & { readonly spec?: unknown }): readonl
 /** Adds the claim volumes, which replace volumes of the same name. */
 function withClaims(spec: JsonObject, claims: readonly string[]): JsonObject {
   if (claims.length === 0) return spec;
-  const given: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
-  const others = given.filter((volume) => !isObject(volume) || !claims.some((name) => name === volume['name']));
+  const existing: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
+  const others = existing.filter((volume) => !isObject(volume) || !claims.some((name) => name === volume['name']));
   const volumes = claims.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }));
   return { ...spec, volumes: [...volumes, ...others] };
 }

@@ -31,7 +31,10 @@ export function hasFinished({
   if (kind !== 'Job') return phase === 'Succeeded' || phase === 'Failed';
   return (
     Array.isArray(conditions) &&
-    conditions.some((one) => isObject(one) && FINISHED_CONDITIONS.includes(one['type']) && one['status'] === 'True')
+    conditions.some(
+      (condition) =>
+        isObject(condition) && FINISHED_CONDITIONS.includes(condition['type']) && condition['status'] === 'True',
+    )
   );
 }
 

@@ -149,8 +149,8 @@ export function printCount(count: number, noun: string): string {
 }
 
 /** Returns the singular or the plural. */
-export function plural(count: number, one: string, many = `${one}s`): string {
-  return count === 1 ? one : many;
+export function plural(count: number, singular: string, many = `${singular}s`): string {
+  return count === 1 ? singular : many;
 }
 
 /** Removes all slashes at the end. */

@@ -126,14 +126,14 @@ export function createTimings<Label extends string>(
   // can create.
   for (const registry of registers) registry.registerMetric(metric as unknown as Counter);
   return (value) => {
-    const one = series.get(value) ?? { counts: new Float64Array(buckets.length + 1), sum: 0 };
-    series.set(value, one);
+    const histogram = series.get(value) ?? { counts: new Float64Array(buckets.length + 1), sum: 0 };
+    series.set(value, histogram);
     return {
       observe(seconds) {
         let index = 0;
         while (index < buckets.length && seconds > (buckets[index] ?? Infinity)) index++;
-        one.counts[index] = (one.counts[index] ?? 0) + 1;
-        one.sum += seconds;
+        histogram.counts[index] = (histogram.counts[index] ?? 0) + 1;
+        histogram.sum += seconds;
       },
     };
   };

@@ -56,8 +56,9 @@ interface ChainCandidates {
 function hasChain(cert: X509Certificate, { roots, intermediates }: ChainCandidates): boolean {
   if (roots.some((root) => root.raw.equals(cert.raw) || hasIssued(root, cert))) return true;
   return intermediates.some(
-    (one) =>
-      hasIssued(one, cert) && hasChain(one, { roots, intermediates: intermediates.filter((other) => other !== one) }),
+    (authority) =>
+      hasIssued(authority, cert) &&
+      hasChain(authority, { roots, intermediates: intermediates.filter((other) => other !== authority) }),
   );
 }
 
@@ -100,8 +101,8 @@ export function planBundle({ required, current, isRequiredServed, now }: BundleI
   const authorities = distinctCertificates(required.flatMap(readCertificates));
   const isUsable = (cert: X509Certificate): boolean => cert.ca && validityProblem(cert, now) === undefined;
   const others = isRequiredServed ? [] : distinctCertificates(current.flatMap(readCertificates).filter(isUsable));
-  const kept = others.filter((cert) => !includes(authorities, cert)).slice(0, MAX_OTHER_AUTHORITIES);
-  return [...authorities, ...kept].map((cert) => cert.toString()).join('');
+  const limited = others.filter((cert) => !includes(authorities, cert)).slice(0, MAX_OTHER_AUTHORITIES);
+  return [...authorities, ...limited].map((cert) => cert.toString()).join('');
 }
 
 /** Decodes a `caBundle`. */
@@ -122,8 +123,8 @@ export function bundleIncludes(bundle: string, required: readonly string[]): boo
 
 /** Returns the certificates in the first PEM bundle that are missing from the second. */
 export function removedCertificates(before: string, after: string): readonly X509Certificate[] {
-  const kept = readCertificates(after);
-  return readCertificates(before).filter((cert) => !includes(kept, cert));
+  const remaining = readCertificates(after);
+  return readCertificates(before).filter((cert) => !includes(remaining, cert));
 }
 
 /** Removes duplicate certificates. */
