@@ -3,15 +3,16 @@
  * registered with the same API server, each for its own namespace, and are measured in turn with dry runs.
  */
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import type { V1ValidatingWebhook, V1ValidatingWebhookConfiguration } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
 import { VERSION } from '../src/cli/command.ts';
-import { defaultSettings, webhookConfigurations } from '../src/install/index.ts';
-import type { JsonObject } from '../src/kube/types.ts';
+import type { JsonObject, Wire } from '../src/kube/types.ts';
 import { type ApiClient, type ApiResponse, createApiClient } from '../test/support/api-client.ts';
 import { ASSETS, type ControlPlane, startControlPlane } from '../test/support/control-plane/index.ts';
 import { create } from '../test/support/control-plane/installation.ts';
@@ -35,47 +36,116 @@ interface Way {
   readonly name: string;
   readonly namespace: string;
   readonly server?: Subject | undefined;
-  /** Webhook paths. */
-  readonly paths?: readonly string[];
-  /** The way whose webhook calls are the baseline for this way. */
-  readonly baseline?: string;
-  readonly targets?: { readonly latency?: number; readonly throughput?: number };
+  /** The webhooks, which apply only to the namespace. */
+  readonly webhooks?: readonly Registration[];
+  /** True if pods have no security contexts, because SCCs default them. */
+  readonly hasPlainPods?: boolean;
+  readonly comparisons?: readonly Comparison[];
+  readonly targets?: { readonly throughput?: number };
 }
 
-const POD_SECURITY = '/validate/pods';
-const SCC = ['/mutate/pods', POD_SECURITY, '/validate/pods'];
+/** A webhook, the kind of its configuration, and its path. */
+interface Registration {
+  readonly kind: string;
+  readonly path: string;
+  readonly webhook: Wire<V1ValidatingWebhook>;
+}
+
+/** Compares the added latency, or also the added CPU time of the API server, with those of another way. */
+interface Comparison {
+  readonly namespace: string;
+  readonly latency?: number;
+  readonly apiServerCpu?: number;
+}
 
 interface Servers {
   readonly bare: Subject;
-  readonly portcullis: Subject;
+  readonly portcullis: Bundle;
+  readonly previous?: Bundle | undefined;
   readonly peers: readonly Peer[];
 }
 
-function listWays({ bare, portcullis, peers }: Servers): readonly Way[] {
+/** A running bundle, and its webhooks for pods. */
+interface Bundle {
+  readonly server: Subject;
+  readonly podSecurity: readonly Registration[];
+  readonly scc: readonly Registration[];
+}
+
+function listWays({ bare, portcullis, previous, peers }: Servers): readonly Way[] {
+  const { podSecurity, scc } = portcullis;
+  const before = (namespace: string, comparison: Omit<Comparison, 'namespace'>): readonly Comparison[] =>
+    previous ? [{ namespace, ...comparison }] : [];
   return [
     { name: 'without policy', namespace: 'none' },
     { name: 'PodSecurity plugin', namespace: 'plugin' },
     { name: 'policies without a server', namespace: 'policies', targets: { throughput: 70 } },
-    { name: 'bare Fastify, one call', namespace: 'bare', server: bare, paths: [POD_SECURITY] },
-    { name: 'Pod Security', namespace: 'psa', server: portcullis, paths: [POD_SECURITY], baseline: 'bare' },
-    { name: 'bare Fastify, three calls', namespace: 'bare3', server: bare, paths: SCC },
+    { name: `bare Fastify, ${countCalls(podSecurity)}`, namespace: 'bare', server: bare, webhooks: podSecurity },
     {
-      name: 'Pod Security and SCCs',
-      namespace: 'scc',
-      server: portcullis,
-      paths: SCC,
-      baseline: 'bare3',
-      targets: { latency: 130 },
+      name: `Pod Security, ${countCalls(podSecurity)}`,
+      namespace: 'psa',
+      server: portcullis.server,
+      webhooks: podSecurity,
+      comparisons: [{ namespace: 'bare', latency: 110 }, ...before('psa-before', {})],
     },
-    ...peers.map((peer) => {
-      const paths = peer.isRegistered ? [] : [POD_SECURITY];
-      return { name: peer.name, namespace: peer.namespace, server: peer, paths, baseline: 'bare' };
-    }),
+    {
+      name: `bare Fastify, ${countCalls(scc)}`,
+      namespace: 'bare-scc',
+      server: bare,
+      webhooks: scc,
+      hasPlainPods: true,
+    },
+    {
+      name: `Pod Security and SCCs, ${countCalls(scc)}`,
+      namespace: 'scc',
+      server: portcullis.server,
+      webhooks: scc,
+      hasPlainPods: true,
+      comparisons: [
+        { namespace: 'bare-scc', latency: 130 },
+        ...before('scc-before', { latency: 75, apiServerCpu: 75 }),
+      ],
+    },
+    ...(previous
+      ? [
+          {
+            name: `previous bundle, Pod Security, ${countCalls(previous.podSecurity)}`,
+            namespace: 'psa-before',
+            server: previous.server,
+            webhooks: previous.podSecurity,
+          },
+          {
+            name: `previous bundle, Pod Security and SCCs, ${countCalls(previous.scc)}`,
+            namespace: 'scc-before',
+            server: previous.server,
+            webhooks: previous.scc,
+            hasPlainPods: true,
+          },
+        ]
+      : []),
+    ...peers.map((peer) => ({
+      name: peer.name,
+      namespace: peer.namespace,
+      server: peer,
+      webhooks: peer.isRegistered ? [] : podSecurity,
+      comparisons: [{ namespace: 'bare' }],
+    })),
   ];
 }
 
-/** Requires kube-apiserver and etcd in `KUBEBUILDER_ASSETS`. Also measures the peer programs in a folder. */
-export async function benchApiServer(peersFolder: string | undefined): Promise<Row[]> {
+function countCalls({ length }: readonly Registration[]): string {
+  return length === 1 ? '1 call' : `${length} calls`;
+}
+
+interface Options {
+  /** Folder with the sources and binaries of other programs. */
+  readonly peers?: string | undefined;
+  /** Script of another bundle. */
+  readonly previous?: string | undefined;
+}
+
+/** Requires kube-apiserver and etcd in `KUBEBUILDER_ASSETS`. */
+export async function benchApiServer({ peers: peersFolder, previous }: Options): Promise<Row[]> {
   if (ASSETS === undefined) {
     process.stdout.write('api-server is skipped: KUBEBUILDER_ASSETS is not set\n');
     return [];
@@ -83,27 +153,39 @@ export async function benchApiServer(peersFolder: string | undefined): Promise<R
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-bench-'));
   const stops: (() => void | Promise<void>)[] = [() => rm(folder, { recursive: true })];
   try {
-    await writeFile(
-      join(folder, 'cluster.yaml'),
-      namespaces()
-        .map((object) => JSON.stringify(object))
-        .join('\n---\n'),
-    );
+    const manifest = namespaces().map((object) => JSON.stringify(object));
+    const certs = join(folder, 'certs');
+    const run = async (name: string, script: string): Promise<Bundle> => {
+      const home = join(folder, name);
+      await mkdir(home);
+      await writeFile(join(home, 'cluster.yaml'), manifest.join('\n---\n'));
+      // All servers have the same serving certificate.
+      if (existsSync(certs)) await cp(certs, join(home, 'certs'), { recursive: true });
+      const cluster = await startCluster(home, script);
+      stops.unshift(() => cluster.stop?.());
+      if (!existsSync(certs)) await cp(join(home, 'certs'), certs, { recursive: true });
+      const server = await startReplica(name, home, script);
+      stops.unshift(() => server.stop?.());
+      return {
+        server,
+        podSecurity: await listPodWebhooks(script, ['--profile=default']),
+        scc: await listPodWebhooks(script, ['--profile=scc', '--set=scc.mode=enforce']),
+      };
+    };
     const main = await buildBundle(folder);
-    const cluster = await startCluster(folder, main);
-    const portcullis = await startReplica('portcullis', folder, main);
+    const portcullis = await run('portcullis', main);
+    const before = previous === undefined ? undefined : await run('previous', previous);
     const bare = await startBare(folder);
-    for (const { stop } of [cluster, portcullis, bare]) stops.unshift(() => stop?.());
+    stops.unshift(() => bare.stop?.());
     const plane = await startControlPlane({
       podSecurityPlugin: 'on',
       admissionConfig: await writeAdmissionConfig(folder),
     });
     stops.unshift(() => plane.stop());
     process.stdout.write(`${plane.title}, Portcullis v${VERSION}\n`);
-    const certs = join(folder, 'certs');
     const peers = peersFolder === undefined ? [] : await startPeers(plane, { peers: peersFolder, certs, folder });
     for (const { stop } of peers) stops.unshift(() => stop?.());
-    const ways = listWays({ bare, portcullis, peers });
+    const ways = listWays({ bare, portcullis, previous: before, peers });
     await install(plane, ways, { folder, main });
     return await measureWays(plane, ways);
   } finally {
@@ -113,15 +195,13 @@ export async function benchApiServer(peersFolder: string | undefined): Promise<R
 
 const LABELS = { 'pod-security.kubernetes.io/enforce': 'restricted' };
 
-/**
- * Returns 1,000 namespaces for the replica's own cluster. Two of them have the names and levels of measured namespaces.
- */
+/** Returns 1,000 namespaces for a replica's own cluster, among them the measured namespaces of webhooks. */
 function namespaces(): readonly object[] {
-  const ways = ['psa', 'scc'];
+  const ways = ['psa', 'scc', 'psa-before', 'scc-before'];
   return objectsOf({ ...SMALL, namespaces: 1000 }).flatMap(([kind, object], index) => {
     if (kind !== 'Namespace') return [];
     const way = ways[index];
-    const labels = { ...LABELS, 'portcullis.dev/scc': way === 'scc' ? 'enforce' : 'off' };
+    const labels = { ...LABELS, 'portcullis.dev/scc': way?.startsWith('scc') === true ? 'enforce' : 'off' };
     return [way === undefined ? object : { ...object, metadata: { ...object.metadata, name: way, labels } }];
   });
 }
@@ -161,27 +241,43 @@ async function install(
   });
   const caBundle = (await readFile(join(folder, 'certs', 'ca.crt'))).toString('base64');
   for (const way of ways) for (const object of configurationsOf(way, caBundle)) await create(admin, object);
-  const options = ['--without-server', '--for-kubernetes=1.30', '--set=podSecurity.exemptions.namespaces=[plugin]'];
+  const options = ['--without-server', '--for-kubernetes=1.37', '--set=podSecurity.exemptions.namespaces=[plugin]'];
   const { stdout } = await promisify(execFile)(process.execPath, [main, 'install', ...options]);
   for (const policy of parseAllDocuments(stdout)) await create(admin, policy.toJS() as JsonObject);
 }
 
+/**
+ * Returns the webhooks that a bundle registers for the creation of pods in an ordinary namespace: the first of each path,
+ * because the others apply to other namespaces.
+ */
+async function listPodWebhooks(script: string, options: readonly string[]): Promise<readonly Registration[]> {
+  const args = [script, 'install', ...options, '--set=webhooks.management=static'];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 64 * 1024 * 1024 });
+  const registrations = new Map<string, Registration>();
+  for (const document of parseAllDocuments(stdout)) {
+    const { kind = '', webhooks = [] } = (document.toJS() ?? {}) as Partial<Wire<V1ValidatingWebhookConfiguration>>;
+    for (const webhook of webhooks) {
+      const path = webhook.clientConfig.service?.path ?? '';
+      const reviewsPods = webhook.rules?.some(
+        ({ resources, operations }) => resources?.includes('pods') === true && operations?.includes('CREATE') === true,
+      );
+      const reviews = reviewsPods === true && !registrations.has(path);
+      if (reviews) registrations.set(path, { kind, path, webhook });
+    }
+  }
+  return [...registrations.values()];
+}
+
 /** Returns the webhook configurations of a way, which apply only to its namespace. */
-function configurationsOf({ namespace, server, paths = [] }: Way, caBundle: string): readonly JsonObject[] {
+function configurationsOf({ namespace, server, webhooks = [] }: Way, caBundle: string): readonly JsonObject[] {
   if (!server) return [];
-  const settings = { ...defaultSettings(VERSION), webhooks: { url: 'https://127.0.0.1' } };
-  const enforcement = { podSecurity: true, scc: { mode: 'enforce', exemptNamespaces: [] } } as const;
-  return webhookConfigurations(settings, enforcement).flatMap((configuration) => {
-    const webhooks = (configuration.webhooks ?? []).flatMap((webhook) => {
-      const { pathname } = new URL(webhook.clientConfig.url ?? '');
-      const reviewsPods = webhook.rules?.some(({ resources }) => resources?.includes('pods'));
-      if (reviewsPods !== true || !paths.includes(pathname)) return [];
-      const { host, port, path } = server.target(pathname);
-      const clientConfig = { url: `https://${host}:${port}${path}`, caBundle };
-      return [{ ...webhook, namespaceSelector: { matchLabels: { way: namespace } }, clientConfig }];
-    });
-    const metadata = { name: `${namespace}.${configuration.metadata.name}` };
-    return webhooks.length === 0 ? [] : [{ ...configuration, metadata, webhooks }];
+  const namespaceSelector = { matchLabels: { way: namespace } };
+  return webhooks.map(({ kind, path, webhook }) => {
+    const target = server.target(path);
+    const clientConfig = { url: `https://${target.host}:${target.port}${target.path}`, caBundle };
+    const metadata = { name: `${namespace}${path.replaceAll('/', '.')}` };
+    const registered = { ...webhook, namespaceSelector, clientConfig };
+    return { apiVersion: 'admissionregistration.k8s.io/v1', kind, metadata, webhooks: [registered] };
   });
 }
 
@@ -266,14 +362,16 @@ async function measure(client: ApiClient, { way, clients, requests, apiServer }:
   return { latencyMs: median(latencies), perSecond: requests / seconds, apiServerMs, webhookMs };
 }
 
-/** Pods have no security contexts if SCCs default them, or if the way is the baseline for SCCs. */
-function createPod(client: ApiClient, { namespace, paths = [] }: Way, spec: object = {}): Promise<ApiResponse> {
+function createPod(client: ApiClient, { namespace, hasPlainPods }: Way, spec: object = {}): Promise<ApiResponse> {
   const compliant = compliantPod(spec);
   const plain = { containers: [{ name: 'c', image: 'registry.example.com/c:1' }], ...spec };
   const metadata = { generateName: 'bench-', namespace };
-  const pod = { ...compliant, metadata, spec: paths.length > 1 ? plain : compliant.spec };
+  const pod = { ...compliant, metadata, spec: hasPlainPods === true ? plain : compliant.spec };
   return client.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, pod);
 }
+
+/** Annotation of pods that SCC admission defaulted. */
+const ASSIGNED_SCC = '"openshift.io/scc":"restricted-v2"';
 
 /** API servers read configurations and policies after a delay. */
 async function waitUntilEnforced(client: ApiClient, way: Way): Promise<void> {
@@ -281,7 +379,9 @@ async function waitUntilEnforced(client: ApiClient, way: Way): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     const allowed = await createPod(client, way);
     const forbidden = await createPod(client, way, { hostNetwork: true });
-    if (allowed.status === 201 && (!isEnforced || [400, 403].includes(forbidden.status))) return;
+    const isDefaulted = way.hasPlainPods !== true || allowed.text.includes(ASSIGNED_SCC);
+    const isReady = allowed.status === 201 && (!isEnforced || (isDefaulted && [400, 403].includes(forbidden.status)));
+    if (isReady) return;
     if (attempt === 100) throw new Error(`${way.name} does not enforce: ${allowed.text} ${forbidden.text}`);
     await pause(200);
   }
@@ -301,23 +401,25 @@ function createRows(results: ReadonlyMap<Way, readonly Measured[]>, clients: num
         ? [{ name: '  CPU per pod, webhook', value: medianOf(({ webhookMs }) => webhookMs), unit: 'ms' }]
         : []),
     ];
+    const compared = (way.comparisons ?? []).flatMap(({ namespace, latency, apiServerCpu }): Row[] => {
+      const baseline = find(namespace);
+      const isBefore = namespace.endsWith('-before');
+      const title = isBefore ? 'relative to the previous bundle' : 'relative to the bare server';
+      const ratio = (value: (measurement: Measured, round: number) => number): number =>
+        medianOf((result, round) => (value(result, round) / value(baseline[round] ?? result, round)) * 100);
+      if (clients === 1) return [{ name: `  added, ${title}`, value: ratio(added), unit: '%', ...atMost(latency) }];
+      if (!isBefore) return [];
+      const addedCpu = ({ apiServerMs }: Measured, round: number): number =>
+        apiServerMs - (none[round]?.apiServerMs ?? 0);
+      return [
+        { name: `  added CPU of the API server, ${title}`, value: ratio(addedCpu), unit: '%', ...atMost(apiServerCpu) },
+      ];
+    });
     if (clients === 1) {
-      const baseline = way.baseline === undefined ? undefined : find(way.baseline);
-      const ratio =
-        baseline && medianOf((one, round) => (added(one, round) / added(baseline[round] ?? one, round)) * 100);
       return [
         { name: `${name}: latency`, value: medianOf(({ latencyMs }) => latencyMs), unit: 'ms' },
         { name: '  added to no policy', value: medianOf(added), unit: 'ms' },
-        ...(ratio === undefined
-          ? []
-          : [
-              {
-                name: '  added, relative to the bare server',
-                value: ratio,
-                unit: '%',
-                ...atMost(way.targets?.latency),
-              },
-            ]),
+        ...compared,
       ];
     }
     const share = medianOf(({ perSecond }, round) => (perSecond / (none[round]?.perSecond ?? NaN)) * 100);
@@ -325,6 +427,7 @@ function createRows(results: ReadonlyMap<Way, readonly Measured[]>, clients: num
       { name, value: medianOf(({ perSecond }) => perSecond), unit: 'pods/s' },
       { name: '  relative to no policy', value: share, unit: '%', ...atLeast(way.targets?.throughput) },
       ...cpu,
+      ...compared,
     ];
   });
 }

@@ -40,7 +40,7 @@ const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
   scale: benchScale,
   rollout: benchRollout,
   controllers: benchControllers,
-  'api-server': () => benchApiServer(values.peers),
+  'api-server': () => benchApiServer({ peers: values.peers, previous: values.previous }),
 };
 const names = values.only === undefined ? Object.keys(parts) : values.only.split(',');
 const rows: Row[] = [];

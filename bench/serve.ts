@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AUTHORIZER_PATH } from '../src/server/kubelet-authorizer.ts';
-import { NAMESPACE, objectsOf, SMALL } from './cluster.ts';
+import { NAMESPACE, namespaceName, objectsOf, SMALL } from './cluster.ts';
 import { computeRatio, createRows, type Load, measureInTurns } from './compare.ts';
 import { send } from './load.ts';
 import { plainPodReviews, restrictedPodReviews } from './reviews.ts';
@@ -54,12 +54,17 @@ export async function benchServe({ peer, peerPid, previous }: ServeOptions): Pro
   }
 }
 
-/** Returns 1,000 namespaces, a node and the minimum kubelet version. The namespace of the reviews enforces both policies. */
+/** The namespace of Pod Security reviews, in which SCCs are off. The other namespaces also enforce SCCs. */
+const WITHOUT_SCCS = namespaceName(1);
+
+/** Returns 1,000 namespaces, a node and the minimum kubelet version. */
 function manifest(): string {
-  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
-  const namespaces = objectsOf({ ...SMALL, namespaces: 1000 }).flatMap(([kind, object]) =>
-    kind === 'Namespace' ? [{ ...object, metadata: { ...object.metadata, labels } }] : [],
-  );
+  const namespaces = objectsOf({ ...SMALL, namespaces: 1000 }).flatMap(([kind, object]) => {
+    if (kind !== 'Namespace') return [];
+    const scc = object.metadata?.name === WITHOUT_SCCS ? 'off' : 'enforce';
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': scc };
+    return [{ ...object, metadata: { ...object.metadata, labels } }];
+  });
   const node = {
     apiVersion: 'v1',
     kind: 'Node',
@@ -81,7 +86,7 @@ const MAX_RSS_MIB = 150;
 const PREVIOUS = 'previous';
 
 function podSecurity(): Measure {
-  const bodies = restrictedPodReviews(NAMESPACE);
+  const bodies = restrictedPodReviews(WITHOUT_SCCS);
   return { name: 'Pod Security', path: '/validate/pods', bodies, connections: CONNECTIONS, atMost: 120 };
 }
 
@@ -90,7 +95,7 @@ async function securityContextConstraints(): Promise<readonly Measure[]> {
   return [
     { name: 'SCC mutate', path: '/mutate/pods', bodies: plain, connections: CONNECTIONS, atMost: 160 },
     {
-      name: 'SCC validate',
+      name: 'SCC and Pod Security validate',
       path: '/validate/pods',
       bodies: await Promise.all(plain.map(admitted)),
       connections: CONNECTIONS,

@@ -49,7 +49,7 @@ const IMAGE_OPTION = '--max-semi-space-size=4';
 export async function startReplica(name: string, folder: string, main: string): Promise<Subject> {
   const certs = join(folder, 'certs');
   const args = [
-    ...[IMAGE_OPTION, main, ...SERVE, `--kubeconfig=${join(certs, 'kubeconfig')}`, '--features=kubelet'],
+    ...[IMAGE_OPTION, main, ...SERVE, `--kubeconfig=${join(certs, 'kubeconfig')}`, '--features=scc,kubelet'],
     ...[`--tls-cert-file=${join(certs, 'tls.crt')}`, `--tls-private-key-file=${join(certs, 'tls.key')}`],
   ];
   return await startServe(name, args, folder);
@@ -70,7 +70,7 @@ async function startServe(name: string, args: readonly string[], folder: string)
 export async function startBare(folder: string): Promise<Subject> {
   const certs = join(folder, 'certs');
   const bare = await startServer('bare Fastify', ['bare.ts', join(certs, 'tls.crt'), join(certs, 'tls.key')]);
-  return { ...bare, target: () => bare.target('/') };
+  return { ...bare, target: (path) => bare.target(path.startsWith('/mutate/') ? '/patch' : '/') };
 }
 
 /** Starts a script of this folder that prints its port. */
