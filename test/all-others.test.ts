@@ -1,11 +1,18 @@
 /** Runs the test files of the part `main` that no other file of the part runs, in one process. */
 import { globSync } from 'node:fs';
-import { MAIN_FILES } from './parts.ts';
+import { OTHER_FOLDERS, PARTS } from './parts.ts';
 import { joinFiles } from './support/joined.ts';
 
-/** Folders of other parts. */
-const OTHER_PARTS = 'test/{e2e,kubectl,matrix,release,web}/**';
 /** Files that `policies.test.ts` and `cli/commands.test.ts` run. */
 const JOINED = ['test/{conformance,kube,policy}/**', 'test/cli/commands/*'];
 
-joinFiles(globSync('test/**/*.test.ts', { exclude: [...MAIN_FILES, OTHER_PARTS, ...JOINED] }));
+joinFiles(
+  globSync('test/**/*.test.ts', {
+    exclude: [
+      ...(PARTS['check']?.files ?? []),
+      ...(PARTS['main']?.files ?? []),
+      `test/{${OTHER_FOLDERS.join(',')}}/**`,
+      ...JOINED,
+    ],
+  }),
+);

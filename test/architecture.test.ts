@@ -94,16 +94,24 @@ const COMMAND_TREE = 'cli/program.ts';
 /** The package manifest, and the file that may import it. */
 const MANIFEST = { path: '../package.json', importer: 'cli/command.ts' };
 
-/** Returns one line for each violation, in file order. */
+/** Returns one line for each violation, such as `src/kube/types.ts:3: imports …`, in file order. */
 function findViolations(sources: Sources): string[] {
   return [...sources].flatMap(([path, text]) => {
-    if (findPart(path) === undefined) return [`src/${path}: its folder is in no layer`];
-    const violations = [
-      ...findImports(path, text).flatMap((one) => importViolations(sources, path, one)),
+    if (findPart(path) === undefined) return [`src/${path}:1: its folder is in no layer`];
+    return [
+      ...findImports(path, text).flatMap((declaration) =>
+        importViolations(sources, path, declaration).map(
+          (violation) => `${location(path, declaration.node)}: ${violation}`,
+        ),
+      ),
       ...findSyntaxViolations(path, text),
     ];
-    return violations.map((violation) => `src/${path}: ${violation}`);
   });
+}
+
+/** Returns the file and the line of a node, as in `src/kube/types.ts:3`. */
+function location(path: string, node: ts.Node): string {
+  return `src/${path}:${node.getSourceFile().getLineAndCharacterOfPosition(node.getStart()).line + 1}`;
 }
 
 /**
@@ -133,6 +141,7 @@ function parse(path: string, text: string): ts.SourceFile {
 }
 
 interface Import {
+  readonly node: ts.Node;
   /** `undefined` for a computed specifier. */
   readonly specifier: string | undefined;
   /** True for a type-only import, which does not exist at run time. */
@@ -142,16 +151,18 @@ interface Import {
 
 function findImports(path: string, text: string): readonly Import[] {
   const imports: Import[] = [];
-  const add = (node: ts.Node | undefined, typeOnly: boolean, dynamic = false): void =>
-    void imports.push({ specifier: node && ts.isStringLiteralLike(node) ? node.text : undefined, typeOnly, dynamic });
+  const add = (node: ts.Node, target: ts.Node | undefined, typeOnly: boolean, dynamic = false): void => {
+    const specifier = target && ts.isStringLiteralLike(target) ? target.text : undefined;
+    imports.push({ node, specifier, typeOnly, dynamic });
+  };
   const visit = (node: ts.Node): void => {
     // `import { type X }` still loads the module.
     if (ts.isImportDeclaration(node))
-      add(node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword);
-    else if (ts.isExportDeclaration(node) && node.moduleSpecifier) add(node.moduleSpecifier, node.isTypeOnly);
-    else if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) add(node.argument.literal, true);
+      add(node, node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword);
+    else if (ts.isExportDeclaration(node) && node.moduleSpecifier) add(node, node.moduleSpecifier, node.isTypeOnly);
+    else if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) add(node, node.argument.literal, true);
     else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword)
-      add(node.arguments[0], false, true);
+      add(node, node.arguments[0], false, true);
     ts.forEachChild(node, visit);
   };
   visit(parse(path, text));
@@ -164,21 +175,27 @@ const CLASSES = 'dev-cluster/cel.ts';
 function findSyntaxViolations(path: string, text: string): readonly string[] {
   const violations: string[] = [];
   const isPure = layerIndex(findPart(path) ?? '') < PURE_LAYERS;
+  const add = (node: ts.Node, violation: string): void => void violations.push(`${location(path, node)}: ${violation}`);
   const visit = (node: ts.Node): void => {
     if (ts.isClassLike(node) && path !== CLASSES && !node.heritageClauses?.some(extendsError)) {
-      violations.push('declares a class that is not an error');
+      add(node, 'declares a class that is not an error');
     }
     if (isPure && ts.canHaveModifiers(node) && node.modifiers?.some(isAsync)) {
-      violations.push('has an asynchronous function, but its layer is pure');
+      add(node, 'has an asynchronous function, but its layer is pure');
     }
     if (isPure && ts.isNewExpression(node) && node.expression.getText() === 'Date' && node.arguments?.length === 0) {
-      violations.push('reads the clock, but its layer is pure');
+      add(node, 'reads the clock, but its layer is pure');
     }
     ts.forEachChild(node, visit);
   };
-  visit(parse(path, text));
+  const file = parse(path, text);
+  visit(file);
   // Sorting imports moves the description if no empty line follows it.
-  if (text.search(DESCRIBED_IMPORT) > 0) violations.push('has its description below an import');
+  const description = text.search(DESCRIBED_IMPORT);
+  if (description > 0) {
+    const { line } = file.getLineAndCharacterOfPosition(description);
+    violations.push(`src/${path}:${line + 1}: has its description below an import`);
+  }
   return violations;
 }
 
@@ -287,8 +304,9 @@ function findUnusedExports(sources: Sources, others: Sources): string[] {
   }
   return [...sources].flatMap(([path, text]) => {
     const isUsed = LIBRARY.includes(path) || !/tsx?$/.test(path) || used.has(`src/${path} *`);
-    const unused = isUsed ? [] : exportedNames(parse(path, text)).filter((name) => !used.has(`src/${path} ${name}`));
-    return unused.map((name) => `src/${path}: no file imports ${name}`);
+    const names = isUsed ? [] : exportedNames(parse(path, text));
+    const unused = names.filter((name) => !used.has(`src/${path} ${name.text}`));
+    return unused.map((name) => `${location(path, name)}: no file imports ${name.text}`);
   });
 }
 
@@ -320,11 +338,11 @@ function addImportedNames(path: string, file: ts.SourceFile, used: Set<string>):
   visit(file);
 }
 
-function exportedNames(file: ts.SourceFile): string[] {
+function exportedNames(file: ts.SourceFile): ts.Identifier[] {
   return file.statements.flatMap((statement) => {
     if (ts.isExportDeclaration(statement))
       return statement.exportClause && ts.isNamedExports(statement.exportClause)
-        ? statement.exportClause.elements.map(({ name }) => name.text)
+        ? statement.exportClause.elements.flatMap(({ name }) => (ts.isIdentifier(name) ? [name] : []))
         : [];
     const modifiers = ts.canHaveModifiers(statement) ? (statement.modifiers ?? []) : [];
     if (!modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return [];
@@ -333,8 +351,8 @@ function exportedNames(file: ts.SourceFile): string[] {
   });
 }
 
-function declaredNames(name: ts.BindingName): string[] {
-  if (ts.isIdentifier(name)) return [name.text];
+function declaredNames(name: ts.BindingName): ts.Identifier[] {
+  if (ts.isIdentifier(name)) return [name];
   return name.elements.flatMap((element) => (ts.isBindingElement(element) ? declaredNames(element.name) : []));
 }
 
@@ -350,9 +368,14 @@ test('the source files follow the rules', () => {
   const others = ['test', 'bench', 'scripts'].flatMap((folder) =>
     [...readSources(folder)].map(([path, text]) => [joinPosix('..', folder, path), text] as const),
   );
-  assert.deepEqual(findViolations(sources), []);
-  assert.deepEqual(findCycles(sources), []);
-  assert.deepEqual(findUnusedExports(sources, new Map(others)), []);
+  const problems = [
+    ...findViolations(sources),
+    ...findCycles(sources).map(
+      ([first = '', ...rest]) => `src/${first}:1: is in an import cycle with ${rest.join(', ')}`,
+    ),
+    ...findUnusedExports(sources, new Map(others)),
+  ];
+  assert.ok(problems.length === 0, `\n${problems.join('\n')}`);
 
   // The program does not import the development cluster statically.
   const loaded = new Set(['main.ts']);
@@ -389,12 +412,13 @@ test('finds an unused export', () => {
   ]);
   const others = new Map([['../test/a.ts', "import { c } from '../src/kube/a.ts'"]]);
   assert.deepEqual(findUnusedExports(sources, others), [
-    'src/kube/a.ts: no file imports a',
-    'src/kube/a.ts: no file imports d',
-    'src/kube/c.ts: no file imports F',
+    'src/kube/a.ts:1: no file imports a',
+    'src/kube/a.ts:1: no file imports d',
+    'src/kube/c.ts:1: no file imports F',
   ]);
 });
 
+/** Source texts, and their violations in line 1 unless a line is specified. */
 const CASES: readonly (readonly [path: string, text: string, ...violations: string[]])[] = [
   ['server/a.ts', `import { x } from './psa.ts'; import { y } from '../kube/types.ts';`],
   ['kube/a.ts', `import type { V1Pod } from '@kubernetes/client-node';`],
@@ -443,7 +467,7 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
   [
     'kube/a.ts',
     "import { b } from './types.ts';\n/** A. */\nimport { c } from './types.ts';",
-    'has its description below an import',
+    '2: has its description below an import',
   ],
   ['policy/psa/a.ts', 'const x = [new Date(), new Date(0)];', 'reads the clock, but its layer is pure'],
 ];
@@ -457,7 +481,7 @@ test('finds violations', () => {
   for (const [path, text, ...violations] of CASES) {
     assert.deepEqual(
       findViolations(new Map([...files.map((file) => [file, ''] as const), command, [path, text] as const])),
-      violations.map((violation) => `src/${path}: ${violation}`),
+      violations.map((violation) => `src/${path}:${/^\d/.test(violation) ? violation : `1: ${violation}`}`),
     );
   }
 });

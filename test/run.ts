@@ -1,44 +1,35 @@
 /**
- * `npm test [-- [--install] PART...]`: runs parts of the tests, and prints the numbers of passed, failed and skipped
- * tests, and the reason of each skip. Without arguments, it runs the parts that need no other programs. With --install,
- * it installs the programs that the parts need (see `tools/index.ts`), and fails if it cannot. The argument `all` selects
- * the parts that CI runs, and sets --install.
+ * `npm test [-- [--install] PART...]` or `node test/run.ts [--install] PART...`: runs parts of the tests, and prints the
+ * numbers of passed, failed and skipped tests, and the reason of each skip. A part is a name in `parts.ts`, a folder of
+ * test/ or a file. Without arguments, it runs the parts that need no other programs. With --install, it installs the
+ * programs that the parts need (see `tools/index.ts`), and fails if it cannot. The argument `all` (`npm run test:all`)
+ * selects the parts that CI runs, and sets --install. If the first part accepts arguments, all that follow are its own.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
-import { delimiter } from 'node:path';
-import { parseArgs } from 'node:util';
-import { PARTS } from './parts.ts';
-import { type RunResults, runFiles } from './support/run-files.ts';
+import { delimiter, join } from 'node:path';
+import { ALL, DEFAULT, findPart, type Outcome } from './parts.ts';
+import { runFiles } from './support/run-files.ts';
+import { formatTables } from './support/tables.ts';
 import { findTools } from './tools/index.ts';
 
-/** The check of types, style and imports, which runs no tests. */
-const CHECK = 'check';
-const DEFAULT = [CHECK, 'main'];
-/** `main` includes the conformance tests. */
-const ALL = [...DEFAULT, 'e2e', 'matrix', 'kubectl', 'kubectl-1.32', 'helm-4', 'upstream', 'web', 'release'];
+/** Folder of the programs of npm packages. */
+const PACKAGES = join(import.meta.dirname, '../node_modules/.bin');
 
-/** Result of a part. `undefined` if it runs no tests. */
-type Outcome = { readonly success: boolean } & Partial<RunResults>;
-
-async function runPart(name: string, installsTools: boolean): Promise<Outcome> {
+async function runPart(name: string, args: readonly string[], installsTools: boolean): Promise<Outcome> {
   process.stdout.write(`\n${name}\n`);
-  if (name === CHECK)
-    return { success: spawnSync('npm', ['run', '--silent', 'check'], { stdio: 'inherit' }).status === 0 };
-  const { files, concurrency = 1, environment = {}, tools = [] } = PARTS[name] ?? unknownPart(name);
+  const { commands = [], files = [], main, concurrency = 1, timeoutMs, environment = {}, tools = [] } = findPart(name);
   const folders = installsTools ? [...findTools(tools).values()] : [];
-  const path = [...folders, process.env['PATH'] ?? ''].join(delimiter);
+  const path = [...folders, PACKAGES, process.env['PATH'] ?? ''].join(delimiter);
   const before = { ...process.env };
   Object.assign(process.env, environment, { PATH: path });
   try {
-    return await runFiles(globSync([...files]).sort(), concurrency);
+    const statuses = commands.map(([program, ...rest]) => spawnSync(program, rest, { stdio: 'inherit' }).status);
+    const outcome = main ? await main(args) : await runFiles(globSync([...files]).sort(), concurrency, timeoutMs);
+    return { ...outcome, success: outcome.success && statuses.every((status) => status === 0) };
   } finally {
     process.env = before;
   }
-}
-
-function unknownPart(name: string): never {
-  throw new Error(`there is no part "${name}": use all, ${[CHECK, ...Object.keys(PARTS)].join(', ')}`);
 }
 
 function printSummary(outcomes: ReadonlyMap<string, Outcome>): void {
@@ -54,11 +45,13 @@ function printSummary(outcomes: ReadonlyMap<string, Outcome>): void {
     [...outcomes.values()].reduce((total, outcome) => total + count(outcome), 0);
   const total = [
     `${sum(({ passed = 0 }) => passed)} passed`,
-    `${sum(({ failed = 0, success, passed }) => (passed === undefined && !success ? 1 : failed))} failed`,
+    // A part can also fail without a failed test.
+    `${sum(({ failed = 0, success }) => (success ? failed : Math.max(failed, 1)))} failed`,
     `${skipped.length} skipped`,
   ];
   const lines = [
     '',
+    ...[...outcomes.values()].flatMap(({ rows = [] }) => formatTables(rows)),
     `${'part'.padEnd(14)}  passed  failed skipped`,
     ...rows,
     ...(skipped.length === 0 ? [] : ['', 'skipped:', ...skipped.map((line) => `  ${line}`)]),
@@ -68,13 +61,16 @@ function printSummary(outcomes: ReadonlyMap<string, Outcome>): void {
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 
-const { positionals, values } = parseArgs({
-  allowPositionals: true,
-  options: { install: { type: 'boolean', default: false } },
-});
-const isComplete = positionals.includes('all');
-const names = isComplete ? ALL : positionals.length === 0 ? DEFAULT : positionals;
+const args = process.argv.slice(2).filter((argument) => argument !== '--install');
+const isComplete = args.includes('all');
+const installsTools = isComplete || process.argv.includes('--install');
 const outcomes = new Map<string, Outcome>();
-for (const name of names) outcomes.set(name, await runPart(name, isComplete || values.install));
+const [first, ...rest] = args;
+if (first !== undefined && !isComplete && findPart(first).main !== undefined) {
+  outcomes.set(first, await runPart(first, rest, installsTools));
+} else {
+  const names = isComplete ? ALL : first === undefined ? DEFAULT : args;
+  for (const name of names) outcomes.set(name, await runPart(name, [], installsTools));
+}
 printSummary(outcomes);
 if ([...outcomes.values()].some(({ success }) => !success)) process.exitCode = 1;

@@ -1,5 +1,5 @@
 /**
- * `npm run test:charts -- DIRECTORY [--openshift=KUBECONFIG] [--record] [NAME...]`: renders the charts in a directory, and
+ * `node test/run.ts charts DIRECTORY [--openshift=KUBECONFIG] [--record] [NAME...]`: renders the charts in a directory, and
  * compares the verdicts of `check`, `rollout plan`, `scc plan` and a cluster with two replicas for each workload. Any
  * difference fails the run.
  *
@@ -11,6 +11,7 @@ import assert from 'node:assert/strict';
 import { parseArgs } from 'node:util';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { CONTROLLER, PLAIN } from '../full-cluster/workloads.ts';
+import type { Outcome } from '../parts.ts';
 import { responseObject } from '../support/answers.ts';
 import { createSystem, startControlPlane, type ControlPlane } from '../support/control-plane/index.ts';
 import { apply, create, remove } from '../support/control-plane/installation.ts';
@@ -277,16 +278,19 @@ function record(cluster: string, results: Readonly<Record<string, ChartResult>>)
   writeResults({ cluster, date: today(), charts: Object.fromEntries(all) });
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { openshift: { type: 'string' }, record: { type: 'boolean', default: false } },
-});
-const [folder, ...names] = positionals;
-if (folder === undefined) throw new Error('npm run test:charts -- DIRECTORY: specify a directory with charts');
-const charts = readCharts(folder).filter(({ name }) => names.length === 0 || names.includes(name));
-if (charts.length === 0) throw new Error(`${folder} has no folder with a Chart.yaml`);
-const openshift = values.openshift === undefined ? undefined : await connectOpenShift(values.openshift);
-const differences = await run(charts, openshift, values.record);
-for (const difference of differences) process.stdout.write(`${difference}\n`);
-process.stdout.write(`${charts.length} charts, ${differences.length} differences\n`);
-if (differences.length > 0) process.exitCode = 1;
+export async function main(args: readonly string[]): Promise<Outcome> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { openshift: { type: 'string' }, record: { type: 'boolean', default: false } },
+  });
+  const [folder, ...names] = positionals;
+  if (folder === undefined) throw new Error('node test/run.ts charts DIRECTORY: specify a directory with charts');
+  const charts = readCharts(folder).filter(({ name }) => names.length === 0 || names.includes(name));
+  if (charts.length === 0) throw new Error(`${folder} has no folder with a Chart.yaml`);
+  const openshift = values.openshift === undefined ? undefined : await connectOpenShift(values.openshift);
+  const differences = await run(charts, openshift, values.record);
+  for (const difference of differences) process.stdout.write(`${difference}\n`);
+  process.stdout.write(`${charts.length} charts, ${differences.length} differences\n`);
+  return { success: differences.length === 0 };
+}

@@ -1,4 +1,4 @@
-/** A short fuzz run. `npm run test:fuzz` starts longer runs. */
+/** A short fuzz run. `node test/run.ts fuzz` starts longer runs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findProblems, formatReport, fuzz } from './run.ts';

@@ -119,7 +119,7 @@ export function formatReport(report: FuzzReport): string {
       `FAILED: ${target}`,
       error,
       JSON.stringify(counterexample, shorten, 1),
-      `reproduce: npm run test:fuzz -- --seed=${seed} --only='${target}' --round=${round}`,
+      `reproduce: node test/run.ts fuzz --seed=${seed} --only='${target}' --round=${round}`,
     );
   }
   return `${[...lines, ...findProblems(report)].join('\n')}\n`;

@@ -1,4 +1,4 @@
-/** A short resilience test. `npm run test:resilience` runs for minutes. */
+/** A short resilience test. `node test/run.ts resilience` runs for minutes. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -284,7 +284,7 @@ function watchBundle(admin: ApiClient): Bundle {
 }
 
 /**
- * Prints the row for a fault. The reporter of `npm run test:resilience` collects all rows in one table.
+ * Prints the row for a fault. `test/run.ts` prints all rows in one table.
  * @param convergedMs the time until the system was as before: `undefined` if the fault requires no reaction
  */
 export function recordFault(t: TestContext, report: LoadReport, convergedMs?: number, fault = t.name): void {

@@ -1,6 +1,7 @@
 import { join, relative } from 'node:path';
 import { run } from 'node:test';
 import { spec as Spec } from 'node:test/reporters';
+import type { Row } from './tables.ts';
 
 export interface RunResults {
   /** True if no test, suite or file failed. */
@@ -11,6 +12,8 @@ export interface RunResults {
   /** The number of passed tests by path, without the failed files. */
   readonly passedFiles: ReadonlyMap<string, number>;
   readonly failedFiles: ReadonlySet<string>;
+  /** The rows that tests printed with `t.diagnostic('| … | … |')`. */
+  readonly rows: readonly Row[];
 }
 
 /** A skipped test or suite. */
@@ -20,17 +23,26 @@ export interface Skip {
   readonly reason: string;
 }
 
-/** Maximum duration of a test file. */
-const TIMEOUT_MS = 20 * 60_000;
-
-/** Runs test files in the working directory, prints their output, and resolves to the results. */
-export async function runFiles(files: readonly string[], concurrency: number): Promise<RunResults> {
+/**
+ * Runs test files in the working directory, prints their output, and resolves to the results.
+ * @param timeout maximum duration of a file in milliseconds
+ */
+export async function runFiles(
+  files: readonly string[],
+  concurrency: number,
+  timeout = 20 * 60_000,
+): Promise<RunResults> {
+  if (files.length === 0) throw new Error('there are no test files');
   const passedFiles = new Map<string, number>();
   const failedFiles = new Set<string>();
   const skips: Skip[] = [];
+  const rows: Row[] = [];
   const totals = { success: false, passed: 0, failed: 0 };
   const relativePath = (file = ''): string => relative(process.cwd(), file);
-  const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency, timeout: TIMEOUT_MS });
+  const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency, timeout });
+  stream.on('test:diagnostic', ({ message }) => {
+    if (message.startsWith('| ')) rows.push(message.slice(2, -2).split(' | '));
+  });
   stream.on('test:fail', ({ file }) => failedFiles.add(relativePath(file)));
   stream.on('test:pass', ({ file, name, skip, details }) => {
     const path = relativePath(file);
@@ -48,5 +60,5 @@ export async function runFiles(files: readonly string[], concurrency: number): P
   });
   for await (const text of stream.compose(new Spec()) as AsyncIterable<unknown>) process.stdout.write(String(text));
   for (const file of failedFiles) passedFiles.delete(file);
-  return { ...totals, skips, passedFiles, failedFiles };
+  return { ...totals, skips, passedFiles, failedFiles, rows };
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run test:upstream` runs the Kubernetes test suite for Pod Security against a default installation whose webhooks
- * the leader registers. It requires Go, and the binaries in KUBEBUILDER_ASSETS.
+ * Runs the Kubernetes test suite for Pod Security against a default installation whose webhooks the leader registers.
+ * It requires Go, and the binaries in KUBEBUILDER_ASSETS.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

@@ -1,5 +1,7 @@
-/** A reporter for `node --test` that prints the rows of the tests as tables in the format of the documentation. */
-import type { TestEvent } from 'node:test/reporters';
+/** Tables with the measurements of tests, in the format of the documentation. */
+
+/** The cells of a row. */
+export type Row = readonly string[];
 
 interface RowTable {
   readonly columns: readonly string[];
@@ -16,19 +18,16 @@ const TABLES: readonly RowTable[] = [
   },
 ];
 
-export default async function* formatRows(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  const rows: string[][] = [];
-  for await (const { type, data } of events) {
-    if (type === 'test:diagnostic' && data.message.startsWith('| ')) rows.push(data.message.slice(2, -2).split(' | '));
-  }
-  for (const { columns, summed } of TABLES) {
+/** Returns the lines of all tables that have rows. */
+export function formatTables(rows: readonly Row[]): readonly string[] {
+  return TABLES.flatMap(({ columns, summed }) => {
     const own = rows.filter((row) => row.length === columns.length);
-    if (own.length === 0) continue;
+    if (own.length === 0) return [];
     const sum = (index: number): number => own.reduce((total, row) => total + Number(row[index]), 0);
     const all = columns.map((column, index) =>
       index === 0 ? 'all' : summed.includes(column) ? String(sum(index)) : '',
     );
     const lines = [columns, columns.map(() => '---'), ...own, all];
-    yield `${lines.map((line) => `| ${line.join(' | ')} |`).join('\n')}\n\n`;
-  }
+    return [...lines.map((line) => `| ${line.join(' | ')} |`), ''];
+  });
 }
