@@ -9,6 +9,7 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { defaultSettings, PROFILES } from '../../src/install/index.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import type { Attack } from '../resilience/attacker.ts';
 import { responseItems, responseMessage, responseObject } from '../support/answers.ts';
@@ -21,9 +22,12 @@ import {
   type System,
   withoutPolicies,
 } from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { apply, create, localObjects, remove } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { compliantPod } from '../support/pod-security.ts';
+
+/** Features of the default installation. */
+const DEFAULT = { features: defaultSettings('1.0.0').features };
 
 // The table
 
@@ -78,27 +82,49 @@ function findResult(situation: Situation, floor: Floor): Result {
 
 // The settings
 
-/** Turning exceptions off again must leave the same state as before, so `labels` follows `exceptions`. */
 const SOURCES = ['exceptions', 'labels', 'defaults', 'rollout'] as const;
 type Source = (typeof SOURCES)[number];
 
 interface Configuration {
   readonly source: Source;
   readonly floor: Floor;
+  /** Whether the `scc` feature is installed. Without it, SCCs are off in all namespaces. */
+  readonly hasSccs: boolean;
 }
 
-/** All combinations, which take about 30 minutes. The development cluster, which shares this process, executes two. */
-const CONFIGURATIONS: readonly Configuration[] = FLOORS.flatMap((floor) => SOURCES.map((source) => ({ source, floor })))
-  .filter(({ floor }) => floor === 'without floor' || ASSETS === undefined || withoutPolicies === false)
-  .slice(0, ASSETS === undefined ? 2 : undefined);
+/**
+ * Each floor with and without a default level, and with and without SCCs. The feature is added after the first
+ * configurations and removed before the last ones. Turning exceptions off again must leave the same state as before, so
+ * `labels` follows `exceptions`.
+ */
+const ALL_CONFIGURATIONS: readonly Configuration[] = [
+  ...configurations(false, ['labels', 'without floor'], ['rollout', 'floor, `Fail`'], ['labels', 'floor, `Ignore`']),
+  ...configurations(true, ['rollout', 'without floor'], ['exceptions', 'without floor'], ['labels', 'floor, `Fail`']),
+  ...configurations(
+    true,
+    ['defaults', 'floor, `Fail`'],
+    ['rollout', 'floor, `Ignore`'],
+    ['exceptions', 'floor, `Ignore`'],
+  ),
+  ...configurations(false, ['labels', 'floor, `Fail`'], ['defaults', 'floor, `Ignore`'], ['defaults', 'without floor']),
+];
 
-function settings({ source, floor }: Configuration): JsonObject {
+function configurations(hasSccs: boolean, ...levels: readonly (readonly [Source, Floor])[]): readonly Configuration[] {
+  return levels.map(([source, floor]) => ({ source, floor, hasSccs }));
+}
+
+/** All configurations take about 30 minutes. The development cluster shares this process, so it executes only some. */
+const CONFIGURATIONS = ALL_CONFIGURATIONS.filter(({ source, floor }) =>
+  floor === 'without floor' ? ASSETS !== undefined || source !== 'rollout' : withoutPolicies === false,
+);
+
+function settings({ source, floor, hasSccs }: Configuration): JsonObject {
   return {
     ...(source === 'defaults' ? { podSecurity: { defaults: { enforce: 'restricted' } } } : {}),
     ...(source === 'exceptions' ? { podSecurity: { exceptions: { mode: 'approved' } } } : {}),
     ...(source === 'rollout' ? { rollout: { phase: 'Enforce', raiseSettleTime: '1s' } } : {}),
     ...(floor === 'without floor' ? {} : { floor: { mode: 'enforce' } }),
-    scc: { mode: 'report' },
+    ...(hasSccs ? { scc: { mode: 'report' } } : {}),
     webhooks: { failurePolicy: floor === 'floor, `Ignore`' ? 'Ignore' : 'Fail', timeoutSeconds: 5 },
   };
 }
@@ -383,22 +409,22 @@ suite('all combinations of settings, namespace and state', () => {
   const isOpen = async (name: string): Promise<boolean> => (await findWebhook(name))?.['failurePolicy'] === 'Ignore';
   /** Waits until the settings are in force in all API servers. */
   const configure = async (configuration: Configuration): Promise<void> => {
-    const { source, floor } = configuration;
+    const { source, floor, hasSccs } = configuration;
     await system.configure(settings(configuration));
     await eventually(async () => {
       const opens = DEFAULT_LEVELS[source] === 'none' || floor === 'floor, `Ignore`';
-      assert.equal(await isOpen('unlabeled.validate.pods.portcullis.dev'), opens);
+      assert.equal(await isOpen('unlabeled.validate.pods.portcullis.dev'), opens && hasSccs);
       assert.equal(await isOpen('own-label.validate.pods.portcullis.dev'), false);
-      if (floor === 'floor, `Ignore`') {
+      if (hasSccs && floor === 'floor, `Ignore`') {
         const { namespaceSelector = {} } = (await findWebhook('floor.validate.pods.portcullis.dev')) ?? {};
         const operator = DEFAULT_LEVELS[source] === 'set' ? 'NotIn' : 'In';
         assert.ok(JSON.stringify(namespaceSelector).includes(`"key":"${ENFORCE}","operator":"${operator}"`));
       }
-      assert.equal(await isOpen('validate.pods.portcullis.dev'), false);
+      assert.equal(await isOpen('validate.pods.portcullis.dev'), opens && !hasSccs);
       const { text } = await plane.admin.send('GET', `${CONFIGURATION}/validatingadmissionpolicies`);
       assert.equal(text.includes('floor.enforce-restricted.psa'), floor !== 'without floor');
       for (const space of SPACES) {
-        const expected = getLevel(space, source) !== 'none' || space.scc === 'enforce';
+        const expected = getLevel(space, source) !== 'none' || getMode(space, configuration) === 'enforce';
         const [, forbidden] = attempts(space);
         assert.ok(forbidden);
         assert.equal((await send(forbidden)) !== '', expected, space.name);
@@ -408,9 +434,36 @@ suite('all combinations of settings, namespace and state', () => {
     await pause(1_000);
   };
 
+  let hasSccs = false;
+  let hasHadSccs = false;
+  /** Applies the manifests with or without SCCs, starts replicas with these features, and stores a pod in each namespace. */
+  const install = async (withSccs: boolean): Promise<void> => {
+    await apply(plane.admin, localObjects(system.port, withSccs ? PROFILES.scc : DEFAULT));
+    hasSccs = withSccs;
+    hasHadSccs ||= withSccs;
+    await startReplicas();
+    await eventually(async () => {
+      const pods = '/api/v1/namespaces/fail-closed-scc-enforce-restricted/pods?dryRun=All';
+      const { text } = await plane.admin.send('POST', pods, COMPLIANT);
+      assert.equal(text.includes('"openshift.io/scc":"'), withSccs, text);
+    }, 60_000);
+    for (const { name } of [EXCLUDED, ...SPACES]) {
+      const stored = { ...COMPLIANT, metadata: { name: STORED, namespace: name } };
+      await remove(plane.admin, stored);
+      await eventually(async () => {
+        const answer = await create(plane.admin, stored);
+        assert.equal(answer.status, 201, answer.text);
+      }, 30_000);
+    }
+  };
+  const startReplicas = async (): Promise<void> => {
+    const missing = 2 - system.replicas.length;
+    if (missing > 0) await system.scale(missing, { args: hasSccs ? ['--features=scc'] : [] });
+  };
+
   before(async () => {
     plane = await startControlPlane();
-    system = await createSystem(plane);
+    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, DEFAULT) });
     for (const [kind, more] of [
       [
         'ClusterRole',
@@ -440,7 +493,6 @@ suite('all combinations of settings, namespace and state', () => {
       assert.equal((await create(plane.admin, object)).status, 201);
     }
     for (const space of SPACES) assert.equal((await create(plane.admin, namespaceOf(space))).status, 201);
-    await system.install();
     // Bob may use the SCC in the namespaces.
     for (const { name: namespace } of SPACES) {
       const binding = {
@@ -456,27 +508,17 @@ suite('all combinations of settings, namespace and state', () => {
       };
       assert.equal((await create(plane.admin, binding)).status, 201);
     }
-    await system.scale(2);
-    await eventually(async () => {
-      const pods = '/api/v1/namespaces/fail-closed-scc-enforce-restricted/pods?dryRun=All';
-      const { text } = await plane.admin.send('POST', pods, COMPLIANT);
-      assert.match(text, /"openshift.io\/scc":"/, 'SCC admission is not registered yet');
-    }, 30_000);
-    for (const { name } of [EXCLUDED, ...SPACES]) {
-      const stored = { ...COMPLIANT, metadata: { name: STORED, namespace: name } };
-      await eventually(async () => {
-        const answer = await create(plane.admin, stored);
-        assert.equal(answer.status, 201, answer.text);
-      }, 30_000);
-    }
+    await install(false);
   });
   after(async () => {
     await system.stop().finally(() => plane.stop());
   });
 
   for (const configuration of CONFIGURATIONS) {
-    test(`levels by ${configuration.source}, ${configuration.floor}`, async (t) => {
-      if (system.replicas.length < 2) await system.scale(2 - system.replicas.length);
+    const { source, floor } = configuration;
+    test(`levels by ${source}, ${floor}, ${configuration.hasSccs ? 'with' : 'without'} SCCs`, async (t) => {
+      if (configuration.hasSccs === hasSccs) await startReplicas();
+      else await install(configuration.hasSccs);
       await configure(configuration);
       const wrong: string[] = [];
       for (const state of STATES) {
@@ -484,7 +526,7 @@ suite('all combinations of settings, namespace and state', () => {
         const leave = await state.enter(system);
         try {
           wrong.push(...(await execute(configuration, state)));
-          if (state.replicas === 'do not respond') wrong.push(...(await executeOthers(state)));
+          if (state.replicas === 'do not respond') wrong.push(...(await executeOthers(configuration, state)));
         } finally {
           await leave();
         }
@@ -496,13 +538,15 @@ suite('all combinations of settings, namespace and state', () => {
   }
 
   /** Sends all requests that are not for pods. Returns the unexpected decisions. */
-  const executeOthers = async ({ name }: State): Promise<readonly string[]> => {
+  const executeOthers = async (configuration: Configuration, { name }: State): Promise<readonly string[]> => {
     const wrong: string[] = [];
     for (const space of [EXCLUDED, ...SPACES].filter(({ label }) => label === 'restricted')) {
       for (const user of ['alice', 'bob']) {
         for (const { request, method, path, body } of otherAttempts(space)) {
           const isCluster = request === 'create or change an SCC';
-          const values = { request, namespace: space.tier, SCCs: isCluster ? 'enforce' : space.scc };
+          if (isCluster && !hasHadSccs) continue;
+          const mode = getMode({ scc: isCluster ? 'report' : space.scc }, configuration);
+          const values = { request, namespace: space.tier, SCCs: mode };
           const access = { 'user may use the SCC `privileged`': user === 'bob' ? 'yes' : 'no' };
           const [row, ...others] = findRows(OTHERS_TABLE, { ...values, ...access });
           assert.ok(row && others.length === 0, JSON.stringify(values));
@@ -531,7 +575,7 @@ suite('all combinations of settings, namespace and state', () => {
         namespace: space.tier,
         'default level': DEFAULT_LEVELS[source],
         level: getLevel(space, source),
-        SCCs: space.scc,
+        SCCs: getMode(space, configuration),
       };
       const result = findResult(situation, floor);
       return attempts(space).map((attempt) => ({ attempt, space, situation, result }));
@@ -606,6 +650,10 @@ const DEFAULT_LEVELS: Readonly<Record<Source, Situation['default level']>> = {
 function getLevel({ label }: Space, source: Source): Situation['level'] {
   if (label === 'own') return 'own';
   return label === 'restricted' ? 'set' : DEFAULT_LEVELS[source];
+}
+
+function getMode({ scc }: Pick<Space, 'scc'>, { hasSccs }: Configuration): Situation['SCCs'] {
+  return hasSccs ? scc : 'off';
 }
 
 /** Returns whether the request may be denied, and whether it may succeed. */
