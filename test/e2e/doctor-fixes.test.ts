@@ -273,7 +273,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
     },
     {
       name: 'a copy of a configuration',
-      fix: /^kubectl delete validatingwebhookconfiguration copy$/m,
+      fix: /^kubectl delete --ignore-not-found validatingwebhookconfigurations\/copy$/m,
       damage: () =>
         create(plane.admin, {
           apiVersion: ADMISSION,
