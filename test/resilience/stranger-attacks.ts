@@ -490,6 +490,13 @@ export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
       ),
   },
   {
+    name: 'pipelined requests to probes',
+    port: 'probes',
+    connections: CONNECTIONS,
+    isRepeated: true,
+    requests: () => PROBES.map((target) => formatRequest({ method: 'GET', target }).repeat(5000)),
+  },
+  {
     name: 'bodies to probes',
     port: 'probes',
     connections: 60,

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, connect as connectTcp, type Socket } from 'node:net';
+import { type AddressInfo, connect as connectTcp, type Server, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { connect, createSecureContext, type SecureContext } from 'node:tls';
@@ -329,6 +329,35 @@ test('a connection closes on a second request before the response to the first o
     [msg, reason],
     ['malformed review', 'the request arrived before the response to the previous request'],
   );
+});
+
+suite('thousands of requests that arrive together are not processed', () => {
+  const REQUESTS = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5000);
+
+  /** Returns the number of requests that a server created, after the client's connection is closed. */
+  const countRequests = async (server: Server, connection: Socket): Promise<number> => {
+    let count = 0;
+    server.on('request', () => count++);
+    connection.write(REQUESTS);
+    connection.resume();
+    await once(connection, 'close');
+    return count;
+  };
+
+  test('by the admission server', async (t) => {
+    const server = await startServer(t);
+    assert.equal(await countRequests(server.app.server, await open(server, STRANGER)), 2);
+  });
+
+  test('by the server for probes', async (t) => {
+    const metrics = { expose: () => Promise.resolve(''), contentType: 'text/plain' };
+    const app = buildProbes({ livez: [], readyz: [], metrics });
+    t.after(() => app.close());
+    await app.listen({ host: '127.0.0.1', port: 0 });
+    const { port } = app.server.address() as AddressInfo;
+    const connection = connectTcp({ host: '127.0.0.1', port }).on('error', () => undefined);
+    assert.equal(await countRequests(app.server, connection), 2);
+  });
 });
 
 test('after a connection is closed, another one is accepted', async (t) => {
