@@ -7,7 +7,11 @@ import type { Cluster } from '../src/cluster/cluster.ts';
 import { namespacePolicies } from '../src/cluster/rollout.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
-import { evaluateNamespaces, type EvaluationSettings, listNamespaces } from '../src/controllers/readiness-evaluator.ts';
+import {
+  evaluateNamespaces,
+  type EvaluationSettings,
+  listNamespaces,
+} from '../src/controllers/namespace-evaluation.ts';
 import type { Kinds } from '../src/kube/kinds.ts';
 import { finishSteps } from '../src/kube/steps.ts';
 import type { Namespace, PodSpec } from '../src/kube/types.ts';

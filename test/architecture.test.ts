@@ -55,7 +55,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   web: 'report-data',
   'dev-cluster': 'index',
   server: 'access-reviews dashboard denial-events probes scc-health server webhook webhooks/index',
-  controllers: `admission-policies controller index leadership permissions readiness-evaluator replica-leases replica required-webhooks
+  controllers: `admission-policies controller index leadership permissions namespace-evaluation replica-leases replica required-webhooks
     runtime standard-sccs`,
   install: 'break-glass-state index live-webhooks settings webhook-comparison',
 };

@@ -102,8 +102,8 @@ function returnsFunctions(owner: ts.FunctionLikeDeclaration): boolean {
 /** Collections that the search finds although they do not outlive a call, or only contain a fixed number of items. */
 const LOCAL = new Set([
   'cli/serve/dev-cluster.ts: clients',
+  'controllers/namespace-evaluator.ts: known',
   'controllers/olm-auto-labeler.ts: byNamespace',
-  'controllers/readiness-state.ts: basis',
   'server/scc-health.ts: broken',
   'server/scc-health.ts: missing',
   'server/scc-review.ts: denials',

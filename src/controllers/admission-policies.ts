@@ -96,6 +96,7 @@ export const admissionPolicyStandby: ControllerDefinition = {
   name: 'admission-policy-standby',
   description: `creates missing floor policies while the leader has not renewed its Lease for ${STANDBY_MS / 1000} s`,
   runsOn: 'replica',
+  disabledWith: NAME,
   permissions: [],
   isEnabled: ({ replicas }) => replicas,
   create: createStandbyReconciler,
@@ -284,7 +285,7 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
       store.list('Lease', service.namespace).flatMap((lease) => (isReplicaLease(lease) ? [] : lease.spec)),
     );
   const findMissing = ({ store }: ReconcileContext['cluster']): readonly PolicyObject[] => {
-    const isPaused = settings.value.disabledControllers.includes(NAME) || isBreakGlassOn(store);
+    const isPaused = isBreakGlassOn(store);
     if (isPaused) return [];
     return (getRequired(store) ?? []).filter(({ kind, metadata }) => store.get(kind, metadata.name) === undefined);
   };

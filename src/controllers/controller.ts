@@ -20,6 +20,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
 import type { ServerNames } from '../tls/issue.ts';
 import type { Service } from '../tls/trust.ts';
+import type { Evaluations } from './evaluations.ts';
 import type { RecordEvent } from './events.ts';
 import type { Features, PermissionSet } from './permissions.ts';
 import type { RecentAuthority } from './recent-authority.ts';
@@ -33,11 +34,21 @@ export interface ControllerDefinition {
   /** `leader` controllers run on one replica at a time, `replica` controllers on every replica. */
   readonly runsOn: 'leader' | 'replica';
   readonly permissions: readonly PermissionSet[];
+  /** Name of the controller that this controller belongs to. If that controller is disabled, so is this one. */
+  readonly disabledWith?: string;
   /** True if `create` reads the settings for SCC admission, ranges or defaults. */
   readonly readsSettings?: boolean;
   isEnabled(features: Features): boolean;
   /** Creates the reconciler without side effects. Each start creates a new one, so no state outlives a leadership. */
   create(context: ControllerContext, store: Store): Reconciler;
+}
+
+/** Returns true if `spec.controllers.disabled` contains the controller, or the controller that it belongs to. */
+export function isDisabled(
+  { name, disabledWith = name }: Pick<ControllerDefinition, 'name' | 'disabledWith'>,
+  disabled: readonly string[],
+): boolean {
+  return disabled.includes(name) || disabled.includes(disabledWith);
 }
 
 /** Dependencies of `create`. Each reconcile also receives the cluster and the logger. */
@@ -55,6 +66,8 @@ export interface ControllerContext {
   readonly apiServerVersion: Observable<Version | undefined>;
   readonly replica: ReplicaIdentity;
   readonly recentAuthority: RecentAuthority;
+  /** The evaluations of namespaces. Empty on replicas that are not the leader. */
+  readonly evaluations: Evaluations;
   readonly certificate: {
     readonly served: ServedPair;
     /** Subject alternative names for a managed certificate. */

@@ -4,14 +4,17 @@ import type { Settings } from '../config/settings.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { admissionPolicies, admissionPolicyStandby } from './admission-policies.ts';
 import { configObserver } from './config-observer.ts';
-import type { Controller, ControllerContext, ControllerDefinition } from './controller.ts';
+import { type Controller, type ControllerContext, type ControllerDefinition, isDisabled } from './controller.ts';
+import { createEvaluations } from './evaluations.ts';
 import { exceptions } from './exceptions.ts';
 import { kubeletEnforcement } from './kubelet-enforcement.ts';
 import { kubeletMinimum } from './kubelet-minimum.ts';
 import { kubeletReporter } from './kubelet-reporter.ts';
 import { labelSyncer } from './label-syncer.ts';
+import { namespaceEvaluator } from './namespace-evaluator.ts';
 import { olmAutoLabeler } from './olm-auto-labeler.ts';
 import type { Features } from './permissions.ts';
+import { policyReports } from './policy-reports.ts';
 import { readiness } from './readiness.ts';
 import { followRecentAuthority } from './recent-authority.ts';
 import { replica } from './replica.ts';
@@ -41,7 +44,9 @@ export const CONTROLLERS: readonly ControllerDefinition[] = [
   labelSyncer,
   runLevelZeroLabeler,
   configObserver,
+  namespaceEvaluator,
   readiness,
+  policyReports,
   olmAutoLabeler,
   kubeletMinimum,
   kubeletEnforcement,
@@ -57,7 +62,7 @@ export function enabledControllers(
   disabled: readonly string[] = [],
   registry: readonly ControllerDefinition[] = CONTROLLERS,
 ): readonly ControllerDefinition[] {
-  return registry.filter((controller) => controller.isEnabled(features) && !disabled.includes(controller.name));
+  return registry.filter((controller) => controller.isEnabled(features) && !isDisabled(controller, disabled));
 }
 
 export function createController(
@@ -72,11 +77,15 @@ export function createController(
  * or defaults change, it recreates the controllers that read them in `create`.
  */
 export function createControllerSelector(
-  dependencies: Omit<ControllerContext, 'recentAuthority'>,
+  dependencies: Omit<ControllerContext, 'recentAuthority' | 'evaluations'>,
   features: (settings: Settings) => Features,
   store: Store,
 ): () => readonly Controller[] {
-  const context = { ...dependencies, recentAuthority: followRecentAuthority(store, dependencies.date) };
+  const context = {
+    ...dependencies,
+    recentAuthority: followRecentAuthority(store, dependencies.date),
+    evaluations: createEvaluations(),
+  };
   const created = new Map<ControllerDefinition, Controller>();
   let basis: unknown;
   return () => {

@@ -73,6 +73,7 @@ export const uidRangeStandby: ControllerDefinition = {
   name: 'namespace-security-allocation-standby',
   description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example after its failure`,
   runsOn: 'replica',
+  disabledWith: RANGE_ALLOCATION_MANAGER,
   readsSettings: true,
   permissions: [],
   isEnabled: ({ scc, replicas }) => scc && replicas,
@@ -226,17 +227,15 @@ interface IncompleteNamespace {
 /** Creates a function that returns whether a namespace needs a block or only annotations under the current settings. */
 function createMissingRanges({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
   return (namespace: Namespace): Missing | undefined => {
-    const { scc, disabledControllers } = settings.value;
+    const { scc } = settings.value;
     const isEnforced = scc.mode === 'enforce' || sccMode(namespace, scc).mode === 'enforce';
-    return isEnforced && !disabledControllers.includes(RANGE_ALLOCATION_MANAGER)
-      ? findNamespaceNeed(namespace, ranges)
-      : undefined;
+    return isEnforced ? findNamespaceNeed(namespace, ranges) : undefined;
   };
 }
 
 /**
- * Creates the reconciler for the leader or for a standby. A single write to the RangeAllocation takes blocks for all
- * namespaces that need one. @param standbyMs how long a standby waits for the leader to handle a namespace
+ * Creates the reconciler for the leader or for a standby, which waits `standbyMs` for the leader to handle a namespace.
+ * A single write to the RangeAllocation takes blocks for all namespaces that need one.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/controller/namespace_scc_allocation_controller.go
  */
 function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 0): Reconciler {

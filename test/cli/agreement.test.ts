@@ -16,7 +16,7 @@ import { createLabelPlanner, effectivePodSecurity, namespacePolicies } from '../
 import { createStore, type Store, type WritableStore } from '../../src/cluster/store.ts';
 import { settingsFromObject } from '../../src/config/configuration.ts';
 import type { Settings } from '../../src/config/settings.ts';
-import { evaluateFromStore } from '../../src/controllers/readiness-evaluator.ts';
+import { evaluateFromStore } from '../../src/controllers/namespace-evaluation.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { completePod, createPod } from '../../src/kube/controller-pod.ts';
 import { setApiDefaults } from '../../src/kube/defaults.ts';

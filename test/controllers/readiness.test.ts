@@ -1,6 +1,9 @@
 /** Tests that the readiness controller evaluates namespaces, reports violations and decides whether to enforce. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { createController as createFromDefinition } from '../../src/controllers/index.ts';
+import { namespaceEvaluator } from '../../src/controllers/namespace-evaluator.ts';
+import { policyReports } from '../../src/controllers/policy-reports.ts';
 import { readiness } from '../../src/controllers/readiness.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
@@ -10,11 +13,11 @@ import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
   type ControllerRun,
-  createController,
+  createContext,
   createTestSettings,
   installCrds,
   installStandardSccs,
-  runController,
+  runControllers,
   type TestSettings,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
@@ -128,7 +131,12 @@ suite('readiness', () => {
   });
 
   const run = async (): Promise<void> => {
-    running = runController(createController(readiness, { settings, metrics, date: () => date() }), cluster);
+    const context = createContext({ settings, metrics, date: () => date() });
+    const controllers = [namespaceEvaluator, readiness, policyReports];
+    running = runControllers(
+      controllers.map((definition) => createFromDefinition(definition, context)),
+      cluster,
+    );
     await running.idle();
   };
   /** Replaces the controller with a controller in a new process. */

@@ -46,7 +46,9 @@ const GRANTS = 'scc-grant-expiry';
 const LABELS = 'pod-security-admission-label-synchronization-controller';
 const RUN_LEVEL_ZERO = 'privileged-namespaces-psa-label-syncer';
 const OBSERVER = 'pod-security-config-observer';
+const EVALUATION = 'namespace-evaluation-controller';
 const READINESS = 'PodSecurityReadinessController';
+const REPORTS = 'policy-report-controller';
 const OLM = 'olm-auto-labeler';
 
 /** The controllers of an installation with all default features, in order. */
@@ -65,7 +67,7 @@ const NAMES = [
     GRANTS,
     LABELS,
   ],
-  ...[RUN_LEVEL_ZERO, OBSERVER, READINESS],
+  ...[RUN_LEVEL_ZERO, OBSERVER, EVALUATION, READINESS, REPORTS],
 ];
 
 suite('the enabled controllers', () => {
@@ -76,7 +78,7 @@ suite('the enabled controllers', () => {
     [
       'rollout not installed',
       { rollout: false, evaluation: false, scc: false },
-      [RANGES, STANDBY, SCCS, GRANTS, LABELS, RUN_LEVEL_ZERO, READINESS],
+      [RANGES, STANDBY, SCCS, GRANTS, LABELS, RUN_LEVEL_ZERO, EVALUATION, READINESS, REPORTS],
     ],
     [
       'settings from a file, static webhooks',
@@ -103,11 +105,20 @@ suite('the enabled controllers', () => {
     const optional = [OLM, 'kubelet-minimum-controller', 'kubelet-enforcement-controller', 'kubelet-reporter'];
     assert.deepEqual(enabledNames({ kubelet: true, olm: true }), [...NAMES, ...optional]);
   });
-  test('with one disabled controller', () =>
-    assert.deepEqual(
-      enabledNames({}, [RANGES]),
-      NAMES.filter((one) => one !== RANGES),
-    ));
+  const disabledCases: readonly (readonly [disabled: string, missing: readonly string[]])[] = [
+    [SCCS, [SCCS]],
+    [RANGES, [RANGES, STANDBY]],
+    [POLICIES, [POLICIES, POLICY_STANDBY]],
+    [READINESS, [EVALUATION, READINESS, REPORTS]],
+    [REPORTS, [REPORTS]],
+  ];
+  for (const [disabled, missing] of disabledCases) {
+    test(`disabling ${disabled} disables ${missing.join(', ')}`, () =>
+      assert.deepEqual(
+        enabledNames({}, [disabled]),
+        NAMES.filter((name) => !missing.includes(name)),
+      ));
+  }
 
   test('every definition creates a controller with its name, and has a one-line description', () => {
     assert.equal(new Set(CONTROLLER_NAMES).size, CONTROLLERS.length);
@@ -164,6 +175,6 @@ test('a change to the SCC or range settings replaces the controllers that have r
   const replaced = select().filter((one) => !before.includes(one));
   assert.deepEqual(
     replaced.map(({ name }) => name),
-    [RANGES, STANDBY, OBSERVER, READINESS],
+    [RANGES, STANDBY, OBSERVER, EVALUATION],
   );
 });

@@ -220,14 +220,6 @@ suite('range allocation', () => {
       await one.pass(3000);
       assert.deepEqual([allocated(), taken()], [FOUR, [0, 1, 2, 3]]);
     });
-
-    test('no namespace gets a block if allocation is disabled', async () => {
-      const settings = withRanges(SETTINGS);
-      const value = { ...settings.value, disabledControllers: [uidRangeAllocator.name] };
-      const one = await standby({ ...settings, value });
-      await one.pass(10_000);
-      assert.deepEqual(allocated(), {});
-    });
   });
 
   suite('with existing annotations', () => {

@@ -485,7 +485,7 @@ suite('the rollout of enforcement', () => {
   });
 });
 
-const ROLES = /^portcullis-(rollout|config-observer|readiness|label-syncer|run-level-zero-labeler)$/;
+const ROLES = /^portcullis-(rollout|config-observer|readiness|policy-reports|label-syncer|run-level-zero-labeler)$/;
 
 /** The cluster serves only one API for reports, and no namespace becomes exempt. */
 const UNUSED = [

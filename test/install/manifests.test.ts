@@ -169,6 +169,7 @@ suite('the roles of the replicas', () => {
   ];
   const rollout = [
     ...['portcullis-rollout', 'portcullis-view-enforcement', 'portcullis-config-observer'],
+    'portcullis-policy-reports',
     'portcullis-readiness',
   ];
   const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler'];

@@ -6,6 +6,7 @@ import { createStore, type Store } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
+import { createEvaluations } from '../../src/controllers/evaluations.ts';
 import { createController as createFromDefinition } from '../../src/controllers/index.ts';
 import { followRecentAuthority } from '../../src/controllers/recent-authority.ts';
 import { type RunningController, startController } from '../../src/controllers/runtime.ts';
@@ -144,6 +145,7 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
     settingsStatus: () => ({}),
     initialSettings: {},
     replica: { name: 'portcullis-replica-test', identity: 'test', startMs: 0 },
+    evaluations: createEvaluations(),
     recentAuthority: followRecentAuthority(createStore(), () => new Date()),
     certificate: {
       served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },
@@ -171,11 +173,19 @@ export interface ControllerRun extends Recorder, RunningController {
   errors(): string[];
 }
 
-/** Starts a controller with a fake clock. */
-export function runController(controller: Controller, cluster: Cluster): ControllerRun {
+/** Starts controllers, which may trigger each other, with a fake clock. */
+export function runControllers(controllers: readonly Controller[], cluster: Cluster): ControllerRun {
   const clock = createFakeClock();
   const recorder = createRecorder();
-  const running = startController(controller, { ...recorder, cluster, clock });
+  const started = controllers.map((controller) => startController(controller, { ...recorder, cluster, clock }));
+  const running: RunningController = {
+    async idle() {
+      for (let round = 0; round < started.length; round++) for (const { idle } of started) await idle();
+    },
+    async stop() {
+      for (const { stop } of started) await stop();
+    },
+  };
   let reported = 0;
   return {
     ...recorder,
@@ -191,6 +201,11 @@ export function runController(controller: Controller, cluster: Cluster): Control
       return fresh.map(({ err, reason, msg }) => (err as Error | undefined)?.message ?? String(reason ?? msg));
     },
   };
+}
+
+/** Starts a controller with a fake clock. */
+export function runController(controller: Controller, cluster: Cluster): ControllerRun {
+  return runControllers([controller], cluster);
 }
 
 /** Waits until a store lookup returns a value. Rejects after the timeout. */

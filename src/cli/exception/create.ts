@@ -1,7 +1,7 @@
 import { effectivePodSecurity, namespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
-import { templateContext } from '../../controllers/readiness-evaluator.ts';
+import { templateContext } from '../../controllers/namespace-evaluation.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';

@@ -1,7 +1,7 @@
 /** Plans enforcement for the namespaces of an inventory. */
 import { namespacePolicies, type NamespacePolicies } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
-import { evaluateFromStore } from '../../controllers/readiness-evaluator.ts';
+import { evaluateFromStore } from '../../controllers/namespace-evaluation.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { ENFORCE_LABEL } from '../../kube/well-known.ts';

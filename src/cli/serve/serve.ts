@@ -463,7 +463,7 @@ function createSelector(parts: Parts, port: number): () => readonly Controller[]
   if (values.authorizer) return () => [];
   const { service } = served;
   const features = (value: Settings): Features => serverFeatures(parts, value);
-  const controllerContext: Omit<ControllerContext, 'recentAuthority'> = {
+  const controllerContext: Omit<ControllerContext, 'recentAuthority' | 'evaluations'> = {
     settings,
     settingsStatus: settings.status,
     initialSettings: values['initial-settings'] ?? {},

@@ -5,21 +5,23 @@ import { readEnforcement } from './enforcement.ts';
 import type { CompletedSweep } from './readiness.ts';
 import type { RolloutSettings } from './settings.ts';
 
-/** Input for the readiness controller's schedule. Times are in milliseconds since the epoch. */
-interface ReadinessSchedule {
+/** What determines whether decisions wait for the next sweep. Times are in milliseconds since the epoch. */
+interface AwaitedSweep {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;
-  readonly nowMs: number;
   /** This process's last sweep. */
   readonly sweep: CompletedSweep | undefined;
+  /** Time from which some namespace's verdict has differed from that sweep. */
+  readonly changedSinceMs: number | undefined;
+}
+
+/** Input for the schedule of the sweeps. */
+interface SweepSchedule extends AwaitedSweep {
+  readonly nowMs: number;
   /** Number of consecutive incomplete sweeps. */
   readonly failures: number;
   /** Time of the request in the `portcullis.dev/evaluate` annotation. */
   readonly requestedMs: number | undefined;
-  /** Generation of the object when the last sweep started. */
-  readonly sweptGeneration: number | undefined;
-  /** Time from which some namespace's verdict has differed from that sweep. */
-  readonly changedSinceMs: number | undefined;
   /** Delay until SCCs and grants have settled. Until then, verdicts are unreliable. */
   readonly settleMs: number;
   /** From -0.1 to 0.1. Spreads out the sweeps of many clusters. */
@@ -33,42 +35,58 @@ const CHANGE_DELAY_MS = MINUTE_MS;
 /** Maximum time that changed verdicts delay a decision. */
 const AWAITED_DELAY_MS = 5_000;
 
-/** Returns the delay until the next sweep (0 means immediately), and whether decisions wait for it. */
-export function scheduleSweep(input: ReadinessSchedule): { readonly delayMs: number; readonly isAwaited: boolean } {
-  const { object, settings, nowMs, sweep, changedSinceMs } = input;
-  const { spec, status } = readEnforcement(object);
-  // If no mode is requested, the evaluation determines the mode.
-  const isUndecided = settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
-  const { generation } = object.metadata ?? {};
-  const isSpecNew =
-    spec === '' && generation !== object.status?.observedGeneration && generation !== input.sweptGeneration;
-  const isOutdated = isUndecided && (sweep === undefined || changedSinceMs !== undefined);
+/** Returns the delay until the next sweep. 0 means immediately. */
+export function scheduleSweep(input: SweepSchedule): number {
+  const { object, nowMs, sweep, changedSinceMs } = input;
   const storedMs = parseTimestamp(object.status?.lastEvaluationTime);
   const lastMs = sweep?.startMs ?? -Infinity;
   const dueMs = Math.min(
-    nextByInterval(input, storedMs, isUndecided),
+    nextByInterval(input, storedMs),
     changedSinceMs === undefined ? Infinity : Math.max(changedSinceMs, lastMs) + CHANGE_DELAY_MS,
-    isSpecNew ? nowMs : Infinity,
-    isOutdated ? lastMs + AWAITED_DELAY_MS : Infinity,
+    isSpecNew(input) ? nowMs : Infinity,
+    isOutdated(input) ? lastMs + AWAITED_DELAY_MS : Infinity,
   );
-  return { delayMs: Math.max(0, dueMs - nowMs, input.settleMs), isAwaited: isSpecNew || isOutdated };
+  return Math.max(0, dueMs - nowMs, input.settleMs);
+}
+
+/** Returns true if decisions wait for the next sweep. */
+export function isSweepAwaited(input: AwaitedSweep): boolean {
+  return isSpecNew(input) || isOutdated(input);
+}
+
+/** Returns true if the mode was cleared after the last sweep started. */
+function isSpecNew({ object, sweep }: AwaitedSweep): boolean {
+  const { generation } = object.metadata ?? {};
+  return (
+    readEnforcement(object).spec === '' &&
+    generation !== object.status?.observedGeneration &&
+    generation !== sweep?.generation
+  );
+}
+
+/** Returns true if the evaluation determines the mode, but the last sweep is missing or outdated. */
+function isOutdated(input: AwaitedSweep): boolean {
+  return isUndecided(input) && (input.sweep === undefined || input.changedSinceMs !== undefined);
+}
+
+/** Returns true if no mode is requested, so the evaluation determines the mode. */
+function isUndecided({ object, settings }: AwaitedSweep): boolean {
+  const { spec, status } = readEnforcement(object);
+  return settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
 }
 
 /**
  * Returns the time of the next sweep based on interval, request and retries. The interval starts at the stored time, so
  * a restart does not change it. Incomplete sweeps are retried with exponential backoff from 1 to 30 minutes.
  */
-function nextByInterval(
-  { settings, nowMs, sweep, failures, requestedMs, jitter }: ReadinessSchedule,
-  storedMs: number | undefined,
-  isUndecided: boolean,
-): number {
+function nextByInterval(input: SweepSchedule, storedMs: number | undefined): number {
+  const { settings, nowMs, sweep, failures, requestedMs, jitter } = input;
   // The end of the last sweep might not be stored yet.
   const completedMs = sweep && failures === 0 ? sweep.endMs : storedMs;
   if (requestedMs !== undefined && requestedMs > (sweep?.startMs ?? completedMs ?? -Infinity)) return nowMs;
   if (failures > 0 && sweep) return sweep.startMs + Math.min(MAX_RETRY_MS, MINUTE_MS * 2 ** (failures - 1));
   // Ignore a time in the future, because the clock that wrote it was wrong.
   if (completedMs === undefined || completedMs > nowMs) return nowMs;
-  if (isUndecided && nowMs - completedMs > settings.maxEvaluationAgeMs) return nowMs;
+  if (isUndecided(input) && nowMs - completedMs > settings.maxEvaluationAgeMs) return nowMs;
   return completedMs + settings.evaluationIntervalMs * (1 + jitter);
 }

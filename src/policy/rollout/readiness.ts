@@ -195,6 +195,8 @@ export interface CompletedSweep {
   readonly evaluations: readonly NamespaceEvaluation[];
   readonly startMs: number;
   readonly endMs: number;
+  /** Generation of the PSAEnforcementConfig when the evaluation started. */
+  readonly generation?: number | undefined;
 }
 
 /** Finds any namespace, including namespaces that are not selected. */

@@ -681,12 +681,11 @@ suite('the next evaluation', () => {
     test(name, () => {
       const { storedMs, sweptMs, failures = 0, requestedMs, jitter = 0, settings } = given;
       const lastEvaluationTime = storedMs === undefined ? null : new Date(storedMs).toISOString();
-      const { delayMs } = scheduleSweep({
+      const delayMs = scheduleSweep({
         object: { spec: {}, status: { lastEvaluationTime } },
         settings: { ...DEFAULT_ROLLOUT, phase: 'Evaluate', ...settings },
         sweep: sweptMs === undefined ? undefined : { evaluations: [], startMs: sweptMs, endMs: sweptMs },
         nowMs: NOW,
-        sweptGeneration: undefined,
         changedSinceMs: undefined,
         settleMs: 0,
         failures,
