@@ -1,8 +1,5 @@
 /** Measures the in-process time of SCC decisions. Can be run directly with `node bench/assign.ts`. */
-import { assignScc, validateScc } from '../src/policy/scc/assign.ts';
-import type { SccInput } from '../src/policy/scc/index.ts';
-import { getSccSet } from '../src/policy/scc/order.ts';
-import { STANDARD_SCCS } from '../src/policy/scc/standard.ts';
+import { assignScc, getSccSet, type SccInput, STANDARD_SCCS, validateScc } from '../src/policy/scc/index.ts';
 import { readLines } from '../test/support/conformance/cases.ts';
 import type { Grant } from '../test/support/scc.ts';
 import { plainPodReviews } from './reviews.ts';

@@ -8,7 +8,7 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
   useRoleName,
-} from '../src/policy/scc/standard.ts';
+} from '../src/policy/scc/index.ts';
 
 /** Numbers of objects. `bindings` includes the standard bindings. */
 export interface Size {

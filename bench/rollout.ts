@@ -15,8 +15,8 @@ import {
 import type { Kinds } from '../src/kube/kinds.ts';
 import { finishSteps } from '../src/kube/steps.ts';
 import type { Namespace, PodSpec } from '../src/kube/types.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../src/policy/psa/configuration.ts';
-import { createSccLevels, planLabels } from '../src/policy/rollout/label-sync.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../src/policy/psa/index.ts';
+import { createSccLevels, planLabels } from '../src/policy/rollout/index.ts';
 import { fill, objectsOf, type Size } from './cluster.ts';
 import { formatTable, type Row } from './row.ts';
 

@@ -14,10 +14,10 @@ import { collectLicenses } from './licenses.ts';
 
 const OUT = process.argv[2] ?? 'dist';
 const LIBRARIES = {
-  pss: 'src/policy/pss/index.ts',
-  scc: 'src/policy/scc/index.ts',
-  psa: 'src/policy/rollout/scc-level.ts',
-  rbac: 'src/policy/rbac/index.ts',
+  pss: 'src/policy/pss/library.ts',
+  scc: 'src/policy/scc/library.ts',
+  psa: 'src/policy/psa/library.ts',
+  rbac: 'src/policy/rbac/library.ts',
 };
 
 /**

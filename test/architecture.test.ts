@@ -33,19 +33,15 @@ const PURE_LAYERS = 5;
 
 /** The public files of each part, which other parts may import. All files of `kube` are public. */
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
-  'policy/pod': 'allowed-values conflicts pod reader repair selection templates',
-  'policy/pss': 'cel cel-policy evaluate exceptions index policy',
-  'policy/psa':
-    'admission-policies configuration decision decode defaults exceptions input namespace-review policy review unused-keys',
-  'policy/scc': `access advice/denials advice/explain advice/invalid-values advice/plan advice/pod-audit advice/scc-defects advice/scc-warnings advice/suggestion assign
-    decision messages mode namespace objects order pod request review scc-fields scc standard temporary-grants strategies/index`,
-  'policy/rbac': 'authorizer index rules who-can',
-  'policy/uid-range': 'allocation blocks ranges',
-  'policy/kubelet': 'admission authorizer enforcement transition version',
-  'policy/olm': 'auto-labeler catalog-source hardening namespaces objects recognition',
-  'policy/rollout': `affected-namespaces enforcement enforcement-conditions evaluation feature-gate label-sync
-    observed-config plan preview readiness readiness-schedule relaxation reports run-level-zero scc-level settings state
-    sync-state template-pod user-namespace-audit`,
+  'policy/pod': 'index',
+  'policy/pss': 'index',
+  'policy/psa': 'index',
+  'policy/scc': 'index',
+  'policy/rbac': 'index',
+  'policy/uid-range': 'index',
+  'policy/kubelet': 'index',
+  'policy/olm': 'index',
+  'policy/rollout': 'index',
   telemetry: 'counters heap limits logger metrics',
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
@@ -111,7 +107,7 @@ function findViolations(sources: Sources): string[] {
 
 /** Returns the file and the line of a node, as in `src/kube/types.ts:3`. */
 function location(path: string, node: ts.Node): string {
-  return `src/${path}:${node.getSourceFile().getLineAndCharacterOfPosition(node.getStart()).line + 1}`;
+  return `${joinPosix('src', path)}:${node.getSourceFile().getLineAndCharacterOfPosition(node.getStart()).line + 1}`;
 }
 
 /**
@@ -374,6 +370,7 @@ test('the source files follow the rules', () => {
       ([first = '', ...rest]) => `src/${first}:1: is in an import cycle with ${rest.join(', ')}`,
     ),
     ...findUnusedExports(sources, new Map(others)),
+    ...findPrivateImports(new Map(others)),
   ];
   assert.ok(problems.length === 0, `\n${problems.join('\n')}`);
 
@@ -393,6 +390,27 @@ test('the source files follow the rules', () => {
   );
 });
 
+/** Returns the imports of private files of `policy` in the tests of other parts. */
+function findPrivateImports(tests: Sources): string[] {
+  return [...tests].flatMap(([path, text]) =>
+    findImports(path, text).flatMap(({ node, specifier = '' }) => {
+      const [, part = '', file = ''] =
+        /^\.\.\/src\/(policy\/[^/]+)\/(.+)$/.exec(joinPosix(dirname(path), specifier)) ?? [];
+      const isAllowed = part === '' || path.startsWith(`../test/${part}/`) || /^(?:index|library)\.ts$/.test(file);
+      return isAllowed ? [] : [`${location(path, node)}: imports src/${part}/${file}, which is private to ${part}`];
+    }),
+  );
+}
+
+test('finds private imports in tests', () => {
+  const imports = ['index.ts', 'library.ts', 'checks/index.ts'].map((file) => `'../../../src/policy/pss/${file}';`);
+  const text = imports.map((from) => `import { x } from ${from}`).join('\n');
+  const tests = new Map(['pss', 'psa'].map((part) => [`../test/policy/${part}/a.test.ts`, text]));
+  assert.deepEqual(findPrivateImports(tests), [
+    'test/policy/psa/a.test.ts:3: imports src/policy/pss/checks/index.ts, which is private to policy/pss',
+  ]);
+});
+
 test('finds an import cycle', () => {
   const sources = new Map([
     ['kube/a.ts', "import { b } from './b.ts';"],
@@ -408,7 +426,7 @@ test('finds an unused export', () => {
     ['kube/a.ts', 'export const a = 1; export interface B {} export function c() {} export { d } from "./b.ts";'],
     ['kube/b.ts', "import type { B } from './a.ts'; export const d = (await import('./c.ts')).e;"],
     ['kube/c.ts', 'export const e = 1; export type F = string;'],
-    ['policy/pss/index.ts', 'export type G = string;'],
+    ['policy/pss/library.ts', 'export type G = string;'],
   ]);
   const others = new Map([['../test/a.ts', "import { c } from '../src/kube/a.ts'"]]);
   assert.deepEqual(findUnusedExports(sources, others), [

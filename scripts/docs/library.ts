@@ -10,10 +10,10 @@ packages. They run in every JavaScript runtime. Types are included. The exports 
 
 /** Source file and purpose of each package export. */
 const EXPORTS = [
-  ['pss', 'src/policy/pss/index.ts', 'Evaluates pods against the Pod Security Standards.'],
-  ['scc', 'src/policy/scc/index.ts', 'Decides which SecurityContextConstraints admit a pod, and defaults the pod.'],
-  ['psa', 'src/policy/rollout/scc-level.ts', 'Computes the Pod Security level that the pods of an SCC satisfy.'],
-  ['rbac', 'src/policy/rbac/index.ts', 'Evaluates role-based access control by roles and bindings.'],
+  ['pss', 'src/policy/pss/library.ts', 'Evaluates pods against the Pod Security Standards.'],
+  ['scc', 'src/policy/scc/library.ts', 'Decides which SecurityContextConstraints admit a pod, and defaults the pod.'],
+  ['psa', 'src/policy/psa/library.ts', 'Computes the Pod Security level that the pods of an SCC satisfy.'],
+  ['rbac', 'src/policy/rbac/library.ts', 'Evaluates role-based access control by roles and bindings.'],
 ] as const;
 
 /** Formats the library reference, which contains an example and the exported declarations for each package export. */
@@ -27,13 +27,14 @@ export function formatLibraryReference(): string {
 }
 
 /** Returns the exported statements of a file, including re-exports. */
-function findExports(file: string, names?: ReadonlySet<string>): readonly ts.Statement[] {
+function findExports(file: string, names?: Set<string>): readonly ts.Statement[] {
   const { statements } = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true);
   return statements.flatMap((statement) => {
     if (ts.isExportDeclaration(statement) && statement.moduleSpecifier && statement.exportClause) {
       if (!ts.isStringLiteral(statement.moduleSpecifier) || !ts.isNamedExports(statement.exportClause)) return [];
-      const wanted = statement.exportClause.elements.map(({ name }) => name.text);
-      return findExports(join(dirname(file), statement.moduleSpecifier.text), new Set(wanted));
+      const exported = new Set(statement.exportClause.elements.map(({ name }) => name.text));
+      const wanted = names?.intersection(exported) ?? exported;
+      return wanted.size === 0 ? [] : findExports(join(dirname(file), statement.moduleSpecifier.text), wanted);
     }
     const isExported = ts.canHaveModifiers(statement) && ts.getModifiers(statement)?.some(isExportKeyword);
     return isExported && (!names || declaredNames(statement).some((name) => names.has(name))) ? [statement] : [];

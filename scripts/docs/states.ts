@@ -12,7 +12,7 @@ import {
   POD_SECURITY_LABELS,
   TIER_LABEL,
 } from '../../src/kube/well-known.ts';
-import { SCC_MODE_LABEL } from '../../src/policy/scc/mode.ts';
+import { SCC_MODE_LABEL } from '../../src/policy/scc/index.ts';
 import { formatMarkdownTable } from './markdown.ts';
 
 export const STATES_PAGE = 'docs/explanation/states.md';

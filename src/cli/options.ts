@@ -8,8 +8,6 @@ import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { UserError } from '../kube/user-error.ts';
-import { VERSION_RULE } from '../policy/psa/policy.ts';
-import { parseVersion, type Version } from '../policy/pss/policy.ts';
 
 /** An error in the options of a command. The program prints it with a hint to use `--help`. */
 export class UsageError extends UserError {}
@@ -166,13 +164,6 @@ export function time(value: string): Date {
   const date = new Date(value);
   if (/^\d{4}-\d{2}-\d{2}(T.*)?$/.test(value) && !Number.isNaN(date.getTime())) return date;
   throw new UserError('must be a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z');
-}
-
-/** A Pod Security Standards version, `latest` or `v1.N`. */
-export function policyVersion(value: string): Version {
-  const version = parseVersion(value);
-  if (version === undefined) throw new UserError(VERSION_RULE);
-  return version;
 }
 
 /** Accepts any text. */

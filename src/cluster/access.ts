@@ -2,11 +2,15 @@
 import { objectName } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import { type AccessReviewStatus, isObject, type UserInfo } from '../kube/types.ts';
-import { createRbac, type Rbac } from '../policy/rbac/authorizer.ts';
-import { type Action, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/rules.ts';
-import type { CanUse, Subject } from '../policy/scc/access.ts';
-import { createSccSet, type SccSet } from '../policy/scc/order.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../policy/scc/standard.ts';
+import { type Action, createRbac, type Rbac, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/index.ts';
+import {
+  type CanUse,
+  createSccSet,
+  type SccSet,
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_SCCS,
+  type Subject,
+} from '../policy/scc/index.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 import { memoize, type Store } from './store.ts';
 

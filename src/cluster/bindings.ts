@@ -6,7 +6,7 @@
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { resourcePath } from '../kube/resources.ts';
 import type { RoleBinding } from '../kube/types.ts';
-import { readRoleRef } from '../policy/rbac/authorizer.ts';
+import { readRoleRef } from '../policy/rbac/index.ts';
 import { type Clock, sleep } from './clock.ts';
 import { readPages } from './lists.ts';
 import { hasSubjects } from './projection.ts';

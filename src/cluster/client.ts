@@ -12,7 +12,7 @@ import {
   type ObjectMeta,
 } from '../kube/types.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
-import type { Version } from '../policy/pss/policy.ts';
+import type { Version } from '../policy/pss/index.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 import { readPages } from './lists.ts';
 import { parseServerVersion } from './server-version.ts';

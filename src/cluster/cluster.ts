@@ -1,7 +1,7 @@
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { AccessReviewStatus, JsonObject, KubeObject, UserInfo } from '../kube/types.ts';
-import type { Action } from '../policy/rbac/rules.ts';
+import type { Action } from '../policy/rbac/index.ts';
 import type { Store } from './store.ts';
 
 export interface WriteOptions {

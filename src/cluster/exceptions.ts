@@ -11,8 +11,8 @@ import {
   findTimeProblem,
   type PreparedException,
   prepareException,
-} from '../policy/psa/exceptions.ts';
-import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS } from '../policy/pss/exceptions.ts';
+} from '../policy/psa/index.ts';
+import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS } from '../policy/pss/index.ts';
 import { memoize, type Store } from './store.ts';
 
 /** Returns the hash of a spec, which does not depend on the order of its members. */

@@ -10,10 +10,14 @@ import { ApiError, ConnectionError } from '../kube/status.ts';
 import { truncate } from '../kube/text.ts';
 import { type AccessReviewStatus, isObject, type Node, type UserInfo } from '../kube/types.ts';
 import { CONFIGURATION_NAME } from '../kube/well-known.ts';
-import type { NodeState } from '../policy/kubelet/admission.ts';
-import { type EnforcementCheck, readEnforcement } from '../policy/kubelet/enforcement.ts';
-import { type MinimumVersion, parseMinimum } from '../policy/kubelet/version.ts';
-import type { Action } from '../policy/rbac/rules.ts';
+import {
+  type EnforcementCheck,
+  type MinimumVersion,
+  type NodeState,
+  parseMinimum,
+  readEnforcement,
+} from '../policy/kubelet/index.ts';
+import type { Action } from '../policy/rbac/index.ts';
 import type { Cluster } from './cluster.ts';
 import { hostPort } from './network-error.ts';
 import type { Store } from './store.ts';

@@ -11,19 +11,18 @@ import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION } from '../kube/scc.ts';
 import { isObject, type JsonObject, objectMember, valueAt, withValueAt } from '../kube/types.ts';
 import { KUBELET_CONDITION } from '../kube/well-known.ts';
-import { createTooLargeSpec } from '../policy/pod/pod.ts';
 import {
   BESIDE_TEMPLATE,
+  createTooLargeSpec,
   isReadDomain,
   POD_SPEC,
   select,
   type Selection,
   type Share,
   TEMPLATE_SPEC,
-} from '../policy/pod/selection.ts';
-import { selectSubjects } from '../policy/rbac/authorizer.ts';
-import { selectRules, USE_SCC } from '../policy/rbac/rules.ts';
-import { useRoleName } from '../policy/scc/standard.ts';
+} from '../policy/pod/index.ts';
+import { selectRules, selectSubjects, USE_SCC } from '../policy/rbac/index.ts';
+import { useRoleName } from '../policy/scc/index.ts';
 
 /**
  * Returns the part of an object to store, or `undefined` if the object is not stored. The size of the result is limited

@@ -4,8 +4,8 @@ import { isSemanticallyAbsent } from '../kube/equality.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { podTemplatePath } from '../kube/pod.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
-import { mayBeOlmPod } from '../policy/olm/recognition.ts';
-import { NAMESPACE, OTHER_KIND, POD, select, type Selection, selectWorkload } from '../policy/pod/selection.ts';
+import { mayBeOlmPod } from '../policy/olm/index.ts';
+import { NAMESPACE, OTHER_KIND, POD, select, type Selection, selectWorkload } from '../policy/pod/index.ts';
 import { checkSize, TooLargeError } from './json.ts';
 
 /** Request members that decisions read, except for the objects. */

@@ -12,33 +12,40 @@ import {
   POD_SECURITY_GENERATION_ANNOTATION,
   POD_SECURITY_LABELS,
 } from '../kube/well-known.ts';
-import { createPodSecurity, type PodSecurity } from '../policy/psa/configuration.ts';
-import { isSamePolicy, type Labels, type Policies, resolvePolicies } from '../policy/psa/policy.ts';
-import type { Level, Policy, Version } from '../policy/pss/policy.ts';
 import {
-  type DefaultLevel,
-  isEnforcementDesired,
-  readEnforcement,
-  SYNCER_MODES,
-} from '../policy/rollout/enforcement.ts';
-import { isSelected, type NamespaceInput, predictLevel } from '../policy/rollout/evaluation.ts';
-import { ENFORCEMENT_GATE, isFeatureOn } from '../policy/rollout/feature-gate.ts';
+  createPodSecurity,
+  isSamePolicy,
+  type Labels,
+  type PodSecurity,
+  type Policies,
+  resolvePolicies,
+  type SccLevelOptions,
+} from '../policy/psa/index.ts';
+import type { Level, Policy, Version } from '../policy/pss/index.ts';
 import {
   createSccLevels,
+  type DefaultLevel,
+  ENFORCEMENT_GATE,
   findNeededLevel,
+  isEnforcementDesired,
+  isFeatureOn,
   isManaged,
+  isSelected,
   type LabelSyncInput,
   type LabelSyncPlan,
   type ManagementSettings,
+  type NamespaceInput,
   planLabels,
+  podSecurityDefaultsFor,
+  predictLevel,
+  readEnforcement,
+  type RolloutSettings,
+  type RolloutView,
   sccLevelProfile,
   type SccLevels,
-} from '../policy/rollout/label-sync.ts';
-import { podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
-import type { SccLevelOptions } from '../policy/rollout/scc-level.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import type { RolloutView } from '../policy/rollout/state.ts';
-import type { Compatibility } from '../policy/scc/mode.ts';
+  SYNCER_MODES,
+} from '../policy/rollout/index.ts';
+import type { Compatibility } from '../policy/scc/index.ts';
 import { canUseScc } from './access.ts';
 import { memoize, type Store } from './store.ts';
 

@@ -11,15 +11,14 @@ import { quote, sortedSet } from '../kube/text.ts';
 import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { KUBE_SYSTEM } from '../kube/well-known.ts';
-import { type RbacObjects, USE_SCC } from '../policy/rbac/rules.ts';
-import { findGrants, type ObjectName, type SubjectName } from '../policy/rbac/who-can.ts';
-import { useRoleScc } from '../policy/scc/standard.ts';
+import { findGrants, type ObjectName, type RbacObjects, type SubjectName, USE_SCC } from '../policy/rbac/index.ts';
 import {
   changeTimes,
   findTemporaryGrant,
   parseTemporaryGrants,
   type TemporaryGrant,
-} from '../policy/scc/temporary-grants.ts';
+  useRoleScc,
+} from '../policy/scc/index.ts';
 import type { Store } from './store.ts';
 
 /** Returns the time when the leader deletes a binding, or `undefined` if the binding has no valid expiry time. */

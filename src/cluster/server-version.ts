@@ -1,7 +1,7 @@
 /** Reads the API server's version, which determines the meaning of `latest` in a Pod Security policy. */
 import { createObservable, type Observable } from '../config/settings.ts';
 import type { JsonObject } from '../kube/types.ts';
-import { parseVersion, type Version } from '../policy/pss/policy.ts';
+import { parseVersion, type Version } from '../policy/pss/index.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Clock, sleep } from './clock.ts';
 import type { Connection } from './connection.ts';

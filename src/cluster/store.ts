@@ -1,5 +1,5 @@
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import type { Version } from '../policy/pss/policy.ts';
+import type { Version } from '../policy/pss/index.ts';
 
 /** A change to an object. */
 export interface Change<K extends Kind = Kind> {

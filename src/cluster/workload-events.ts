@@ -3,7 +3,7 @@ import { defined } from '../kube/defined.ts';
 import { hasFinished } from '../kube/pod.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import type { KubeObject, Pod } from '../kube/types.ts';
-import { podOwner } from '../policy/rollout/evaluation.ts';
+import { podOwner } from '../policy/rollout/index.ts';
 import type { ClusterEvent } from './cluster.ts';
 import { truncateNote } from './event-recorder.ts';
 import type { Store } from './store.ts';

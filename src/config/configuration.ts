@@ -18,7 +18,7 @@ import {
   type PodSecurity,
   type PodSecurityConfiguration,
   validateConfiguration,
-} from '../policy/psa/configuration.ts';
+} from '../policy/psa/index.ts';
 import {
   checkFields,
   childNode,

@@ -5,16 +5,16 @@ import { dnsLabelErrors, dnsSubdomainErrors } from '../kube/names.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { findSimilar, quote } from '../kube/text.ts';
 import { parseTimestamp } from '../kube/units.ts';
-import { printFieldPath } from '../policy/pod/templates.ts';
-import { type PreparedException, prepareException } from '../policy/psa/exceptions.ts';
+import { printFieldPath } from '../policy/pod/index.ts';
+import { type PreparedException, prepareException } from '../policy/psa/index.ts';
 import {
+  checks,
   CHECKS_WITHOUT_VALUES,
   type ExceptionIndex,
   indexExceptions,
   NO_EXCEPTIONS,
   unexpired,
-} from '../policy/pss/exceptions.ts';
-import { checks } from '../policy/pss/index.ts';
+} from '../policy/pss/index.ts';
 import { describeWrongType, type WrongType } from './field-types.ts';
 import { apiGroup, manifestName, manifestNamespace, type ManifestObject } from './objects.ts';
 import type { Path } from './yaml.ts';

@@ -2,7 +2,7 @@
 import { type FieldError, formatFieldError, invalidValue } from '../kube/field-error.ts';
 import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
 import { isObject } from '../kube/types.ts';
-import { printFieldPath } from '../policy/pod/templates.ts';
+import { printFieldPath } from '../policy/pod/index.ts';
 import document from './field-types.json' with { type: 'json' };
 import { errorAt, type ManifestObject, type ObjectPod, readPods } from './objects.ts';
 import { type ManifestError, type Path, readDocuments } from './yaml.ts';

@@ -3,13 +3,24 @@ import { deepEqual } from '../kube/equality.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type PodLike, valueAt, withValueAt } from '../kube/types.ts';
-import { findConflicts, lacksWindows } from '../policy/pod/conflicts.ts';
-import { decodePod } from '../policy/pod/pod.ts';
-import { capabilityName, type Repair } from '../policy/pod/repair.ts';
-import { type FieldPath, findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
-import { checkRepairs, type SelectOptions } from '../policy/pss/evaluate.ts';
-import { evaluateExcepted, type ExceptionIndex } from '../policy/pss/exceptions.ts';
-import { checkFix, evaluatePod } from '../policy/pss/index.ts';
+import {
+  capabilityName,
+  decodePod,
+  type FieldPath,
+  findConflicts,
+  findPodTemplates,
+  lacksWindows,
+  printFieldPath,
+  type Repair,
+} from '../policy/pod/index.ts';
+import {
+  checkFix,
+  checkRepairs,
+  evaluateExcepted,
+  evaluatePod,
+  type ExceptionIndex,
+  type SelectOptions,
+} from '../policy/pss/index.ts';
 import { findFieldProblems, type WrongType } from './field-types.ts';
 import { type ManifestObject, manifestObjects, readPod, readPods } from './objects.ts';
 import { type FieldValue, rewrite } from './rewrite.ts';

@@ -4,8 +4,7 @@ import { type FieldShape, type FieldShapes, findShapeErrors, isList } from '../k
 import { CONTAINER_LISTS } from '../kube/pod.ts';
 import { findSimilar, quote } from '../kube/text.ts';
 import { isObject, valueAt, withValueAt } from '../kube/types.ts';
-import { findConflicts } from '../policy/pod/conflicts.ts';
-import { findPodTemplates, printFieldPath } from '../policy/pod/templates.ts';
+import { findConflicts, findPodTemplates, printFieldPath } from '../policy/pod/index.ts';
 import { builtInShape, findFieldProblems } from './field-types.ts';
 import { type FieldChange, type Relocated, type Unfixed, withoutField } from './fix.ts';
 import type { ManifestObject } from './objects.ts';

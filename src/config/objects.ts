@@ -1,8 +1,8 @@
 /** Reads Kubernetes API objects from manifests, and object fields that may be missing or invalid there. */
 import { setApiDefaults } from '../kube/defaults.ts';
 import { draft, isObject, type JsonObject, type PodLike, objectMember } from '../kube/types.ts';
-import { type FieldPath, findPodTemplates } from '../policy/pod/templates.ts';
-import type { Labels } from '../policy/psa/policy.ts';
+import { type FieldPath, findPodTemplates } from '../policy/pod/index.ts';
+import type { Labels } from '../policy/psa/index.ts';
 import { decodeError } from '../policy/pss/index.ts';
 import { isTemplate, processTemplate } from './openshift-templates.ts';
 import type { ManifestDocument, ManifestError, Path, Position } from './yaml.ts';

@@ -18,26 +18,27 @@ import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result, Wire } from '../kube/types.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { KUBE_SYSTEM } from '../kube/well-known.ts';
-import type { LabelerMode } from '../policy/olm/auto-labeler.ts';
-import type { WorkloadResource } from '../policy/pod/templates.ts';
+import type { LabelerMode } from '../policy/olm/index.ts';
+import type { WorkloadResource } from '../policy/pod/index.ts';
 import {
   createPodSecurity,
   DEFAULT_CONFIGURATION,
+  DEFAULT_FIELDS,
+  type ExceptionSettings,
+  type PodDefaults,
   type PodSecurity,
   type PodSecurityConfiguration,
-} from '../policy/psa/configuration.ts';
-import { DEFAULT_FIELDS, type PodDefaults } from '../policy/psa/defaults.ts';
-import type { ExceptionSettings } from '../policy/psa/exceptions.ts';
-import { parseVersion, type Version } from '../policy/pss/policy.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/settings.ts';
-import { defaultExemptNamespaces, type SccSettings, withKubeSystem } from '../policy/scc/mode.ts';
+} from '../policy/psa/index.ts';
+import { parseVersion, type Version } from '../policy/pss/index.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../policy/rollout/index.ts';
+import { defaultExemptNamespaces, type SccSettings, withKubeSystem } from '../policy/scc/index.ts';
 import {
   DEFAULT_RANGES,
   parseMcsRange,
   parseUidRange,
   type RangeSettings,
   validateRangeSettings,
-} from '../policy/uid-range/ranges.ts';
+} from '../policy/uid-range/index.ts';
 import { compileFields } from './ajv.ts';
 import schema from './portcullis-configuration.schema.json' with { type: 'json' };
 

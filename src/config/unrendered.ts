@@ -2,8 +2,7 @@
 import { formatFieldError } from '../kube/field-error.ts';
 import { shellQuote } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
-import { EVALUATED_POD, select } from '../policy/pod/selection.ts';
-import { printFieldPath } from '../policy/pod/templates.ts';
+import { EVALUATED_POD, printFieldPath, select } from '../policy/pod/index.ts';
 import { exceptionErrors, isException } from './exceptions.ts';
 import { decodeErrors, findFieldProblems, findPodFieldProblems } from './field-types.ts';
 import { apiGroup, errorAt, type ManifestObject, readPods } from './objects.ts';

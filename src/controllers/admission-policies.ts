@@ -31,15 +31,14 @@ import {
   NAMESPACE_NAME_LABEL,
 } from '../kube/well-known.ts';
 import {
+  generateDefaultsPolicy,
   generatePolicies,
   MIN_POLICY_MINOR,
+  type PodSecurity,
   type PolicyObject,
   renamePolicy,
-} from '../policy/psa/admission-policies.ts';
-import type { PodSecurity } from '../policy/psa/configuration.ts';
-import { generateDefaultsPolicy } from '../policy/psa/defaults.ts';
-import { minorVersion } from '../policy/pss/cel-policy.ts';
-import type { Version } from '../policy/pss/policy.ts';
+} from '../policy/psa/index.ts';
+import { minorVersion, type Version } from '../policy/pss/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

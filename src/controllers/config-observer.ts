@@ -15,23 +15,29 @@ import {
   POD_SECURITY_GENERATION_ANNOTATION,
   RAISED_AT_ANNOTATION,
 } from '../kube/well-known.ts';
-import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { currentConditions, findNextRaise } from '../policy/rollout/enforcement-conditions.ts';
+import type { PodSecurityConfiguration } from '../policy/psa/index.ts';
 import {
+  buildAdmissionConfiguration,
+  currentConditions,
   defaultInForce,
   type DefaultLevel,
   type EnforcementPlan,
+  findNextRaise,
   getEvaluationResult,
+  getSyncState,
+  isAwaitingLabel,
+  type ManagementSettings,
+  managementSettings,
   planEffect,
   planRaise,
+  podSecurityDefaultsFor,
   type PublishedLevel,
   readEnforcement,
-} from '../policy/rollout/enforcement.ts';
-import { type ManagementSettings, managementSettings, releaseLabels } from '../policy/rollout/label-sync.ts';
-import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../policy/rollout/observed-config.ts';
-import type { RolloutSettings } from '../policy/rollout/settings.ts';
-import type { RolloutView } from '../policy/rollout/state.ts';
-import { getSyncState, isAwaitingLabel, type SyncState } from '../policy/rollout/sync-state.ts';
+  releaseLabels,
+  type RolloutSettings,
+  type RolloutView,
+  type SyncState,
+} from '../policy/rollout/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

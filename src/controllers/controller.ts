@@ -9,12 +9,8 @@ import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import type { JsonObject, KubeObject, ObjectMeta } from '../kube/types.ts';
 import type { WebhookRegistration } from '../kube/webhooks.ts';
 import type { OptionalFeature } from '../kube/well-known.ts';
-import type { Version } from '../policy/pss/policy.ts';
-import {
-  type AffectedNamespaces,
-  type AffectingKind,
-  findAffectedNamespaces,
-} from '../policy/rollout/affected-namespaces.ts';
+import type { Version } from '../policy/pss/index.ts';
+import { type AffectedNamespaces, type AffectingKind, findAffectedNamespaces } from '../policy/rollout/index.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';

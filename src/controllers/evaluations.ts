@@ -1,8 +1,7 @@
 /** The evaluations of namespaces, which the namespace evaluator publishes and other controllers read. */
 import type { Store } from '../cluster/store.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import type { NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
-import { type CompletedSweep, isBlocking } from '../policy/rollout/readiness.ts';
+import { type CompletedSweep, isBlocking, type NamespaceEvaluation } from '../policy/rollout/index.ts';
 
 /** A new evaluation of a namespace. */
 export interface EvaluationChange {

@@ -14,15 +14,15 @@ import { objectKey, objectName } from '../kube/resources.ts';
 import type { Pod } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import { EXPIRY_NOTICE_MS } from '../kube/well-known.ts';
-import { decodePod } from '../policy/pod/pod.ts';
+import { decodePod } from '../policy/pod/index.ts';
 import {
   type ExceptionProblem,
   findExceptionProblem,
   findShadow,
   type PreparedException,
-} from '../policy/psa/exceptions.ts';
-import { resolvePolicies } from '../policy/psa/policy.ts';
-import { evaluateExcepted, indexExceptions } from '../policy/pss/exceptions.ts';
+  resolvePolicies,
+} from '../policy/psa/index.ts';
+import { evaluateExcepted, indexExceptions } from '../policy/pss/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

@@ -6,7 +6,7 @@ import { API_SERVERS, checkApiServers, minimumInForce } from '../cluster/kubelet
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../kube/well-known.ts';
-import { describeEnforcement } from '../policy/kubelet/enforcement.ts';
+import { describeEnforcement } from '../policy/kubelet/index.ts';
 import { type ControllerContext, type ControllerDefinition, type Reconciler, watch, watchValue } from './controller.ts';
 import { ACCESS_REVIEW_RULE, rule, statusRule } from './permissions.ts';
 

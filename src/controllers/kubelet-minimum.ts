@@ -16,19 +16,21 @@ import { compareBytes } from '../kube/text.ts';
 import type { Node, PortcullisConfiguration } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
-import { compareNodes, type NodeState } from '../policy/kubelet/admission.ts';
 import {
+  compareNodes,
+  createProblemFinder,
   describeNodes,
   describeProgress,
   type MinimumPlan,
   nodePools,
+  type NodeState,
+  parseMinimum,
   planMinimum,
   type Pool,
   renderMinimum,
   reportedMinimum,
   type RequestProblem,
-} from '../policy/kubelet/transition.ts';
-import { createProblemFinder, parseMinimum } from '../policy/kubelet/version.ts';
+} from '../policy/kubelet/index.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
   type ControllerContext,

@@ -7,8 +7,7 @@ import { objectName } from '../kube/resources.ts';
 import type { Node } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT, NODE_REPORTER } from '../kube/well-known.ts';
-import { reportedMinimum } from '../policy/kubelet/transition.ts';
-import { findKubeletProblem, type MinimumVersion, parseMinimum } from '../policy/kubelet/version.ts';
+import { findKubeletProblem, type MinimumVersion, parseMinimum, reportedMinimum } from '../policy/kubelet/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

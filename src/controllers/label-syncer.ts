@@ -11,9 +11,8 @@ import {
   RELAXED_LABEL,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../kube/well-known.ts';
-import { type Level, LEVELS } from '../policy/pss/policy.ts';
-import type { AffectingKind } from '../policy/rollout/affected-namespaces.ts';
-import { type LabelSyncPlan, managementSettings, releaseLabels } from '../policy/rollout/label-sync.ts';
+import { type Level, LEVELS } from '../policy/pss/index.ts';
+import { type AffectingKind, type LabelSyncPlan, managementSettings, releaseLabels } from '../policy/rollout/index.ts';
 import { isBreakGlassOn, watchBreakGlass } from './admission-policies.ts';
 import {
   type ControllerContext,

@@ -6,14 +6,19 @@ import { listPodCreators, POD_SOURCES } from '../cluster/workloads.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
-import type { PodSecurity } from '../policy/psa/configuration.ts';
-import type { PodDefaults } from '../policy/psa/defaults.ts';
-import type { ExceptionIndex } from '../policy/pss/exceptions.ts';
-import type { Version } from '../policy/pss/policy.ts';
-import { evaluateStepwise, inconclusive, isEvaluated, type NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
-import { createSccAccess, type ManagementSettings } from '../policy/rollout/label-sync.ts';
-import { completePod, getTemplatePod } from '../policy/rollout/template-pod.ts';
-import { sccMode, type SccSettings } from '../policy/scc/mode.ts';
+import type { PodDefaults, PodSecurity } from '../policy/psa/index.ts';
+import type { ExceptionIndex, Version } from '../policy/pss/index.ts';
+import {
+  completePod,
+  createSccAccess,
+  evaluateStepwise,
+  getTemplatePod,
+  inconclusive,
+  isEvaluated,
+  type ManagementSettings,
+  type NamespaceEvaluation,
+} from '../policy/rollout/index.ts';
+import { sccMode, type SccSettings } from '../policy/scc/index.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import { type ReconcileContext, runYielding } from './controller.ts';
 

@@ -8,14 +8,18 @@ import { LIMITS } from '../kube/limits.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { EVALUATE_ANNOTATION } from '../kube/well-known.ts';
-import type { PodSecurity } from '../policy/psa/configuration.ts';
-import { resolvePolicies } from '../policy/psa/policy.ts';
-import type { AffectedNamespaces, AffectingKind } from '../policy/rollout/affected-namespaces.ts';
-import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
-import { managementSettings } from '../policy/rollout/label-sync.ts';
-import { scheduleSweep } from '../policy/rollout/readiness-schedule.ts';
-import { type CompletedSweep, countFindings, summarize } from '../policy/rollout/readiness.ts';
+import { type PodSecurity, resolvePolicies } from '../policy/psa/index.ts';
+import {
+  type AffectedNamespaces,
+  type AffectingKind,
+  type CompletedSweep,
+  countFindings,
+  managementSettings,
+  type NamespaceEvaluation,
+  ROLLOUT_MANAGER,
+  scheduleSweep,
+  summarize,
+} from '../policy/rollout/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

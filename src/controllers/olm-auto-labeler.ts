@@ -25,8 +25,8 @@ import {
   type LabelerTrigger,
   labelingPatch,
   OPENSHIFT_OLM,
-} from '../policy/olm/auto-labeler.ts';
-import { UNMANAGED_NAMESPACES } from '../policy/rollout/label-sync.ts';
+} from '../policy/olm/index.ts';
+import { UNMANAGED_NAMESPACES } from '../policy/rollout/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

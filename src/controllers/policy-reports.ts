@@ -14,19 +14,19 @@ import { objectName, resourceName, RESOURCES, typeMeta } from '../kube/resources
 import { ApiError } from '../kube/status.ts';
 import type { KubeObject, PodLike, Report, ReportSubject } from '../kube/types.ts';
 import { CONFIGURATION_NAME } from '../kube/well-known.ts';
-import type { Exemptions } from '../policy/psa/configuration.ts';
-import { printPodSecurity } from '../policy/psa/policy.ts';
-import { ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { NamespaceEvaluation, ViolatingWorkload } from '../policy/rollout/evaluation.ts';
+import { type Exemptions, printPodSecurity } from '../policy/psa/index.ts';
 import {
   buildClusterReport,
   buildReport,
+  type NamespaceEvaluation,
   REPORT_APIS,
   REPORT_NAME,
   type ReportApi,
   type ReportedWorkload,
   type ReportOwner,
-} from '../policy/rollout/reports.ts';
+  ROLLOUT_MANAGER,
+  type ViolatingWorkload,
+} from '../policy/rollout/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

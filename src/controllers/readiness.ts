@@ -15,18 +15,19 @@ import { printCount, summarizeNames } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
 import { parseTimestamp } from '../kube/units.ts';
 import { INSTALLATION } from '../kube/well-known.ts';
-import { printEvaluatedAs, printLevel } from '../policy/psa/policy.ts';
-import { forcedWarning, ROLLOUT_MANAGER } from '../policy/rollout/enforcement.ts';
-import type { NamespaceEvaluation } from '../policy/rollout/evaluation.ts';
-import { isSweepAwaited } from '../policy/rollout/readiness-schedule.ts';
+import { printEvaluatedAs, printLevel } from '../policy/psa/index.ts';
 import {
   decidedConditions,
   decideReadiness,
   type Decision,
+  forcedWarning,
   isBlocking,
+  isSweepAwaited,
+  type NamespaceEvaluation,
   newlyViolating,
-} from '../policy/rollout/readiness.ts';
-import type { RolloutView } from '../policy/rollout/state.ts';
+  ROLLOUT_MANAGER,
+  type RolloutView,
+} from '../policy/rollout/index.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
   type ControllerContext,

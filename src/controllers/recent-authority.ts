@@ -5,11 +5,10 @@
 import { readException } from '../cluster/exceptions.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/exceptions.ts';
-import { type ExceptionIndex, indexExceptions } from '../policy/pss/exceptions.ts';
-import { createAuthorizer } from '../policy/rbac/authorizer.ts';
-import { RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/rules.ts';
-import type { CanUse } from '../policy/scc/access.ts';
+import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/index.ts';
+import { type ExceptionIndex, indexExceptions } from '../policy/pss/index.ts';
+import { createAuthorizer, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/index.ts';
+import type { CanUse } from '../policy/scc/index.ts';
 
 const KINDS: readonly Kind[] = [...RBAC_KINDS, 'PodSecurityException'];
 

@@ -26,11 +26,16 @@ import {
   POD_SECURITY_LABELS,
   TIER_LABEL,
 } from '../kube/well-known.ts';
-import type { WorkloadResource } from '../policy/pod/templates.ts';
-import type { PodSecurityConfiguration } from '../policy/psa/configuration.ts';
-import { selectedNamespaces } from '../policy/psa/defaults.ts';
-import { SCC_MODE_LABEL, type SccSettings, selectEnforcedNamespaces, selectSccNamespaces } from '../policy/scc/mode.ts';
-import { mayEnterEveryPod, PRIVILEGED_SCC } from '../policy/scc/standard.ts';
+import type { WorkloadResource } from '../policy/pod/index.ts';
+import { type PodSecurityConfiguration, selectedNamespaces } from '../policy/psa/index.ts';
+import {
+  mayEnterEveryPod,
+  PRIVILEGED_SCC,
+  SCC_MODE_LABEL,
+  type SccSettings,
+  selectEnforcedNamespaces,
+  selectSccNamespaces,
+} from '../policy/scc/index.ts';
 import type { Service } from '../tls/trust.ts';
 import type { ControllerContext } from './controller.ts';
 

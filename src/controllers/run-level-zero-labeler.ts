@@ -1,5 +1,5 @@
 import { POD_SECURITY_LABELS, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
-import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/run-level-zero.ts';
+import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/index.ts';
 import { type ControllerDefinition, watch, watchValue } from './controller.ts';
 import { rule } from './permissions.ts';
 

@@ -11,7 +11,7 @@ import { TEMPORARY_GRANTS_ANNOTATION } from '../kube/scc.ts';
 import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { EXPIRY_NOTICE_MS, KUBE_SYSTEM } from '../kube/well-known.ts';
-import { parseTemporaryGrants, recordTemporaryGrants } from '../policy/scc/temporary-grants.ts';
+import { parseTemporaryGrants, recordTemporaryGrants } from '../policy/scc/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

@@ -1,14 +1,14 @@
 import { select, type Settings } from '../config/settings.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import type { Compatibility } from '../policy/scc/mode.ts';
 import {
+  type Compatibility,
   type PlannedWrite,
   planRbacObject,
   planStandardScc,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-} from '../policy/scc/standard.ts';
+} from '../policy/scc/index.ts';
 import { type ControllerDefinition, createObject, type ReconcileContext, watch, watchValue } from './controller.ts';
 import { rule } from './permissions.ts';
 

@@ -8,21 +8,22 @@ import { ApiError } from '../kube/status.ts';
 import { truncate } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
 import { RANGE_ALLOCATION_MANAGER } from '../kube/well-known.ts';
-import { sccMode } from '../policy/scc/mode.ts';
+import { sccMode } from '../policy/scc/index.ts';
 import {
   blockAnnotations,
   createAllocator,
   findNamespaceNeed,
   findRangeProblems,
   formatState,
+  formatUidRange,
   ORPHANED_MS,
   type Orphans,
   planRepair,
   RANGE_ALLOCATION_NAME,
+  type RangeSettings,
   readState,
-} from '../policy/uid-range/allocation.ts';
-import { uniteBlocks } from '../policy/uid-range/blocks.ts';
-import { formatUidRange, type RangeSettings } from '../policy/uid-range/ranges.ts';
+  uniteBlocks,
+} from '../policy/uid-range/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

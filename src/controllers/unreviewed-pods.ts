@@ -15,13 +15,16 @@ import { compareBytes, truncate } from '../kube/text.ts';
 import type { Lease, Pod, UnreviewedPod } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
-import { DEFAULT_LIMITS } from '../policy/psa/input.ts';
-import { reviewPodSecurity } from '../policy/psa/review.ts';
-import type { Policy } from '../policy/pss/policy.ts';
-import { type CanUse, serviceAccountSubject } from '../policy/scc/access.ts';
-import { assignScc, validateScc } from '../policy/scc/assign.ts';
-import { sccMode } from '../policy/scc/mode.ts';
-import { podAnnotation } from '../policy/scc/request.ts';
+import { DEFAULT_LIMITS, reviewPodSecurity } from '../policy/psa/index.ts';
+import type { Policy } from '../policy/pss/index.ts';
+import {
+  assignScc,
+  type CanUse,
+  podAnnotation,
+  sccMode,
+  serviceAccountSubject,
+  validateScc,
+} from '../policy/scc/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

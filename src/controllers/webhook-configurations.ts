@@ -23,7 +23,7 @@ import {
   type WebhookConfiguration,
 } from '../kube/webhooks.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
-import { PRIVILEGED_SCC } from '../policy/scc/standard.ts';
+import { PRIVILEGED_SCC } from '../policy/scc/index.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
 import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
 import {

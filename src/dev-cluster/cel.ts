@@ -5,8 +5,8 @@
 import { Environment } from '@marcbachmann/cel-js';
 import { compareBytes, quote } from '../kube/text.ts';
 import { isObject, type JsonObject, type UserInfo } from '../kube/types.ts';
-import type { CelVariable } from '../policy/pss/cel-policy.ts';
-import type { Action } from '../policy/rbac/rules.ts';
+import type { CelVariable } from '../policy/pss/index.ts';
+import type { Action } from '../policy/rbac/index.ts';
 
 /** A compiled expression. Throws if evaluation fails. */
 type Program = (values: Readonly<Record<string, unknown>>) => unknown;

@@ -26,8 +26,8 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
   useRoleName,
-} from '../policy/scc/standard.ts';
-import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/allocation.ts';
+} from '../policy/scc/index.ts';
+import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { type Manifest, type ManifestSettings, type PolicySpec, policyWithBinding } from './settings.ts';
 

@@ -8,7 +8,7 @@ import { deepEqual } from '../kube/equality.ts';
 import type { Kinds } from '../kube/kinds.ts';
 import type { KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
-import type { ObjectWrite } from '../policy/rollout/relaxation.ts';
+import type { ObjectWrite } from '../policy/rollout/index.ts';
 import { type Configuration, parseWebhookConfiguration, type Webhook } from './live-webhooks.ts';
 
 /** Match condition that is always false. */

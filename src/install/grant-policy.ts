@@ -5,7 +5,7 @@
 import { celList, celString } from '../kube/cel.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
-import { HOLD_TEMPORARY_GRANT, useRoleName } from '../policy/scc/standard.ts';
+import { HOLD_TEMPORARY_GRANT, useRoleName } from '../policy/scc/index.ts';
 import { type Manifest, policyWithBinding } from './settings.ts';
 
 const NAME = 'portcullis-grants';

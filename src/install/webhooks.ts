@@ -7,7 +7,7 @@ import {
 } from '../controllers/required-webhooks.ts';
 import { caInjection, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
 import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
-import { selectedNamespaces } from '../policy/psa/defaults.ts';
+import { selectedNamespaces } from '../policy/psa/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { CERTIFICATE } from './deployment.ts';
 import { decodePolicy, type ManifestOf, type ManifestSettings } from './settings.ts';

@@ -5,8 +5,13 @@ import { createTokenBucket, systemClock, type TokenBucket, withTimeout } from '.
 import type { Cluster } from '../cluster/cluster.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { type AccessQuestion, accessQuestionKey, type CanUse, decideWithKnownAccess } from '../policy/scc/access.ts';
-import type { SccDecision } from '../policy/scc/decision.ts';
+import {
+  type AccessQuestion,
+  accessQuestionKey,
+  type CanUse,
+  decideWithKnownAccess,
+  type SccDecision,
+} from '../policy/scc/index.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

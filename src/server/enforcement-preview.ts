@@ -9,18 +9,18 @@ import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { finishSteps } from '../kube/steps.ts';
 import type { Namespace } from '../kube/types.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
-import type { Exemptions } from '../policy/psa/configuration.ts';
-import type { Level } from '../policy/pss/policy.ts';
-import { managementSettings } from '../policy/rollout/label-sync.ts';
+import type { Exemptions } from '../policy/psa/index.ts';
+import type { Level } from '../policy/pss/index.ts';
 import {
   formatPreviewWarning,
   isEnforcementPending,
+  isPastDate,
+  managementSettings,
+  planRunLevelZero,
   previewEnforcement,
   previewLabelRevert,
-} from '../policy/rollout/preview.ts';
-import { planRunLevelZero } from '../policy/rollout/run-level-zero.ts';
-import { isPastDate } from '../policy/rollout/settings.ts';
-import type { SccSettings } from '../policy/scc/mode.ts';
+} from '../policy/rollout/index.ts';
+import type { SccSettings } from '../policy/scc/index.ts';
 import type { AdmittedWorkload } from './scc-review.ts';
 
 /** The installation namespace and the Portcullis version. */

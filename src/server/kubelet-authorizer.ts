@@ -12,7 +12,7 @@ import {
   NODE_GROUP,
   NODE_PREFIX,
   type ResourceAttributes,
-} from '../policy/kubelet/authorizer.ts';
+} from '../policy/kubelet/index.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';

@@ -7,19 +7,21 @@ import { LIMITS } from '../kube/limits.ts';
 import { metadataProblem } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type Pod } from '../kube/types.ts';
-import { catalogMode } from '../policy/olm/catalog-source.ts';
-import { type Hardened, hardenPod, type ProfileId } from '../policy/olm/hardening.ts';
 import {
   CATALOG_SOURCE_LABEL,
+  catalogMode,
+  type Hardened,
+  hardenPod,
   MARKETPLACE_NAMESPACE,
   OLM_GROUP,
   OLM_NAMESPACES,
+  type ProfileId,
   type Recognized,
   recognizeWorkload,
   resolveCatalogSource,
   UNPACK_LABEL,
-} from '../policy/olm/recognition.ts';
-import { decodeMutablePod, type PodFields } from '../policy/pod/pod.ts';
+} from '../policy/olm/index.ts';
+import { decodeMutablePod, type PodFields } from '../policy/pod/index.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WebhookContext } from './webhook.ts';

@@ -1,7 +1,7 @@
 import { type AdmissionRequest, allow, type Decision } from '../kube/admission.ts';
 import { isObject } from '../kube/types.ts';
-import { decodePod } from '../policy/pod/pod.ts';
-import { type DefaultsSettings, hasDefaults, withPodDefaults } from '../policy/psa/defaults.ts';
+import { decodePod } from '../policy/pod/index.ts';
+import { type DefaultsSettings, hasDefaults, withPodDefaults } from '../policy/psa/index.ts';
 import type { WebhookContext } from './webhook.ts';
 
 /**

@@ -3,17 +3,22 @@ import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { defined } from '../kube/defined.ts';
 import { type Namespace, objectMember } from '../kube/types.ts';
-import type { WorkloadResource } from '../policy/pod/templates.ts';
-import { findExemption, isLimited, type PodSecurity } from '../policy/psa/configuration.ts';
-import type { PodSecurityCount, PodSecurityReview } from '../policy/psa/decision.ts';
-import type { ExceptionSettings } from '../policy/psa/exceptions.ts';
-import { DEFAULT_LIMITS, type PodSecurityInput } from '../policy/psa/input.ts';
-import { reviewNamespace } from '../policy/psa/namespace-review.ts';
-import { reviewPodSecurity } from '../policy/psa/review.ts';
-import { newestVersion } from '../policy/pss/evaluate.ts';
-import { compareVersions, type Policy } from '../policy/pss/policy.ts';
-import { withWarnLevel } from '../policy/rollout/label-sync.ts';
-import { modeLabelWarning, type SccSettings } from '../policy/scc/mode.ts';
+import type { WorkloadResource } from '../policy/pod/index.ts';
+import {
+  DEFAULT_LIMITS,
+  type ExceptionSettings,
+  findExemption,
+  isLimited,
+  type PodSecurity,
+  type PodSecurityCount,
+  type PodSecurityInput,
+  type PodSecurityReview,
+  reviewNamespace,
+  reviewPodSecurity,
+} from '../policy/psa/index.ts';
+import { compareVersions, newestVersion, type Policy } from '../policy/pss/index.ts';
+import { withWarnLevel } from '../policy/rollout/index.ts';
+import { modeLabelWarning, type SccSettings } from '../policy/scc/index.ts';
 import type { Cell } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Discloses } from './disclosure.ts';

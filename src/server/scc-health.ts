@@ -1,6 +1,5 @@
 import type { Store } from '../cluster/store.ts';
-import { findSccProblems, formatSccProblems, type SccProblems } from '../policy/scc/advice/scc-defects.ts';
-import type { SccSettings } from '../policy/scc/mode.ts';
+import { findSccProblems, formatSccProblems, type SccProblems, type SccSettings } from '../policy/scc/index.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 

@@ -9,16 +9,22 @@ import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { type Namespace, objectMember } from '../kube/types.ts';
 import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
-import type { PodFields } from '../policy/pod/pod.ts';
-import type { WorkloadResource } from '../policy/pod/templates.ts';
-import { decodeWorkload, type Workload } from '../policy/psa/decode.ts';
-import { completeTemplate, hasDefaults, type PodDefaults } from '../policy/psa/defaults.ts';
-import type { CanUse } from '../policy/scc/access.ts';
-import { admitTemplate, reportScc, templateWarnings } from '../policy/scc/assign.ts';
-import type { SccDecision } from '../policy/scc/decision.ts';
-import { type NamespaceMode, SCC_MODES, type SccMode, sccMode, type SccSettings } from '../policy/scc/mode.ts';
-import { readNamespaceRanges } from '../policy/scc/namespace.ts';
-import type { SccInput } from '../policy/scc/request.ts';
+import type { PodFields, WorkloadResource } from '../policy/pod/index.ts';
+import { completeTemplate, decodeWorkload, hasDefaults, type PodDefaults, type Workload } from '../policy/psa/index.ts';
+import {
+  admitTemplate,
+  type CanUse,
+  type NamespaceMode,
+  readNamespaceRanges,
+  reportScc,
+  SCC_MODES,
+  type SccDecision,
+  type SccInput,
+  type SccMode,
+  sccMode,
+  type SccSettings,
+  templateWarnings,
+} from '../policy/scc/index.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';

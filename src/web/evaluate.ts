@@ -29,21 +29,24 @@ import {
   objectMember,
   withValueAt,
 } from '../kube/types.ts';
-import { type FieldPath, printFieldPath } from '../policy/pod/templates.ts';
-import { isKnownKind } from '../policy/psa/decode.ts';
-import type { ExceptionIndex } from '../policy/pss/exceptions.ts';
-import { type Level, LEVELS, type Policy, type Version } from '../policy/pss/index.ts';
-import { createAuthorizer } from '../policy/rbac/index.ts';
-import { USE_SCC } from '../policy/rbac/rules.ts';
-import type { FixableViolation } from '../policy/rollout/evaluation.ts';
-import type { CanUse } from '../policy/scc/access.ts';
-import { describeDenial } from '../policy/scc/advice/denials.ts';
-import { type ExplainedPod, explainPod } from '../policy/scc/advice/explain.ts';
-import { workloadPod } from '../policy/scc/advice/plan.ts';
-import { defaultScc, validateSccObject } from '../policy/scc/objects.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../policy/scc/standard.ts';
-import { blockAnnotations } from '../policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES } from '../policy/uid-range/ranges.ts';
+import { type FieldPath, printFieldPath } from '../policy/pod/index.ts';
+import { isKnownKind } from '../policy/psa/index.ts';
+import { type ExceptionIndex, type Level, LEVELS, type Policy, type Version } from '../policy/pss/index.ts';
+import { createAuthorizer, USE_SCC } from '../policy/rbac/index.ts';
+import type { FixableViolation } from '../policy/rollout/index.ts';
+import {
+  type CanUse,
+  defaultScc,
+  describeDenial,
+  type ExplainedPod,
+  explainPod,
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+  validateSccObject,
+  workloadPod,
+} from '../policy/scc/index.ts';
+import { blockAnnotations, DEFAULT_RANGES } from '../policy/uid-range/index.ts';
 
 /** A field in a finding, and the position of the field or of its nearest existing ancestor. */
 interface FieldPosition extends Position {

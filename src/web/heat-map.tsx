@@ -1,5 +1,5 @@
 /** Heat map of namespaces and levels. It shows the number of workloads that each level would deny. */
-import { type Level, LEVELS } from '../policy/pss/policy.ts';
+import { type Level, LEVELS } from '../policy/pss/index.ts';
 import type { ReportNamespace } from './report-data.ts';
 import { formatView, type View } from './report-view.ts';
 import { Chip, Section, Table } from './ui.tsx';

@@ -5,7 +5,7 @@ import type { FixedText } from '../config/fix.ts';
 import { manifestName } from '../config/objects.ts';
 import type { Position } from '../config/yaml.ts';
 import { type Level, LEVELS, newestVersion, parseVersion, type Version } from '../policy/pss/index.ts';
-import { describeFit } from '../policy/scc/advice/explain.ts';
+import { describeFit } from '../policy/scc/index.ts';
 import { createEditor, type Editor, type Marker } from './editor.ts';
 import {
   type EvaluatedObject,

@@ -1,11 +1,14 @@
 /** The data of a report, which the page renders and `portcullis report -o json` prints. */
 import type { UnreviewedPod } from '../kube/types.ts';
-import type { Level } from '../policy/pss/policy.ts';
-import type { ViolatingWorkload } from '../policy/rollout/evaluation.ts';
-import type { NamespaceCounts, PlannedNamespace } from '../policy/rollout/plan.ts';
-import type { RolloutStatus, RolloutStep } from '../policy/rollout/state.ts';
-import type { SccDenial } from '../policy/scc/advice/denials.ts';
-import type { TemporaryGrant } from '../policy/scc/temporary-grants.ts';
+import type { Level } from '../policy/pss/index.ts';
+import type {
+  NamespaceCounts,
+  PlannedNamespace,
+  RolloutStatus,
+  RolloutStep,
+  ViolatingWorkload,
+} from '../policy/rollout/index.ts';
+import type { SccDenial, TemporaryGrant } from '../policy/scc/index.ts';
 
 export interface ReportData {
   /** The API server's address, or the manifests. */

@@ -1,6 +1,6 @@
 /** What the report page shows: filters in the URL, the order of fixes, and CSV. Does not use the DOM. */
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
-import { countNamespaces } from '../policy/rollout/plan.ts';
+import { countNamespaces } from '../policy/rollout/index.ts';
 import type { DeniedWorkload, DenyingLevel, ReportData, ReportNamespace, ReportWorkload } from './report-data.ts';
 
 /** Fields of the filter, and the ID of the element to show. */

@@ -1,8 +1,8 @@
 /** The report on a cluster, based on data in the page or on live data from the page's server. */
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { printLevel } from '../policy/psa/policy.ts';
-import type { SccDenial } from '../policy/scc/advice/denials.ts';
+import { printLevel } from '../policy/psa/index.ts';
+import type { SccDenial } from '../policy/scc/index.ts';
 import { HeatMap, rowId, VERDICTS } from './heat-map.tsx';
 import type { ReportData, ReportNamespace, ReportScc, ReportWorkload } from './report-data.ts';
 import { formatView, groupByCause, orderChecks, parseView, selectReport, toCsv, type View } from './report-view.ts';

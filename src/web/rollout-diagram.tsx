@@ -1,5 +1,5 @@
 /** The enforcement rollout as a diagram, with one circle for each step. */
-import type { RolloutStep } from '../policy/rollout/state.ts';
+import type { RolloutStep } from '../policy/rollout/index.ts';
 
 const STATES: Readonly<Record<RolloutStep['state'], string>> = {
   done: 'done',

@@ -25,13 +25,21 @@ import { hasFinished } from '../../src/kube/pod.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import { finishSteps } from '../../src/kube/steps.ts';
 import type { KubeObject, PortcullisConfiguration } from '../../src/kube/types.ts';
-import { createPodSecurity, type PodSecurity } from '../../src/policy/psa/configuration.ts';
-import { isSamePolicy, printPolicy, resolvePolicies } from '../../src/policy/psa/policy.ts';
+import {
+  createPodSecurity,
+  isSamePolicy,
+  type PodSecurity,
+  printPolicy,
+  resolvePolicies,
+} from '../../src/policy/psa/index.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
-import type { NamespaceEvaluation } from '../../src/policy/rollout/evaluation.ts';
-import { managementSettings } from '../../src/policy/rollout/label-sync.ts';
-import { podSecurityDefaultsFor } from '../../src/policy/rollout/observed-config.ts';
-import { buildReport, REPORT_APIS } from '../../src/policy/rollout/reports.ts';
+import {
+  buildReport,
+  managementSettings,
+  type NamespaceEvaluation,
+  podSecurityDefaultsFor,
+  REPORT_APIS,
+} from '../../src/policy/rollout/index.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
 import { type Workload, type World, world } from '../support/agreement/world.ts';
 import { readDashboard } from '../support/dashboard-client.ts';

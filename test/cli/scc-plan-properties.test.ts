@@ -10,13 +10,16 @@ import { hasUseRole } from '../../src/cli/scc/plan.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import type { JsonObject, PodLike } from '../../src/kube/types.ts';
-import { grantableScc, planAdmission, planGrants, type PlannedWorkload } from '../../src/policy/scc/advice/plan.ts';
 import {
+  grantableScc,
   grantObjects,
+  planAdmission,
+  planGrants,
+  type PlannedWorkload,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-} from '../../src/policy/scc/standard.ts';
+} from '../../src/policy/scc/index.ts';
 import { pod, scc } from '../policy/scc/arbitrary.ts';
 import { DEMO_NAMESPACE } from '../policy/scc/requests.ts';
 

@@ -3,9 +3,8 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { accessFromStore, canUseScc } from '../../src/cluster/access.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { createAuthorizer } from '../../src/policy/rbac/index.ts';
-import { RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/rules.ts';
-import type { Subject } from '../../src/policy/scc/access.ts';
+import { createAuthorizer, RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/index.ts';
+import type { Subject } from '../../src/policy/scc/index.ts';
 
 const GROUP = 'security.openshift.io';
 const RESOURCE = 'securitycontextconstraints';

@@ -9,7 +9,7 @@ import { CRDS } from '../../src/install/index.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
-import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { responseItems } from '../support/answers.ts';
 import { startControlPlane } from '../support/control-plane/index.ts';

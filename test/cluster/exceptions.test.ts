@@ -5,7 +5,7 @@ import { listExceptions } from '../../src/cli/inventory/exceptions.ts';
 import { activeExceptions, hashSpec } from '../../src/cluster/exceptions.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import type { Condition } from '../../src/kube/conditions.ts';
-import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
+import type { ExceptionSettings } from '../../src/policy/psa/index.ts';
 
 const SETTINGS: ExceptionSettings = {
   mode: 'approved',

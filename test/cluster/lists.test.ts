@@ -7,7 +7,7 @@ import { readCluster } from '../../src/cluster/lists.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { RESOURCES } from '../../src/kube/resources.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
-import type { Action } from '../../src/policy/rbac/rules.ts';
+import type { Action } from '../../src/policy/rbac/index.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { json, type Responder, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { getRolloutView } from '../../src/cluster/rollout.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/index.ts';
 import { GATE_OFF } from '../support/feature-gate.ts';
 
 const NAMESPACE = 'portcullis';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { parseSettings, readPodSecuritySource } from '../../src/config/configuration.ts';
-import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
+import { MODES, printPolicy } from '../../src/policy/psa/index.ts';
 import { readFixture } from '../support/fixtures.ts';
 
 const HEAD = 'apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n';

@@ -5,8 +5,7 @@ import { builtInShape, findFieldProblems } from '../../src/config/field-types.ts
 import { type ManifestObject, manifestObjects } from '../../src/config/objects.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { type FieldShape, isList } from '../../src/kube/field-shape.ts';
-import { decodePod } from '../../src/policy/pod/pod.ts';
-import { printFieldPath } from '../../src/policy/pod/templates.ts';
+import { decodePod, printFieldPath } from '../../src/policy/pod/index.ts';
 
 type Path = readonly (string | number)[];
 

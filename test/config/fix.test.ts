@@ -8,7 +8,7 @@ import type { FixedText } from '../../src/config/fix.ts';
 import { readPod } from '../../src/config/objects.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { diff, escapeKey } from '../../src/kube/json-patch.ts';
-import { printFieldPath } from '../../src/policy/pod/templates.ts';
+import { printFieldPath } from '../../src/policy/pod/index.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { fixManifests } from '../../src/web/evaluate.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';

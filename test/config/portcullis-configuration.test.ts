@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { createDefaultSettings, decodeSettings, type Settings } from '../../src/config/portcullis-configuration.ts';
 import { formatFieldError } from '../../src/kube/field-error.ts';
 import { isObject } from '../../src/kube/types.ts';
-import { MODES, printPolicy } from '../../src/policy/psa/policy.ts';
+import { MODES, printPolicy } from '../../src/policy/psa/index.ts';
 import { readFixture } from '../support/fixtures.ts';
 
 const OPTIONS = { controllers: ['standard-scc-controller', 'replica-controller'], namespace: 'guard' };

@@ -12,30 +12,31 @@ import type { Decision, Denied } from '../../src/kube/admission.ts';
 import type { FieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Node, Pod } from '../../src/kube/types.ts';
-import { compareNodes, type NodeState, reviewNodesConfig } from '../../src/policy/kubelet/admission.ts';
 import {
   accessReviewStatus,
   authorizeKubelet,
   type AuthorizerDecision,
   type AuthorizerMode,
-  type ResourceAttributes,
-} from '../../src/policy/kubelet/authorizer.ts';
-import { planMinimum } from '../../src/policy/kubelet/transition.ts';
-import {
+  compareNodes,
   type MinimumVersion,
+  type NodeState,
   parseKubeletVersion,
   parseMinimum,
   parseVersion,
-} from '../../src/policy/kubelet/version.ts';
+  planMinimum,
+  type ResourceAttributes,
+  reviewNodesConfig,
+} from '../../src/policy/kubelet/index.ts';
+import { psaLevel } from '../../src/policy/psa/index.ts';
 import { evaluatePod, type Version } from '../../src/policy/pss/index.ts';
-import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
-import { auditUserNamespaces, findSkew } from '../../src/policy/rollout/user-namespace-audit.ts';
-import { createSccSet, findCandidates } from '../../src/policy/scc/order.ts';
+import { auditUserNamespaces, findSkew } from '../../src/policy/rollout/index.ts';
 import {
+  createSccSet,
+  findCandidates,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-} from '../../src/policy/scc/standard.ts';
+} from '../../src/policy/scc/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createNodesConfigReviewer } from '../../src/server/objects/nodes-config.ts';
 import { onlyRegistered } from '../../src/server/webhooks/index.ts';

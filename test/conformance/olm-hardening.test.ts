@@ -2,11 +2,18 @@
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { catalogMode, DISABLE_SECURITY_ANNOTATION } from '../../src/policy/olm/catalog-source.ts';
-import { hardenPod, type ProfileId, PROFILES } from '../../src/policy/olm/hardening.ts';
-import { proposeLabels } from '../../src/policy/olm/namespaces.ts';
-import { type Candidate, recognizeWorkload, resolveCatalogSource } from '../../src/policy/olm/recognition.ts';
-import { decodePod } from '../../src/policy/pod/pod.ts';
+import {
+  type Candidate,
+  catalogMode,
+  DISABLE_SECURITY_ANNOTATION,
+  hardenPod,
+  type ProfileId,
+  PROFILES,
+  proposeLabels,
+  recognizeWorkload,
+  resolveCatalogSource,
+} from '../../src/policy/olm/index.ts';
+import { decodePod } from '../../src/policy/pod/index.ts';
 import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 import { isKeptByOlm } from '../support/olm.ts';
 

@@ -9,8 +9,8 @@ import {
   type LabelerInput,
   type LabelerTrigger,
   labelingPatch,
-} from '../../src/policy/olm/auto-labeler.ts';
-import { UNMANAGED_NAMESPACES } from '../../src/policy/rollout/label-sync.ts';
+} from '../../src/policy/olm/index.ts';
+import { UNMANAGED_NAMESPACES } from '../../src/policy/rollout/index.ts';
 import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 
 type Marks = Readonly<Record<string, string>>;

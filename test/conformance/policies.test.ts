@@ -9,10 +9,16 @@ import { after, test } from 'node:test';
 import { parse } from 'yaml';
 import { asStored, compileVariables } from '../../src/dev-cluster/cel.ts';
 import { POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
-import { generatePolicies } from '../../src/policy/psa/admission-policies.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { buildCelChecks, minorVersion } from '../../src/policy/pss/cel-policy.ts';
-import { checks, evaluatePod, type Level, newestVersion, type Version } from '../../src/policy/pss/index.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION, generatePolicies } from '../../src/policy/psa/index.ts';
+import {
+  buildCelChecks,
+  checks,
+  evaluatePod,
+  type Level,
+  minorVersion,
+  newestVersion,
+  type Version,
+} from '../../src/policy/pss/index.ts';
 import { compilePolicy } from '../support/cel.ts';
 import { readLines, RECORDED_VERSION } from '../support/conformance/cases.ts';
 import { violatingPod } from '../support/pod-security.ts';

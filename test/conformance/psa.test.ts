@@ -9,14 +9,15 @@ import { UserError } from '../../src/kube/user-error.ts';
 import {
   completeDefaults,
   DEFAULT_CONFIGURATION,
+  DEFAULT_LIMITS,
   type PodSecurityConfiguration,
+  type PodSecurityCount,
+  printPolicy,
+  resolvePolicies,
+  reviewPodSecurity,
   validateConfiguration,
-} from '../../src/policy/psa/configuration.ts';
-import type { PodSecurityCount } from '../../src/policy/psa/decision.ts';
-import { DEFAULT_LIMITS } from '../../src/policy/psa/input.ts';
-import { printPolicy, resolvePolicies } from '../../src/policy/psa/policy.ts';
-import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
-import type { Version } from '../../src/policy/pss/policy.ts';
+} from '../../src/policy/psa/index.ts';
+import type { Version } from '../../src/policy/pss/index.ts';
 import { readLines, RECORDED_VERSION } from '../support/conformance/cases.ts';
 
 interface AdmissionCase {

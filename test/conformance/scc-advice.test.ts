@@ -5,10 +5,16 @@ import { parse } from 'yaml';
 import { parsePath } from '../../src/config/yaml.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import { type JsonObject, valueAt, withValueAt } from '../../src/kube/types.ts';
-import type { DisallowedField } from '../../src/policy/scc/advice/disallowed-fields.ts';
-import { decidePod, explainPod, type PodDenial, type PodInput } from '../../src/policy/scc/advice/explain.ts';
-import type { SccInput } from '../../src/policy/scc/index.ts';
-import { defaultScc, validateSccObject } from '../../src/policy/scc/objects.ts';
+import {
+  decidePod,
+  defaultScc,
+  type DisallowedField,
+  explainPod,
+  type PodDenial,
+  type PodInput,
+  type SccInput,
+  validateSccObject,
+} from '../../src/policy/scc/index.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { canUseBy, type Grant } from '../support/scc.ts';
 

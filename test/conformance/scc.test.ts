@@ -3,11 +3,16 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
-import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
-import { assignScc, validateScc } from '../../src/policy/scc/assign.ts';
-import type { SccDecision, SccInput } from '../../src/policy/scc/index.ts';
-import { defaultScc } from '../../src/policy/scc/objects.ts';
-import { STANDARD_SCCS, standardScc } from '../../src/policy/scc/standard.ts';
+import { psaLevel } from '../../src/policy/psa/index.ts';
+import {
+  assignScc,
+  defaultScc,
+  type SccDecision,
+  type SccInput,
+  STANDARD_SCCS,
+  standardScc,
+  validateScc,
+} from '../../src/policy/scc/index.ts';
 import { type Case, readCases, readLines, testAreas } from '../support/conformance/cases.ts';
 import {
   admissionAreas,

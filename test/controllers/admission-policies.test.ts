@@ -10,8 +10,8 @@ import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.t
 import { type AdmissionPolicy, FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
 import { draft, isObject } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import type { Level, Version } from '../../src/policy/pss/policy.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
+import type { Level, Version } from '../../src/policy/pss/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';

@@ -6,8 +6,8 @@ import { runLevelZeroLabeler } from '../../src/controllers/run-level-zero-labele
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { Namespace } from '../../src/kube/types.ts';
-import type { SyncerMode } from '../../src/policy/rollout/enforcement.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS } from '../../src/policy/scc/standard.ts';
+import type { SyncerMode } from '../../src/policy/rollout/index.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS } from '../../src/policy/scc/index.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
   type ControllerRun,

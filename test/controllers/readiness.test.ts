@@ -9,7 +9,7 @@ import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { KubeObject, Namespace, Pod, Report } from '../../src/kube/types.ts';
-import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
 import {
   type ControllerRun,

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import { sccGrantExpiry } from '../../src/controllers/scc-grant-expiry.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createUseBinding } from '../../src/policy/scc/standard.ts';
+import { createUseBinding } from '../../src/policy/scc/index.ts';
 import { TEST_MANAGER } from '../support/certificates.ts';
 import { type ControllerRun, createController, runController } from '../support/controllers.ts';
 

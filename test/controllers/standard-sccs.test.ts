@@ -8,11 +8,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import type { KubeObject } from '../../src/kube/types.ts';
-import {
-  STANDARD_CLUSTER_ROLE_BINDINGS,
-  STANDARD_CLUSTER_ROLES,
-  STANDARD_SCCS,
-} from '../../src/policy/scc/standard.ts';
+import { STANDARD_CLUSTER_ROLE_BINDINGS, STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import {
   type ControllerRun,
   createController,

@@ -16,8 +16,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
 import { forbidden } from '../../src/kube/status.ts';
 import type { Namespace } from '../../src/kube/types.ts';
-import { formatBlocks, parseBlocks } from '../../src/policy/uid-range/blocks.ts';
-import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/ranges.ts';
+import { DEFAULT_RANGES, formatBlocks, parseBlocks, type RangeSettings } from '../../src/policy/uid-range/index.ts';
 import { blockIndexes, blockSet } from '../support/blocks.ts';
 import {
   type ControllerRun,

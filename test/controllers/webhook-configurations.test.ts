@@ -9,8 +9,8 @@ import { webhookConfigurations } from '../../src/controllers/webhook-configurati
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import { draft, type EndpointSlice } from '../../src/kube/types.ts';
 import { CONFIGURATION_KINDS, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { WEBHOOK_REGISTRATIONS as REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, SERVICE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';

@@ -5,7 +5,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/kube/admission-policies.ts';
 import { objectPath } from '../../src/kube/resources.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { DEFAULT_FIELDS, generateDefaultsPolicy, type PodDefaults } from '../../src/policy/psa/defaults.ts';
+import { DEFAULT_FIELDS, generateDefaultsPolicy, type PodDefaults } from '../../src/policy/psa/index.ts';
 import { MUTATE_DEFAULTED_PODS } from '../../src/server/webhooks/pods.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';

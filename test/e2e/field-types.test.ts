@@ -8,7 +8,7 @@ import { builtInShape, findFieldProblems } from '../../src/config/field-types.ts
 import { manifestObjects } from '../../src/config/objects.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { type FieldShape, isList } from '../../src/kube/field-shape.ts';
-import { printFieldPath } from '../../src/policy/pod/templates.ts';
+import { printFieldPath } from '../../src/policy/pod/index.ts';
 import { ASSETS, type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
 
 /** Number of objects with a random value in each run. */

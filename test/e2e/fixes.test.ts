@@ -9,7 +9,7 @@ import { fixText, podSecurityViolations } from '../../src/config/fix.ts';
 import { moveFields } from '../../src/config/misplaced-fields.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { isObject, type JsonObject, type PodLike } from '../../src/kube/types.ts';
-import { checks } from '../../src/policy/pss/checks/index.ts';
+import { checks } from '../../src/policy/pss/index.ts';
 import { pods, versions } from '../policy/pss/arbitrary.ts';
 import { type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { MAX_POLICY_ITEMS } from '../../src/policy/psa/admission-policies.ts';
+import { MAX_POLICY_ITEMS } from '../../src/policy/psa/index.ts';
 import { checks } from '../../src/policy/pss/index.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';

@@ -6,7 +6,7 @@ import { webhookConfigurations } from '../../src/install/webhooks.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { objectPath, resourcePath } from '../../src/kube/resources.ts';
 import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
-import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import { type ControlPlane, REPLICA_USER, startControlPlane } from '../support/control-plane/index.ts';

@@ -14,7 +14,7 @@ import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-
 import { CONFIGURATION_NAMES } from '../../src/kube/webhooks.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
-import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/settings.ts';
+import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/index.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 // The manifests must match the program, API servers, and the Pod Security level of their namespace.

@@ -3,8 +3,7 @@ import { describe, suite, test } from 'node:test';
 import definition from '../../src/install/definitions/securitycontextconstraints.json' with { type: 'json' };
 import { type FieldShape, findShapeErrors } from '../../src/kube/field-shape.ts';
 import { parseIdBlock, parseIdBlocks, SCC_FIELDS, USER_NAMESPACE_LEVELS } from '../../src/kube/scc.ts';
-import { defaultScc, findSccTypeError } from '../../src/policy/scc/objects.ts';
-import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
+import { decodeScc, defaultScc, findSccTypeError } from '../../src/policy/scc/index.ts';
 
 interface Schema {
   readonly type?: string;

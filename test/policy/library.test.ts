@@ -1,9 +1,9 @@
 /** The library exports deny invalid arguments with the name of the field. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { evaluatePod } from '../../src/policy/pss/index.ts';
-import { psaLevel } from '../../src/policy/rollout/scc-level.ts';
-import { assignScc, type SccRequest, validateScc } from '../../src/policy/scc/index.ts';
+import { psaLevel } from '../../src/policy/psa/library.ts';
+import { evaluatePod } from '../../src/policy/pss/library.ts';
+import { assignScc, type SccRequest, validateScc } from '../../src/policy/scc/library.ts';
 
 const BASELINE = { level: 'baseline', version: 'latest' } as const;
 const METADATA = { name: 'web', creationTimestamp: null };

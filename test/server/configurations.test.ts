@@ -13,11 +13,19 @@ import { defaultSettings, webhookConfigurations } from '../../src/install/index.
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_LIMITS } from '../../src/policy/psa/input.ts';
-import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, type SccMode, sccMode, type SccSettings } from '../../src/policy/scc/mode.ts';
-import { readRequest } from '../../src/policy/scc/request.ts';
+import {
+  createPodSecurity,
+  DEFAULT_CONFIGURATION,
+  DEFAULT_LIMITS,
+  reviewPodSecurity,
+} from '../../src/policy/psa/index.ts';
+import {
+  DEFAULT_EXEMPT_NAMESPACES,
+  readRequest,
+  type SccMode,
+  sccMode,
+  type SccSettings,
+} from '../../src/policy/scc/index.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';

@@ -9,7 +9,7 @@ import type { Settings } from '../../src/config/settings.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import type { PodSecurityException } from '../../src/kube/pod-security-exception.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
-import { STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import {
   ALICE,
   buildPod,

@@ -6,7 +6,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import type { ExceptionSettings } from '../../src/policy/psa/exceptions.ts';
+import type { ExceptionSettings } from '../../src/policy/psa/index.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createExceptionReviewer, type ExceptionDeps } from '../../src/server/objects/exceptions.ts';

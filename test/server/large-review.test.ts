@@ -15,7 +15,7 @@ import { semanticEqual } from '../../src/kube/equality.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { decodePod } from '../../src/policy/pod/pod.ts';
+import { decodePod } from '../../src/policy/pod/index.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import { podsFrom, readSeeds } from '../fuzz/pods.ts';
 import * as requests from '../fuzz/requests.ts';

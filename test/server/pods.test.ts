@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
 import {
   buildPod,
   createSccTestWebhooks,

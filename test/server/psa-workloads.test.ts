@@ -8,7 +8,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
-import { DEFAULT_FIELDS, type PodDefaults } from '../../src/policy/psa/defaults.ts';
+import { DEFAULT_FIELDS, type PodDefaults } from '../../src/policy/psa/index.ts';
 import { managedFieldsEntry } from '../support/namespace-writes.ts';
 import { PLAIN_DETAILS } from '../support/pod-security.ts';
 import { ALICE, createSccTestWebhooks, podRequest, RANGES, type SccRigOptions } from '../support/scc-webhooks.ts';

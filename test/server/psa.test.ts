@@ -9,11 +9,10 @@ import { createDefaultSettings } from '../../src/config/portcullis-configuration
 import { type AdmissionRequest, allow, type Decision } from '../../src/kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../src/kube/psa-enforcement-config.ts';
 import type { Namespace } from '../../src/kube/types.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
-import type { SccMode } from '../../src/policy/scc/mode.ts';
-import { createRangePreview } from '../../src/policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES } from '../../src/policy/uid-range/ranges.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/index.ts';
+import type { SccMode } from '../../src/policy/scc/index.ts';
+import { createRangePreview, DEFAULT_RANGES } from '../../src/policy/uid-range/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';

@@ -10,7 +10,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { drain } from '../../src/cli/serve/serve.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createPodSecurityReviewer } from '../../src/server/pod-security.ts';

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { WritableStore } from '../../src/cluster/store.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import type { SccSettings } from '../../src/policy/scc/mode.ts';
+import type { SccSettings } from '../../src/policy/scc/index.ts';
 import { buildPod, createSccTestWebhooks, podRequest } from '../support/scc-webhooks.ts';
 
 const KIND = { group: 'config.portcullis.dev', version: 'v1alpha1', kind: 'PortcullisConfiguration' };

@@ -9,13 +9,8 @@ import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../src/kube/status.ts';
 import type { JsonObject, Pod, UserInfo } from '../../src/kube/types.ts';
-import {
-  createPodSecurity,
-  DEFAULT_CONFIGURATION,
-  type PodSecurityConfiguration,
-} from '../../src/policy/psa/configuration.ts';
-import type { SccSettings } from '../../src/policy/scc/mode.ts';
-import { mayEnterEveryPod, STANDARD_SCCS } from '../../src/policy/scc/standard.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/index.ts';
+import { mayEnterEveryPod, type SccSettings, STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { CONNECT_PODS } from '../../src/server/webhooks/pods-connect.ts';
 import {
   ALICE,

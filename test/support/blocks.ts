@@ -1,4 +1,4 @@
-import { type Blocks, uniteBlocks } from '../../src/policy/uid-range/blocks.ts';
+import { type Blocks, uniteBlocks } from '../../src/policy/uid-range/index.ts';
 
 export function blockSet(indexes: readonly number[]): Blocks {
   return uniteBlocks(indexes.map((index) => ({ first: index, last: index })));

@@ -5,8 +5,8 @@ import type { DefaultsKind } from '../../src/kube/admission-policies.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';
-import type { PolicyObject } from '../../src/policy/psa/admission-policies.ts';
-import type { CelVariable } from '../../src/policy/pss/cel-policy.ts';
+import type { PolicyObject } from '../../src/policy/psa/index.ts';
+import type { CelVariable } from '../../src/policy/pss/index.ts';
 
 /** A request for a policy. By default, alice creates a pod. */
 export interface PolicyRequest {

@@ -13,20 +13,16 @@ import { type RunningController, startController } from '../../src/controllers/r
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { CRDS } from '../../src/install/index.ts';
 import { INSTALLATION } from '../../src/kube/well-known.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/index.ts';
+import type { Version } from '../../src/policy/pss/index.ts';
+import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/index.ts';
 import {
-  createPodSecurity,
-  DEFAULT_CONFIGURATION,
-  type PodSecurityConfiguration,
-} from '../../src/policy/psa/configuration.ts';
-import type { Version } from '../../src/policy/pss/policy.ts';
-import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/settings.ts';
-import type { SccMode } from '../../src/policy/scc/mode.ts';
-import {
+  type SccMode,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-} from '../../src/policy/scc/standard.ts';
-import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/ranges.ts';
+} from '../../src/policy/scc/index.ts';
+import { DEFAULT_RANGES, type RangeSettings } from '../../src/policy/uid-range/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';

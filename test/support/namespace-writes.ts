@@ -9,7 +9,7 @@ import type { FieldOwner } from '../../src/kube/managed-fields.ts';
 import { finishSteps } from '../../src/kube/steps.ts';
 import { draft, type Namespace } from '../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER } from '../../src/kube/well-known.ts';
-import { type LabelSyncInput, type LabelSyncPlan, planLabels } from '../../src/policy/rollout/label-sync.ts';
+import { type LabelSyncInput, type LabelSyncPlan, planLabels } from '../../src/policy/rollout/index.ts';
 
 const resource = {
   group: '',

@@ -2,17 +2,17 @@
 import { parsePath } from '../../src/config/yaml.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import { type JsonObject, type Namespace, type Pod, withValueAt } from '../../src/kube/types.ts';
-import type { WorkloadResource } from '../../src/policy/pod/templates.ts';
+import type { WorkloadResource } from '../../src/policy/pod/index.ts';
 import {
   createPodSecurity,
   DEFAULT_CONFIGURATION,
+  DEFAULT_LIMITS,
   type PodSecurityConfiguration,
-} from '../../src/policy/psa/configuration.ts';
-import type { PodSecurityReview } from '../../src/policy/psa/decision.ts';
-import { DEFAULT_LIMITS, type PodSecurityInput } from '../../src/policy/psa/input.ts';
-import { reviewPodSecurity } from '../../src/policy/psa/review.ts';
-import type { Check } from '../../src/policy/pss/check.ts';
-import { type ExceptionRule, indexExceptions } from '../../src/policy/pss/exceptions.ts';
+  type PodSecurityInput,
+  type PodSecurityReview,
+  reviewPodSecurity,
+} from '../../src/policy/psa/index.ts';
+import { type Check, type ExceptionRule, indexExceptions } from '../../src/policy/pss/index.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 

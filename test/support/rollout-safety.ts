@@ -9,8 +9,7 @@ import { publishedDefault } from '../../src/cluster/rollout.ts';
 import type { Change } from '../../src/cluster/store.ts';
 import type { PodLike } from '../../src/kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
-import { evaluatePod } from '../../src/policy/pss/index.ts';
-import type { Level } from '../../src/policy/pss/policy.ts';
+import { evaluatePod, type Level } from '../../src/policy/pss/index.ts';
 import type { ControlPlane } from './control-plane/index.ts';
 
 /** A running pod with the defaults of admission. */

@@ -7,14 +7,14 @@ import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
 import { SCC_REGISTERED_ANNOTATION } from '../../src/kube/webhooks.ts';
-import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/configuration.ts';
-import { DEFAULT_FIELDS } from '../../src/policy/psa/defaults.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, type SccSettings } from '../../src/policy/scc/mode.ts';
+import { createPodSecurity, DEFAULT_CONFIGURATION, DEFAULT_FIELDS } from '../../src/policy/psa/index.ts';
 import {
+  DEFAULT_EXEMPT_NAMESPACES,
+  type SccSettings,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-} from '../../src/policy/scc/standard.ts';
+} from '../../src/policy/scc/index.ts';
 import { answerAfterMs } from '../../src/server/deadline.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS, type WebhooksOptions } from '../../src/server/webhooks/index.ts';

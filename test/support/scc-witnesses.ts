@@ -1,6 +1,6 @@
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { VOLUME_TYPES } from '../../src/policy/scc/pod.ts';
+import { VOLUME_TYPES } from '../../src/policy/scc/index.ts';
 
 /**
  * Returns pods that each use one permission that an SCC can allow. They include a pod for each permission of the SCC.

@@ -2,12 +2,18 @@
 import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
-import { decodeMutablePod, type PodFields } from '../../src/policy/pod/pod.ts';
-import type { CanUse } from '../../src/policy/scc/access.ts';
-import { ownContainerValues, ownPodValues, writePod } from '../../src/policy/scc/complete.ts';
-import { decodeScc } from '../../src/policy/scc/scc-fields.ts';
-import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../src/policy/scc/strategies/index.ts';
-import type { ContainerContext, PodContext } from '../../src/policy/scc/strategies/strategy.ts';
+import { decodeMutablePod, type PodFields } from '../../src/policy/pod/index.ts';
+import {
+  type CanUse,
+  CONTAINER_STRATEGIES,
+  type ContainerContext,
+  decodeScc,
+  ownContainerValues,
+  ownPodValues,
+  POD_STRATEGIES,
+  type PodContext,
+  writePod,
+} from '../../src/policy/scc/index.ts';
 
 /** A grant of SCCs that replaces RBAC. Without a namespace, it applies to all namespaces. `*` is every SCC. */
 export interface Grant {

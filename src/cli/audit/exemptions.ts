@@ -2,7 +2,7 @@ import { readException } from '../../cluster/exceptions.ts';
 import { type ExemptionUses, readExemptionUses } from '../../cluster/exemption-uses.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { printCount } from '../../kube/text.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
+import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { listExemptions } from '../inventory/exemptions.ts';

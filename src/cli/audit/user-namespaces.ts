@@ -2,7 +2,7 @@ import { rbacObjects } from '../../cluster/scc-grants.ts';
 import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { finishSteps } from '../../kube/steps.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
+import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import {
   AUDIT_RULES,
   type AuditCode,
@@ -10,7 +10,7 @@ import {
   auditUserNamespaces,
   type Severity,
   SKEW_RELEASES,
-} from '../../policy/rollout/user-namespace-audit.ts';
+} from '../../policy/rollout/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

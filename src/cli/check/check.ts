@@ -6,10 +6,11 @@ import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { type Labels, LEVEL_RULE, MODES, resolvePolicies } from '../../policy/psa/policy.ts';
+import { type Labels, LEVEL_RULE, MODES, resolvePolicies } from '../../policy/psa/index.ts';
 import { isLevel, type Level } from '../../policy/pss/index.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { manifestOptions, readAllManifests, readObjects } from '../inventory/manifests.ts';
+import { policyVersion } from '../inventory/policy-version.ts';
 import {
   keyValue,
   list,
@@ -17,7 +18,6 @@ import {
   namespaceName,
   oneOf,
   option,
-  policyVersion,
   text,
   time,
   UsageError,

@@ -4,12 +4,9 @@ import { errorAt, type ManifestObject } from '../../config/objects.ts';
 import type { ManifestError } from '../../config/yaml.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import type { PodFields } from '../../policy/pod/pod.ts';
-import { printFieldPath } from '../../policy/pod/templates.ts';
-import { findShadow } from '../../policy/psa/exceptions.ts';
-import type { Labels } from '../../policy/psa/policy.ts';
-import { evaluateExcepted, indexExceptions } from '../../policy/pss/exceptions.ts';
-import type { Policy } from '../../policy/pss/index.ts';
+import { type PodFields, printFieldPath } from '../../policy/pod/index.ts';
+import { findShadow, type Labels } from '../../policy/psa/index.ts';
+import { evaluateExcepted, indexExceptions, type Policy } from '../../policy/pss/index.ts';
 import type { Finding } from '../output/findings.ts';
 import { createFinding } from './fields.ts';
 

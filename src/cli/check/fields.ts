@@ -5,8 +5,8 @@ import type { ManifestObject } from '../../config/objects.ts';
 import type { Path } from '../../config/yaml.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { printFieldPath } from '../../policy/pod/templates.ts';
-import type { Mode } from '../../policy/psa/policy.ts';
+import { printFieldPath } from '../../policy/pod/index.ts';
+import type { Mode } from '../../policy/psa/index.ts';
 import type { FieldPosition, Finding, OtherCheck } from '../output/findings.ts';
 
 /** A field and its position in the file. */

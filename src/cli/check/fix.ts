@@ -12,7 +12,7 @@ import { diff } from '../../kube/json-patch.ts';
 import { printCount, plural } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember, valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { printFieldPath } from '../../policy/pod/templates.ts';
+import { printFieldPath } from '../../policy/pod/index.ts';
 import type { Output } from '../command.ts';
 import { printDiff } from '../output/diff.ts';
 import { printPosition } from '../output/findings.ts';

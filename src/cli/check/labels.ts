@@ -4,9 +4,8 @@ import { parsePath, type Path } from '../../config/yaml.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import { valueAt } from '../../kube/types.ts';
-import type { NamespacePolicy } from '../../policy/psa/policy.ts';
-import { findUnusedKeys } from '../../policy/psa/unused-keys.ts';
-import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/mode.ts';
+import { findUnusedKeys, type NamespacePolicy } from '../../policy/psa/index.ts';
+import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
 import type { Finding } from '../output/findings.ts';
 import { createFinding } from './fields.ts';
 

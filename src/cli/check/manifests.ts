@@ -28,12 +28,16 @@ import { defined } from '../../kube/defined.ts';
 import { hasFinished } from '../../kube/pod.ts';
 import { quote, shellQuote } from '../../kube/text.ts';
 import type { PodLike } from '../../kube/types.ts';
-import { decodePod } from '../../policy/pod/pod.ts';
-import { type FieldPath, printFieldPath } from '../../policy/pod/templates.ts';
-import { isKnownKind } from '../../policy/psa/decode.ts';
-import { type Labels, type Mode, type NamespacePolicy, printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
-import type { ExceptionIndex } from '../../policy/pss/exceptions.ts';
-import type { Level, Version } from '../../policy/pss/index.ts';
+import { decodePod, type FieldPath, printFieldPath } from '../../policy/pod/index.ts';
+import {
+  isKnownKind,
+  type Labels,
+  type Mode,
+  type NamespacePolicy,
+  printPolicy,
+  resolvePolicies,
+} from '../../policy/psa/index.ts';
+import type { ExceptionIndex, Level, Version } from '../../policy/pss/index.ts';
 import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
 import { exceptionFindings, exceptionWarnings } from './exceptions.ts';
 import { builtInFindings, fieldPosition, wrongType } from './fields.ts';

@@ -7,13 +7,19 @@ import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { type JsonObject, type PodLike, type UserInfo, withValueAt } from '../../kube/types.ts';
-import { printFieldPath } from '../../policy/pod/templates.ts';
-import { isKnownKind } from '../../policy/psa/decode.ts';
-import { describeReason, formatFix, listFixes, type SccFix } from '../../policy/scc/advice/denials.ts';
-import { explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
-import { workloadPod } from '../../policy/scc/advice/plan.ts';
-import { sccMode } from '../../policy/scc/mode.ts';
-import { SCC_REPAIRS } from '../../policy/scc/strategies/index.ts';
+import { printFieldPath } from '../../policy/pod/index.ts';
+import { isKnownKind } from '../../policy/psa/index.ts';
+import {
+  describeReason,
+  explainPod,
+  formatFix,
+  listFixes,
+  type PodDenial,
+  SCC_REPAIRS,
+  type SccFix,
+  sccMode,
+  workloadPod,
+} from '../../policy/scc/index.ts';
 import { createInventory, findNamespace } from '../inventory/inventory.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
 import { sccSettings } from '../inventory/settings.ts';

@@ -7,10 +7,14 @@ import { type FieldShape, findShapeErrors } from '../../kube/field-shape.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import { SCC_FIELDS, type SecurityContextConstraints, USER_NAMESPACE_LEVELS } from '../../kube/scc.ts';
 import { findSimilar, quote } from '../../kube/text.ts';
-import { printFieldPath } from '../../policy/pod/templates.ts';
-import { findInvalidValues, type InvalidValue } from '../../policy/scc/advice/invalid-values.ts';
-import { findSccDefect } from '../../policy/scc/advice/scc-defects.ts';
-import { defaultScc, validateSccObject } from '../../policy/scc/objects.ts';
+import { printFieldPath } from '../../policy/pod/index.ts';
+import {
+  defaultScc,
+  findInvalidValues,
+  findSccDefect,
+  type InvalidValue,
+  validateSccObject,
+} from '../../policy/scc/index.ts';
 import type { Finding } from '../output/findings.ts';
 import { createFinding, unknownField, wrongType } from './fields.ts';
 

@@ -32,9 +32,9 @@ import {
 } from '../../kube/types.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { isTerminating } from '../../policy/rollout/label-sync.ts';
-import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
+import { RBAC_KINDS } from '../../policy/rbac/index.ts';
+import { isTerminating } from '../../policy/rollout/index.ts';
+import { STANDARD_SCCS } from '../../policy/scc/index.ts';
 import { VERSION } from '../command.ts';
 import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installed/deployment.ts';
 import { effectiveSpec, readRolloutState } from '../installed/enforcement.ts';

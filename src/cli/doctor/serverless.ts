@@ -9,9 +9,9 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { INSTALLATION, POD_SECURITY_LABELS, POLICY_SETTINGS_ANNOTATION } from '../../kube/well-known.ts';
-import { printPolicy, resolvePolicies } from '../../policy/psa/policy.ts';
-import { compareVersions } from '../../policy/pss/policy.ts';
-import { isTerminating } from '../../policy/rollout/label-sync.ts';
+import { printPolicy, resolvePolicies } from '../../policy/psa/index.ts';
+import { compareVersions } from '../../policy/pss/index.ts';
+import { isTerminating } from '../../policy/rollout/index.ts';
 import { PROGRAM, VERSION } from '../command.ts';
 import { objectPathName } from '../installed/objects.ts';
 import {

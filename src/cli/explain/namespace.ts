@@ -4,6 +4,7 @@ import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import {
+  findUnusedKeys,
   isSamePolicy,
   type Labels,
   type Mode,
@@ -13,10 +14,9 @@ import {
   printPolicy,
   resolvePolicies,
   setsMode,
-} from '../../policy/psa/policy.ts';
-import { findUnusedKeys } from '../../policy/psa/unused-keys.ts';
-import { getSyncState } from '../../policy/rollout/sync-state.ts';
-import { sccMode } from '../../policy/scc/mode.ts';
+} from '../../policy/psa/index.ts';
+import { getSyncState } from '../../policy/rollout/index.ts';
+import { sccMode } from '../../policy/scc/index.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import { printable, printTable, type Style } from '../output/print.ts';

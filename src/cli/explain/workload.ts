@@ -5,18 +5,32 @@ import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
 import { hasFinished } from '../../kube/pod.ts';
 import type { Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
-import { decodePod } from '../../policy/pod/pod.ts';
-import { printFieldPath } from '../../policy/pod/templates.ts';
-import { completeTemplate } from '../../policy/psa/defaults.ts';
-import { DEFAULT_LIMITS } from '../../policy/psa/input.ts';
-import { parsePolicy, printEvaluatedAs, printPodSecurity, setsMode } from '../../policy/psa/policy.ts';
-import { reviewPodSecurity } from '../../policy/psa/review.ts';
+import { decodePod, printFieldPath } from '../../policy/pod/index.ts';
+import {
+  completeTemplate,
+  DEFAULT_LIMITS,
+  parsePolicy,
+  printEvaluatedAs,
+  printPodSecurity,
+  reviewPodSecurity,
+  setsMode,
+} from '../../policy/psa/index.ts';
 import { evaluatePod, type Level, LEVELS } from '../../policy/pss/index.ts';
-import { withWarnLevel } from '../../policy/rollout/label-sync.ts';
-import { describeReason, formatFix, hasAdvice, listFixes, NO_SCC } from '../../policy/scc/advice/denials.ts';
-import { describeFit, explainPod, type PodDenial } from '../../policy/scc/advice/explain.ts';
-import { workloadPod } from '../../policy/scc/advice/plan.ts';
-import { type SccMode, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { withWarnLevel } from '../../policy/rollout/index.ts';
+import {
+  describeFit,
+  describeReason,
+  explainPod,
+  formatFix,
+  hasAdvice,
+  listFixes,
+  NO_SCC,
+  type PodDenial,
+  type SccMode,
+  sccMode,
+  type SccSettings,
+  workloadPod,
+} from '../../policy/scc/index.ts';
 import { VERSION } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import type { findExceptions } from '../inventory/rollout.ts';

@@ -7,16 +7,16 @@ import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
-import type { Policy } from '../../policy/pss/policy.ts';
-import { isRelaxed } from '../../policy/rollout/label-sync.ts';
+import type { Policy } from '../../policy/pss/index.ts';
 import {
+  isRelaxed,
   loweredLabels,
   type ObjectWrite,
   planRelaxation,
   planRestoration,
   remainingLabel,
   restorationProblem,
-} from '../../policy/rollout/relaxation.ts';
+} from '../../policy/rollout/index.ts';
 import { type DryRun, dryRunSuffix } from '../cluster.ts';
 import type { Output } from '../command.ts';
 import { printable, withProgress } from '../output/print.ts';

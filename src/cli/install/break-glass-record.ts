@@ -7,9 +7,9 @@ import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet } from '../../kube/text.ts';
 import type { KubeObject, Namespace, ObjectMeta } from '../../kube/types.ts';
 import { FORMER_LEVELS_ANNOTATION, INSTALLATION } from '../../kube/well-known.ts';
-import { isStricter, printPolicy } from '../../policy/psa/policy.ts';
-import { compareVersions, isLevel, parseVersion } from '../../policy/pss/policy.ts';
-import { labeledPolicy, type ObjectWrite } from '../../policy/rollout/relaxation.ts';
+import { isStricter, printPolicy } from '../../policy/psa/index.ts';
+import { compareVersions, isLevel, parseVersion } from '../../policy/pss/index.ts';
+import { labeledPolicy, type ObjectWrite } from '../../policy/rollout/index.ts';
 import { type BreakGlassRun, changeObject, type FormerLevels, type LevelRecord } from './break-glass-labels.ts';
 
 const KIND = 'ValidatingWebhookConfiguration';

@@ -21,9 +21,9 @@ import {
   NODE_REPORTER,
   POD_SECURITY_LABELS,
 } from '../../kube/well-known.ts';
-import { isStricter, resolvePolicies } from '../../policy/psa/policy.ts';
-import { PRIVILEGED } from '../../policy/pss/policy.ts';
-import { isTerminating } from '../../policy/rollout/label-sync.ts';
+import { isStricter, resolvePolicies } from '../../policy/psa/index.ts';
+import { PRIVILEGED } from '../../policy/pss/index.ts';
+import { isTerminating } from '../../policy/rollout/index.ts';
 import { type DryRun, dryRunSuffix } from '../cluster.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;

@@ -5,7 +5,7 @@ import { namespaced, objectName, type ResourceInfo, RESOURCES } from '../../kube
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { COMPONENT_LABEL, FLOOR_LABELS, PART_OF, PART_OF_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
-import { STANDARD_SCCS } from '../../policy/scc/standard.ts';
+import { STANDARD_SCCS } from '../../policy/scc/index.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { confirm } from '../confirm.ts';

@@ -13,10 +13,8 @@ import {
   POD_SECURITY_LABELS,
   POLICY_SELECTOR,
 } from '../../kube/well-known.ts';
-import { MIN_POLICY_MINOR, renamePolicy } from '../../policy/psa/admission-policies.ts';
-import { minorVersion } from '../../policy/pss/cel-policy.ts';
-import { newestVersion } from '../../policy/pss/index.ts';
-import type { Version } from '../../policy/pss/policy.ts';
+import { MIN_POLICY_MINOR, renamePolicy } from '../../policy/psa/index.ts';
+import { minorVersion, newestVersion, type Version } from '../../policy/pss/index.ts';
 import { type Io, printPage, PROGRAM, VERSION } from '../command.ts';
 import { findLostEnforcement } from '../installed/enforcement.ts';
 import {

@@ -10,8 +10,8 @@ import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { JsonObject, Namespace } from '../../kube/types.ts';
 import { ENFORCE_LABEL, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
-import { type Policies, resolvePolicies } from '../../policy/psa/policy.ts';
-import { sccMode } from '../../policy/scc/mode.ts';
+import { type Policies, resolvePolicies } from '../../policy/psa/index.ts';
+import { sccMode } from '../../policy/scc/index.ts';
 import { VERSION } from '../command.ts';
 import { findWeakenings } from './weakening.ts';
 

@@ -15,10 +15,13 @@ import {
   POLICY_SELECTOR,
   POLICY_SETTINGS_ANNOTATION as ANNOTATION,
 } from '../../kube/well-known.ts';
-import { generatePolicies, type PolicyObject } from '../../policy/psa/admission-policies.ts';
-import { generateDefaultsPolicy, MIN_DEFAULTS_MINOR } from '../../policy/psa/defaults.ts';
-import { minorVersion } from '../../policy/pss/cel-policy.ts';
-import { parseVersion, type Version } from '../../policy/pss/policy.ts';
+import {
+  generateDefaultsPolicy,
+  generatePolicies,
+  MIN_DEFAULTS_MINOR,
+  type PolicyObject,
+} from '../../policy/psa/index.ts';
+import { minorVersion, parseVersion, type Version } from '../../policy/pss/index.ts';
 import { VERSION } from '../command.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 

@@ -4,9 +4,9 @@ import { decodePolicy, type PolicySettings } from '../../install/index.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { OPTIONAL_FEATURES } from '../../kube/well-known.ts';
-import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/policy.ts';
-import { ROLLOUT_PHASES } from '../../policy/rollout/settings.ts';
-import { SCC_MODES } from '../../policy/scc/mode.ts';
+import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/index.ts';
+import { ROLLOUT_PHASES } from '../../policy/rollout/index.ts';
+import { SCC_MODES } from '../../policy/scc/index.ts';
 
 /** Settings whose values can be ordered by strictness, with their values from weakest to strictest. */
 const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =

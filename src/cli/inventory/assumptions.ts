@@ -10,21 +10,21 @@ import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet, summarizeNames } from '../../kube/text.ts';
 import { type ClusterRole, isObject, type Namespace } from '../../kube/types.ts';
-import type { Compatibility } from '../../policy/scc/mode.ts';
 import {
+  type Compatibility,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
   standardScc,
-} from '../../policy/scc/standard.ts';
+} from '../../policy/scc/index.ts';
 import {
   blockAnnotations,
   createAllocator,
+  DEFAULT_RANGES,
   findNamespaceNeed,
   namespaceBlocks,
-} from '../../policy/uid-range/allocation.ts';
-import { uniteBlocks } from '../../policy/uid-range/blocks.ts';
-import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
+  uniteBlocks,
+} from '../../policy/uid-range/index.ts';
 
 /** Maximum number of names in a description. */
 const MAX_SHOWN = 5;

@@ -8,8 +8,8 @@ import { metadataProblem } from '../../kube/names.ts';
 import { ApiError } from '../../kube/status.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import { isObject, type JsonObject, type ObjectMeta, withValueAt } from '../../kube/types.ts';
-import { type FieldPath, findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/templates.ts';
-import { isKnownKind } from '../../policy/psa/decode.ts';
+import { type FieldPath, findPodTemplates, printFieldPath, type WorkloadResource } from '../../policy/pod/index.ts';
+import { isKnownKind } from '../../policy/psa/index.ts';
 
 /** An object of any kind, with the path of its pod template if the settings configure one. */
 interface CustomObject extends Pick<WorkloadResource, 'templatePath'> {

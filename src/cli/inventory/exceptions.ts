@@ -10,8 +10,8 @@ import {
   findExceptionProblem,
   findTimeProblem,
   type PreparedException,
-} from '../../policy/psa/exceptions.ts';
-import { type ExceptionIndex, indexExceptions, unexpired } from '../../policy/pss/exceptions.ts';
+} from '../../policy/psa/index.ts';
+import { type ExceptionIndex, indexExceptions, unexpired } from '../../policy/pss/index.ts';
 import type { ListedException } from '../../web/report-data.ts';
 
 /** Returns the unexpired exceptions in manifests. These are assumed to be approved. */

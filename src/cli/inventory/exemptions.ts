@@ -14,12 +14,9 @@ import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube
 import { compareBytes } from '../../kube/text.ts';
 import { type JsonObject, type KubeObject, type Namespace, type Pod, valueAt } from '../../kube/types.ts';
 import { CONFIGURATION_NAME, FAIL_OPEN, KUBE_SYSTEM, POD_SECURITY_LABELS, TIER_LABEL } from '../../kube/well-known.ts';
-import type { PodSecurity } from '../../policy/psa/configuration.ts';
-import type { PreparedException } from '../../policy/psa/exceptions.ts';
-import { resolvePolicies } from '../../policy/psa/policy.ts';
-import { matchesUser } from '../../policy/rbac/who-can.ts';
-import { psaLevel } from '../../policy/rollout/scc-level.ts';
-import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { type PodSecurity, type PreparedException, psaLevel, resolvePolicies } from '../../policy/psa/index.ts';
+import { matchesUser } from '../../policy/rbac/index.ts';
+import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../../policy/scc/index.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 
 /** Input for the inventory. It is plain data, so the inventory needs no requests to an API server. */

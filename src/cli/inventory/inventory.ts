@@ -37,10 +37,8 @@ import {
 } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
-import type { WorkloadResource } from '../../policy/pod/templates.ts';
-import { type Compatibility, SCC_MODE_LABEL } from '../../policy/scc/mode.ts';
-import { defaultScc } from '../../policy/scc/objects.ts';
-import { REVIEW_KINDS } from '../../policy/scc/review.ts';
+import type { WorkloadResource } from '../../policy/pod/index.ts';
+import { type Compatibility, defaultScc, REVIEW_KINDS, SCC_MODE_LABEL } from '../../policy/scc/index.ts';
 import { clusterOptions } from '../cluster.ts';
 import { type Io, PROGRAM, VERSION } from '../command.ts';
 import { flag, nonEmpty, option, type Values } from '../options.ts';

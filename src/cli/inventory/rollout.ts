@@ -10,10 +10,14 @@ import { objectName } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { Lease } from '../../kube/types.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { type ManagementSettings, managementSettings } from '../../policy/rollout/label-sync.ts';
-import { computeState } from '../../policy/rollout/state.ts';
-import { getSyncState, isAwaitingLabel } from '../../policy/rollout/sync-state.ts';
+import { RBAC_KINDS } from '../../policy/rbac/index.ts';
+import {
+  computeState,
+  getSyncState,
+  isAwaitingLabel,
+  type ManagementSettings,
+  managementSettings,
+} from '../../policy/rollout/index.ts';
 import { type Io, VERSION } from '../command.ts';
 import { nonEmpty, option, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';

@@ -7,16 +7,16 @@ import type { Kind } from '../../kube/kinds.ts';
 import { objectName } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
+import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import {
   type AdmissionPlan,
   type AdmissionPlanInput,
   planAdmission,
+  sccMode,
+  type SccSettings,
   type WorkloadContext,
-} from '../../policy/scc/advice/plan.ts';
-import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import { blockAnnotations } from '../../policy/uid-range/allocation.ts';
-import { DEFAULT_RANGES } from '../../policy/uid-range/ranges.ts';
+} from '../../policy/scc/index.ts';
+import { blockAnnotations, DEFAULT_RANGES } from '../../policy/uid-range/index.ts';
 import type { Inventory } from './inventory.ts';
 
 /** Kinds on which SCC decisions about pods depend. */

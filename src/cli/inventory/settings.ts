@@ -6,7 +6,7 @@ import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
 import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
-import { SCC_MODES, type SccMode } from '../../policy/scc/mode.ts';
+import { SCC_MODES, type SccMode } from '../../policy/scc/index.ts';
 import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../installed/serverless.ts';
 import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';

@@ -10,9 +10,14 @@ import type { Scope } from '../../cluster/live-cluster.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
-import type { NodeState } from '../../policy/kubelet/admission.ts';
-import { nodePools, renderMinimum } from '../../policy/kubelet/transition.ts';
-import { findKubeletProblem, type MinimumVersion, parseVersion } from '../../policy/kubelet/version.ts';
+import {
+  findKubeletProblem,
+  type MinimumVersion,
+  nodePools,
+  type NodeState,
+  parseVersion,
+  renderMinimum,
+} from '../../policy/kubelet/index.ts';
 import type { Io } from '../command.ts';
 import { inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { findSettings, sccOptions } from '../inventory/settings.ts';

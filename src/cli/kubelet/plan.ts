@@ -1,6 +1,6 @@
 import { hasFinished } from '../../kube/pod.ts';
 import { printCount } from '../../kube/text.ts';
-import { compareMinimums } from '../../policy/kubelet/transition.ts';
+import { compareMinimums } from '../../policy/kubelet/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { option, UsageError } from '../options.ts';
 import { assumptionBlocks, printReport } from '../output/print.ts';

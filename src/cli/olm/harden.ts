@@ -3,8 +3,14 @@ import type { Store } from '../../cluster/store.ts';
 import { defined } from '../../kube/defined.ts';
 import { objectName } from '../../kube/resources.ts';
 import { compareBytes, printCount, quote, shellQuote } from '../../kube/text.ts';
-import { HARDENING_MANAGER, type NamespaceProposal, proposeLabels } from '../../policy/olm/namespaces.ts';
-import { type HardenedObject, hardenObjects, OLM_WORKLOADS } from '../../policy/olm/objects.ts';
+import {
+  type HardenedObject,
+  HARDENING_MANAGER,
+  hardenObjects,
+  type NamespaceProposal,
+  OLM_WORKLOADS,
+  proposeLabels,
+} from '../../policy/olm/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

@@ -14,8 +14,8 @@ import {
   type LabelerInput,
   labelerMode,
   OPENSHIFT_OLM,
-} from '../../policy/olm/auto-labeler.ts';
-import { UNMANAGED_NAMESPACES } from '../../policy/rollout/label-sync.ts';
+} from '../../policy/olm/index.ts';
+import { UNMANAGED_NAMESPACES } from '../../policy/rollout/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { deploymentFeatures } from '../installed/deployment.ts';
 import {

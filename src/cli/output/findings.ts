@@ -2,9 +2,9 @@
 import { isAbsolute, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ManifestError, Position } from '../../config/yaml.ts';
-import { listNewerVersions, type Mode, parsePolicy, printPodSecurity } from '../../policy/psa/policy.ts';
+import { listNewerVersions, type Mode, parsePolicy, printPodSecurity } from '../../policy/psa/index.ts';
 import { checks } from '../../policy/pss/index.ts';
-import { NO_SCC } from '../../policy/scc/advice/denials.ts';
+import { NO_SCC } from '../../policy/scc/index.ts';
 import { docsUrl, EXIT, printPage, PROGRAM, VERSION } from '../command.ts';
 import { type Cell, CONTROL_CHARACTERS, printable, printData, printTable, type Style } from './print.ts';
 

@@ -5,21 +5,21 @@ import { evaluateFromStore } from '../../controllers/namespace-evaluation.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { ENFORCE_LABEL } from '../../kube/well-known.ts';
-import { listNewerVersions, resolvePolicies } from '../../policy/psa/policy.ts';
-import { type Policy, PRIVILEGED, type Version } from '../../policy/pss/policy.ts';
-import type { NamespaceEvaluation } from '../../policy/rollout/evaluation.ts';
-import { isTerminating } from '../../policy/rollout/label-sync.ts';
+import { listNewerVersions, resolvePolicies } from '../../policy/psa/index.ts';
+import { type Policy, PRIVILEGED, type Version } from '../../policy/pss/index.ts';
 import {
   choosePolicies,
   countNamespaces,
+  isTerminating,
   type NamespaceCounts,
+  type NamespaceEvaluation,
   planExempt,
   planNamespace,
   type PlannedNamespace,
   type PlanScope,
   planUpgrade,
   type Upgrade,
-} from '../../policy/rollout/plan.ts';
+} from '../../policy/rollout/index.ts';
 import type { Io } from '../command.ts';
 import { findNamespace, listNamespaces, type selectorOption } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';

@@ -8,7 +8,7 @@ import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { shellQuote } from '../../kube/text.ts';
 import { isObject, withValueAt } from '../../kube/types.ts';
-import type { ViolatingWorkload } from '../../policy/rollout/evaluation.ts';
+import type { ViolatingWorkload } from '../../policy/rollout/index.ts';
 import type { ReportPatch } from '../../web/report-data.ts';
 import { referenceName } from '../output/print.ts';
 

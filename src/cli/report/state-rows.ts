@@ -1,7 +1,11 @@
 /** Formats the state of the rollout as titles and values. */
-import type { EvaluationResult } from '../../policy/rollout/enforcement.ts';
-import { ENFORCEMENT_GATE } from '../../policy/rollout/feature-gate.ts';
-import { CONFIG, type RolloutState, type RolloutStatus } from '../../policy/rollout/state.ts';
+import {
+  CONFIG,
+  ENFORCEMENT_GATE,
+  type EvaluationResult,
+  type RolloutState,
+  type RolloutStatus,
+} from '../../policy/rollout/index.ts';
 
 /** Formats the state of the rollout and the next action. */
 export function describeStatus(

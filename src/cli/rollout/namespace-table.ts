@@ -1,16 +1,18 @@
 /** Prints the namespaces of an enforcement plan as a table, with detail blocks and counts. */
 import { printCount } from '../../kube/text.ts';
-import { printLevel, printPodSecurity } from '../../policy/psa/policy.ts';
+import { printLevel, printPodSecurity } from '../../policy/psa/index.ts';
 import {
   type ExceptedWorkload,
   type FixableViolation,
+  type NamespaceCounts,
+  needsFix,
+  type PlannedNamespace,
+  printExceptions,
+  printStep,
   type ViolatingWorkload,
   WORKLOAD_VERDICTS,
-} from '../../policy/rollout/evaluation.ts';
-import { type NamespaceCounts, needsFix, type PlannedNamespace, printStep } from '../../policy/rollout/plan.ts';
-import { printExceptions } from '../../policy/rollout/reports.ts';
-import { describeReason, formatFix, listFixes, NO_SCC } from '../../policy/scc/advice/denials.ts';
-import type { AdmissionPlan } from '../../policy/scc/advice/plan.ts';
+} from '../../policy/rollout/index.ts';
+import { type AdmissionPlan, describeReason, formatFix, listFixes, NO_SCC } from '../../policy/scc/index.ts';
 import type { Values } from '../options.ts';
 import { type headersOption, printable, printTable, type Style, withHeader } from '../output/print.ts';
 

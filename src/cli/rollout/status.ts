@@ -1,5 +1,4 @@
-import { countNamespaces, needsFix } from '../../policy/rollout/plan.ts';
-import { rolloutStatus, type RolloutStatus } from '../../policy/rollout/state.ts';
+import { countNamespaces, needsFix, rolloutStatus, type RolloutStatus } from '../../policy/rollout/index.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';

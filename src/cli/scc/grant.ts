@@ -3,7 +3,7 @@ import { ApiError } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { createTemporaryUseRole, createUseBinding, createUseRole } from '../../policy/scc/standard.ts';
+import { createTemporaryUseRole, createUseBinding, createUseRole } from '../../policy/scc/index.ts';
 import { writeObject } from '../cluster.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { lifetimeMs, option } from '../options.ts';

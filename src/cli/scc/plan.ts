@@ -7,19 +7,23 @@ import { errorCode } from '../../kube/error-code.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { ClusterRole, Namespace, RoleBinding } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { readRules, ruleAllows, USE_SCC } from '../../policy/rbac/rules.ts';
-import { describeCustomScc, describeDenial } from '../../policy/scc/advice/denials.ts';
+import { readRules, ruleAllows, USE_SCC } from '../../policy/rbac/index.ts';
 import {
   type AdmissionPlan,
+  describeCustomScc,
+  describeDenial,
+  grantObjects,
+  type NamespaceMode,
   planAdmission,
   planGrants,
   type PlannedGrant,
   type PlannedWorkload,
+  SCC_MODE_LABEL,
+  sccMode,
   summarizePlan,
+  useRoleName,
   type WorkloadName,
-} from '../../policy/scc/advice/plan.ts';
-import { type NamespaceMode, SCC_MODE_LABEL, sccMode } from '../../policy/scc/mode.ts';
-import { grantObjects, useRoleName } from '../../policy/scc/standard.ts';
+} from '../../policy/scc/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

@@ -4,10 +4,8 @@ import { impersonatedUser } from '../../kube/admission.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
-import { matchesUser } from '../../policy/rbac/who-can.ts';
-import { auditPod } from '../../policy/scc/advice/pod-audit.ts';
-import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
+import { matchesUser, RBAC_KINDS } from '../../policy/rbac/index.ts';
+import { auditPod, sccMode, type SccSettings } from '../../policy/scc/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

@@ -4,7 +4,7 @@ import type { Observable, Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import type { RunningControllers } from '../../controllers/runtime.ts';
 import type { Kind } from '../../kube/kinds.ts';
-import type { Version } from '../../policy/pss/policy.ts';
+import type { Version } from '../../policy/pss/index.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import type { HeapObserver } from '../../telemetry/heap.ts';
 import type { Logger } from '../../telemetry/logger.ts';

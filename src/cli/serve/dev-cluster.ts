@@ -26,7 +26,7 @@ import { errorCode } from '../../kube/error-code.ts';
 import { ApiError } from '../../kube/status.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import type { Version } from '../../policy/pss/policy.ts';
+import type { Version } from '../../policy/pss/index.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { VERSION } from '../command.ts';
 import { failOnErrors } from '../inventory/manifests.ts';

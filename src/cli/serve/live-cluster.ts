@@ -13,7 +13,7 @@ import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
-import { RBAC_KINDS } from '../../policy/rbac/rules.ts';
+import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
 import type { Service } from '../../tls/trust.ts';

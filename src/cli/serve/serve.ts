@@ -31,7 +31,7 @@ import {
   type OptionalFeature,
   SETTINGS_EXISTED_ANNOTATION,
 } from '../../kube/well-known.ts';
-import { latestVersion } from '../../policy/pss/evaluate.ts';
+import { latestVersion } from '../../policy/pss/index.ts';
 import { createDenialEvents } from '../../server/denial-events.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { watchSccHealth } from '../../server/scc-health.ts';

@@ -4,7 +4,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, type Status } from '../../kube/status.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { matchesRule } from '../../kube/webhooks.ts';
-import type { CelVariable } from '../../policy/pss/cel-policy.ts';
+import type { CelVariable } from '../../policy/pss/index.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
 import { asStored, Authorizer, compileVariables, firstLine } from '../cel.ts';
 import { completeRequest } from '../match-conditions.ts';

@@ -1,7 +1,7 @@
 /** Hardens the security contexts of Operator Lifecycle Manager (OLM) pods according to profiles. */
 import { withoutTrailingSlashes } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
-import type { ContainerFields, PodFields } from '../pod/pod.ts';
+import type { ContainerFields, PodFields } from '../pod/index.ts';
 
 export type ProfileId = 'olm-controller' | 'catalog-source' | 'bundle-unpack' | 'run-bundle';
 

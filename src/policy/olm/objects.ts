@@ -13,8 +13,7 @@ import {
   valueAt,
   objectMember,
 } from '../../kube/types.ts';
-import { decodeMutablePod } from '../pod/pod.ts';
-import { type FieldPath, printFieldPath } from '../pod/templates.ts';
+import { decodeMutablePod, type FieldPath, printFieldPath } from '../pod/index.ts';
 import { isCopied } from './auto-labeler.ts';
 import { catalogMode, hasCatalogPods, rewriteDisableSecurity } from './catalog-source.ts';
 import { type HardeningInput, hardenPod } from './hardening.ts';

@@ -13,10 +13,12 @@ import {
   type CelScope,
   type CelVariable,
   latestMinor,
+  type Level,
+  LEVELS,
   passesEveryVersion,
+  type Version,
   withOtherInputs,
-} from '../pss/cel-policy.ts';
-import { type Level, LEVELS, type Version } from '../pss/policy.ts';
+} from '../pss/index.ts';
 import type { PodSecurity } from './configuration.ts';
 import { isStricter, LABELS, LEVEL_RULE, type Mode, MODES, VERSION_RULE } from './policy.ts';
 

@@ -2,7 +2,7 @@ import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { duplicateValue, type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { isLevel, parseVersion, type Policy } from '../pss/policy.ts';
+import { isLevel, parseVersion, type Policy } from '../pss/index.ts';
 import type { PodSecurityReview } from './decision.ts';
 import {
   isFullyPrivileged,

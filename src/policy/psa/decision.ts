@@ -1,5 +1,5 @@
 import type { Decision } from '../../kube/admission.ts';
-import type { Policy } from '../pss/policy.ts';
+import type { Policy } from '../pss/index.ts';
 import type { Mode } from './policy.ts';
 
 /** An event that the Pod Security Admission metrics count. */

@@ -9,21 +9,21 @@ import { type GroupVersionKind, isObject, type JsonObject, type KubeObject } fro
 import {
   type ContainerFields,
   type ContainerList,
+  createSource,
   type DecodedPod,
+  type DecodeError,
   decodePod,
   decodePodAt,
-  type PodFields,
-} from '../pod/pod.ts';
-import {
-  createSource,
-  type DecodeError,
+  findPodTemplates,
   int32At,
   objectAt,
+  type PodFields,
+  printFieldPath,
   type Source,
   stringAt,
   stringMapAt,
-} from '../pod/reader.ts';
-import { findPodTemplates, printFieldPath, type WorkloadResource } from '../pod/templates.ts';
+  type WorkloadResource,
+} from '../pod/index.ts';
 
 /** The result of decoding. `absent` means that the request has no object. A decoded object includes its own kind. */
 export type Decoded = { readonly outcome: 'absent' } | FailedObject | DecodedObject;

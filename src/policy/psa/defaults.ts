@@ -11,9 +11,9 @@ import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { type JsonObject, type Namespace, type Wire, objectMember, withValueAt } from '../../kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
-import { type ContainerFields, decodePod, type PodFields, type SecurityContextFields } from '../pod/pod.ts';
-import type { CelVariable } from '../pss/cel-policy.ts';
-import { sccMode, type SccSettings, selectEnforcedNamespaces } from '../scc/mode.ts';
+import { type ContainerFields, decodePod, type PodFields, type SecurityContextFields } from '../pod/index.ts';
+import type { CelVariable } from '../pss/index.ts';
+import { sccMode, type SccSettings, selectEnforcedNamespaces } from '../scc/index.ts';
 import { createObject, POD_RULE, type PolicyObject } from './admission-policies.ts';
 
 /** Pods with more containers get no defaults. */

@@ -3,9 +3,7 @@ import type { PodSecurityException } from '../../kube/pod-security-exception.ts'
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isBaselineCheck } from '../pss/evaluate.ts';
-import { type ExceptionRule, isSameControl } from '../pss/exceptions.ts';
-import { PRIVILEGED } from '../pss/policy.ts';
+import { type ExceptionRule, isBaselineCheck, isSameControl, PRIVILEGED } from '../pss/index.ts';
 import { isStricter, type Labels, type Policies, resolvePolicies } from './policy.ts';
 
 export interface ExceptionSettings {

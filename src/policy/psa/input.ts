@@ -1,8 +1,7 @@
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
-import type { WorkloadResource } from '../pod/templates.ts';
-import type { ExceptionIndex } from '../pss/exceptions.ts';
-import type { Version } from '../pss/policy.ts';
+import type { WorkloadResource } from '../pod/index.ts';
+import type { ExceptionIndex, Version } from '../pss/index.ts';
 import type { PodSecurity } from './configuration.ts';
 import type { Workload } from './decode.ts';
 

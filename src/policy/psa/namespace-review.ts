@@ -3,7 +3,7 @@ import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
 import { invalid } from '../../kube/status.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
-import { evaluatePod } from '../pss/evaluate.ts';
+import { evaluatePod } from '../pss/index.ts';
 import { decodeObject, denyUndecodable, isCore } from './decode.ts';
 import type { PodSecurityInput } from './input.ts';
 import {

@@ -2,8 +2,7 @@
 import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { evaluatedAs } from '../pss/evaluate.ts';
-import { isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/policy.ts';
+import { evaluatedAs, isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/index.ts';
 
 /** Modes, in label order. Enforce denies pods, audit adds audit annotations, and warn returns warnings. */
 export const MODES = ['enforce', 'audit', 'warn'] as const;

@@ -7,10 +7,15 @@ import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { forbidden, internalError, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import type { PodFields } from '../pod/pod.ts';
-import { evaluateDecoded, type Evaluation } from '../pss/evaluate.ts';
-import { evaluateExcepted, type ExceptedEvaluation } from '../pss/exceptions.ts';
-import type { Policy, Version } from '../pss/policy.ts';
+import type { PodFields } from '../pod/index.ts';
+import {
+  evaluateDecoded,
+  evaluateExcepted,
+  type Evaluation,
+  type ExceptedEvaluation,
+  type Policy,
+  type Version,
+} from '../pss/index.ts';
 import { type Exemption, findExemption, type NamespaceRules } from './configuration.ts';
 import type { PodSecurityCount, PodSecurityReview } from './decision.ts';
 import {

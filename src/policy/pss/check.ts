@@ -1,8 +1,7 @@
 /** The type of a check, and helpers that checks share, such as exceptions, offenders and message formatting. */
 import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
 import { plural, sortedSet } from '../../kube/text.ts';
-import { type ContainerFields, fieldPath, type PodFields } from '../pod/pod.ts';
-import type { Repair } from '../pod/repair.ts';
+import { type ContainerFields, fieldPath, type PodFields, type Repair } from '../pod/index.ts';
 import { celNames, celQuotedList, type CelRule, celSetters, offendingNames, sortedSet as celSortedSet } from './cel.ts';
 import type { Level, Version } from './policy.ts';
 

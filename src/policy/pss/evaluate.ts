@@ -6,9 +6,7 @@ import { type FieldError, findKindError, formatFieldError, notSupported } from '
 import { LIMITS } from '../../kube/limits.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
-import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
-import type { DecodeError } from '../pod/reader.ts';
-import type { Repair } from '../pod/repair.ts';
+import { type DecodedPod, type DecodeError, decodePod, type PodFields, type Repair } from '../pod/index.ts';
 import { type Check, type Finding, isExcepted, joinTexts, type Revision } from './check.ts';
 import { checks } from './checks/index.ts';
 import { compareVersions, isLevel, type Level, LEVELS, parseVersion, type Policy, type Version } from './policy.ts';

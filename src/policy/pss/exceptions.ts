@@ -5,7 +5,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
-import type { ContainerFields, PodFields } from '../pod/pod.ts';
+import type { ContainerFields, PodFields } from '../pod/index.ts';
 import type { Finding } from './check.ts';
 import { checks } from './checks/index.ts';
 import { evaluateDecoded, type EvaluateOptions, type Evaluation } from './evaluate.ts';

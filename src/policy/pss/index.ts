@@ -1,21 +1,48 @@
-/** Public API of the package export `./pss`. */
-export type { CelRule } from './cel.ts';
-export type { Repair } from '../pod/repair.ts';
-export type { Check, Exception, FieldExample, Finding, Revision, Rule } from './check.ts';
+/** Evaluates pods against the Pod Security Standards, with exceptions, fixes, and the checks as CEL. */
+export {
+  buildCelChecks,
+  type CelScope,
+  type CelVariable,
+  latestMinor,
+  minorVersion,
+  passesEveryVersion,
+  withOtherInputs,
+} from './cel-policy.ts';
+export type { Check, FieldExample } from './check.ts';
 export { checks } from './checks/index.ts';
 export {
   checkFix,
-  checksAt,
+  checkRepairs,
   createEvaluator,
   decodeError,
+  evaluatedAs,
+  evaluateDecoded,
   evaluatePod,
-  newestVersion,
   type Evaluation,
-  type EvaluateOptions,
-  type Evaluator,
-  type SelectedCheck,
+  isBaselineCheck,
+  latestVersion,
+  newestVersion,
   type SelectOptions,
-  type Selector,
-  type Violation,
 } from './evaluate.ts';
-export { compareVersions, isLevel, LEVELS, parseVersion, type Level, type Policy, type Version } from './policy.ts';
+export {
+  CHECKS_WITHOUT_VALUES,
+  evaluateExcepted,
+  type ExceptedEvaluation,
+  type ExceptionIndex,
+  type ExceptionRule,
+  indexExceptions,
+  isSameControl,
+  NO_EXCEPTIONS,
+  suggestEntries,
+  unexpired,
+} from './exceptions.ts';
+export {
+  compareVersions,
+  isLevel,
+  type Level,
+  LEVELS,
+  parseVersion,
+  type Policy,
+  PRIVILEGED,
+  type Version,
+} from './policy.ts';

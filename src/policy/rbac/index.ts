@@ -1,2 +1,23 @@
-export { createAuthorizer } from './authorizer.ts';
-export type { Action, Authorizer, PolicyRule, RbacObjects, RoleBindingLike, RoleLike, Subject, User } from './rules.ts';
+/** Evaluates the stored roles and bindings: what a user may do, and who may do it. */
+export {
+  createAuthorizer,
+  createRbac,
+  grantNamespace,
+  type Rbac,
+  readRoleRef,
+  readSubject,
+  selectSubjects,
+} from './authorizer.ts';
+export {
+  type Action,
+  RBAC_KINDS,
+  type RbacKind,
+  type RbacObjects,
+  readRules,
+  type Rule,
+  ruleAllows,
+  selectRules,
+  USE_SCC,
+  type User,
+} from './rules.ts';
+export { findGrants, matchesUser, type ObjectName, type RbacGrant, type SubjectName, whoCan } from './who-can.ts';

@@ -1,7 +1,14 @@
 import { deepEqual } from '../../kube/equality.ts';
 import { isObject, type KubeObject } from '../../kube/types.ts';
-import { grantNamespace, readRoleRef, readSubject } from '../rbac/authorizer.ts';
-import { type RbacKind, readRules, ruleAllows, USE_SCC } from '../rbac/rules.ts';
+import {
+  grantNamespace,
+  type RbacKind,
+  readRoleRef,
+  readRules,
+  readSubject,
+  ruleAllows,
+  USE_SCC,
+} from '../rbac/index.ts';
 
 /** Kinds of objects that affect a namespace's level. */
 export type AffectingKind = 'Namespace' | 'ServiceAccount' | 'SecurityContextConstraints' | RbacKind;

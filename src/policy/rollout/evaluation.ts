@@ -14,13 +14,20 @@ import { sortedSet, truncate } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
-import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
-import type { Exemptions } from '../psa/configuration.ts';
-import { isSamePolicy, isStricter } from '../psa/policy.ts';
-import { checkFix, evaluateDecoded } from '../pss/evaluate.ts';
-import { evaluateExcepted, type ExceptionIndex, NO_EXCEPTIONS } from '../pss/exceptions.ts';
-import { isLevel, type Level, type Policy, type Version } from '../pss/policy.ts';
-import type { SccMode } from '../scc/mode.ts';
+import { type DecodedPod, decodePod, type PodFields } from '../pod/index.ts';
+import { type Exemptions, isSamePolicy, isStricter } from '../psa/index.ts';
+import {
+  checkFix,
+  evaluateDecoded,
+  evaluateExcepted,
+  type ExceptionIndex,
+  isLevel,
+  type Level,
+  NO_EXCEPTIONS,
+  type Policy,
+  type Version,
+} from '../pss/index.ts';
+import type { SccMode } from '../scc/index.ts';
 import { getOwnFields } from './label-owners.ts';
 import { isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
 import type { TemplatePod } from './template-pod.ts';

@@ -14,12 +14,18 @@ import {
   RELAXED_LABEL,
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../kube/well-known.ts';
-import { isStricter } from '../psa/policy.ts';
-import { isLevel, type Level, parseVersion } from '../pss/policy.ts';
-import { type CanUse, serviceAccountSubject } from '../scc/access.ts';
-import { type Compatibility, sccMode, type SccSettings } from '../scc/mode.ts';
-import { readNamespaceRanges } from '../scc/namespace.ts';
-import { type PreparedScc, prepareScc } from '../scc/scc.ts';
+import { isStricter, psaLevel, type SccLevelOptions } from '../psa/index.ts';
+import { isLevel, type Level, parseVersion } from '../pss/index.ts';
+import {
+  type CanUse,
+  type Compatibility,
+  type PreparedScc,
+  prepareScc,
+  readNamespaceRanges,
+  sccMode,
+  type SccSettings,
+  serviceAccountSubject,
+} from '../scc/index.ts';
 import type { SyncerMode } from './enforcement.ts';
 import {
   classifyOwner,
@@ -29,7 +35,6 @@ import {
   LEVEL_LABELS,
   namespaceDocument,
 } from './label-owners.ts';
-import { psaLevel, type SccLevelOptions } from './scc-level.ts';
 
 // Labels and their owners.
 

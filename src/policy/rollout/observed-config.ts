@@ -1,6 +1,6 @@
 /** The Pod Security configuration that the rollout publishes. */
 import type { JsonObject } from '../../kube/types.ts';
-import type { PodSecurityConfiguration } from '../psa/configuration.ts';
+import type { PodSecurityConfiguration } from '../psa/index.ts';
 import type { DefaultLevel } from './enforcement.ts';
 
 /** Returns the defaults for an enforced level. The audit and warn levels are always restricted. */

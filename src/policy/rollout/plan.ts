@@ -5,8 +5,8 @@
 import { shellQuote } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { ENFORCE_LABEL, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isStricter } from '../psa/policy.ts';
-import type { Level, Policy, Version } from '../pss/policy.ts';
+import { isStricter } from '../psa/index.ts';
+import type { Level, Policy, Version } from '../pss/index.ts';
 import type {
   Category,
   NamespaceEvaluation,

@@ -5,11 +5,16 @@ import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts'
 import { quote } from '../../kube/text.ts';
 import { type GroupVersionKind, isObject, type KubeObject, type Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { type Exemptions, findExemption } from '../psa/configuration.ts';
-import { type DecodedObject, decodeObject, isSignificantUpdate, type Workload } from '../psa/decode.ts';
-import { printPolicy } from '../psa/policy.ts';
-import { evaluateDecoded } from '../pss/evaluate.ts';
-import type { Level, Version } from '../pss/policy.ts';
+import {
+  type DecodedObject,
+  decodeObject,
+  type Exemptions,
+  findExemption,
+  isSignificantUpdate,
+  printPolicy,
+  type Workload,
+} from '../psa/index.ts';
+import { evaluateDecoded, type Level, type Version } from '../pss/index.ts';
 import { type DefaultLevel, readEnforcement } from './enforcement.ts';
 import { isSelected } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';

@@ -8,8 +8,8 @@ import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts
 import { sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
-import { isStricter, resolvePolicies } from '../psa/policy.ts';
-import { compareVersions, isLevel, type Level, type Policy, PRIVILEGED } from '../pss/policy.ts';
+import { isStricter, resolvePolicies } from '../psa/index.ts';
+import { compareVersions, isLevel, type Level, type Policy, PRIVILEGED } from '../pss/index.ts';
 import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts';
 import { isRelaxed, isTerminating } from './label-sync.ts';
 

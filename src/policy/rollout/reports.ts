@@ -5,9 +5,8 @@ import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
 import type { ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
 import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
-import { isStricter, printEvaluatedAs, printLevel } from '../psa/policy.ts';
-import { isBaselineCheck } from '../pss/evaluate.ts';
-import type { Level, Policy } from '../pss/policy.ts';
+import { isStricter, printEvaluatedAs, printLevel } from '../psa/index.ts';
+import { isBaselineCheck, type Level, type Policy } from '../pss/index.ts';
 import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
 /** Name of the cluster report, and of the report in each evaluated namespace. */

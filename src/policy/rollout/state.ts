@@ -10,8 +10,8 @@ import {
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
-import type { Level } from '../pss/policy.ts';
-import type { SccMode } from '../scc/mode.ts';
+import type { Level } from '../pss/index.ts';
+import type { SccMode } from '../scc/index.ts';
 import { currentConditions, findNextRaise, printRaiseTimes, type RaiseTimes } from './enforcement-conditions.ts';
 import {
   defaultInForce,

@@ -2,11 +2,9 @@
 import { type FindServiceAccount, getControllerPod, type PodCreator } from '../../kube/controller-pod.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { type DecodedPod, decodePod, type PodFields } from '../pod/pod.ts';
-import { printFieldPath } from '../pod/templates.ts';
-import { completeTemplate, type DefaultsSettings } from '../psa/defaults.ts';
-import { admitTemplate, type TemplateInput } from '../scc/assign.ts';
-import type { SccMode } from '../scc/mode.ts';
+import { type DecodedPod, decodePod, type PodFields, printFieldPath } from '../pod/index.ts';
+import { completeTemplate, type DefaultsSettings } from '../psa/index.ts';
+import { admitTemplate, type SccMode, type TemplateInput } from '../scc/index.ts';
 
 /** A pod that a workload would create, after defaulting by admission. */
 export interface TemplatePod {

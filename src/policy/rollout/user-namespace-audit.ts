@@ -7,16 +7,12 @@ import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS, type SecurityContextC
 import { compareBy, quote } from '../../kube/text.ts';
 import type { KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
-import { compareKubeletVersions, type KubeletVersion, parseKubeletVersion } from '../kubelet/version.ts';
-import { type ContainerFields, decodePod, fieldPath, type PodFields } from '../pod/pod.ts';
-import { printPolicy, resolvePolicies } from '../psa/policy.ts';
-import { evaluatePod, latestVersion } from '../pss/evaluate.ts';
-import { compareVersions, type Policy, PRIVILEGED, type Version } from '../pss/policy.ts';
-import type { RbacObjects } from '../rbac/rules.ts';
-import { findGrants, type RbacGrant, type SubjectName, whoCan } from '../rbac/who-can.ts';
-import { findSccViolations } from '../scc/advice/explain.ts';
-import { decodeScc } from '../scc/scc-fields.ts';
-import { psaLevel } from './scc-level.ts';
+import { compareKubeletVersions, type KubeletVersion, parseKubeletVersion } from '../kubelet/index.ts';
+import { type ContainerFields, decodePod, fieldPath, type PodFields } from '../pod/index.ts';
+import { printPolicy, psaLevel, resolvePolicies } from '../psa/index.ts';
+import { compareVersions, evaluatePod, latestVersion, type Policy, PRIVILEGED, type Version } from '../pss/index.ts';
+import { findGrants, type RbacGrant, type RbacObjects, type SubjectName, whoCan } from '../rbac/index.ts';
+import { decodeScc, findSccViolations } from '../scc/index.ts';
 
 /** The severity and remedy for each code. */
 export const AUDIT_RULES = {

@@ -5,7 +5,7 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { createStatus, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import type { PodFields } from '../pod/pod.ts';
+import type { PodFields } from '../pod/index.ts';
 import { serviceAccountSubject } from './access.ts';
 import { admissionWarnings, denialWarnings, earlyDenialWarnings } from './advice/warnings.ts';
 import { isWithinSuggestionBudget } from './budget.ts';

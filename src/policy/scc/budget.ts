@@ -2,7 +2,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { printCount } from '../../kube/text.ts';
-import type { PodFields } from '../pod/pod.ts';
+import type { PodFields } from '../pod/index.ts';
 import type { PodInNamespace } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';
 

@@ -6,7 +6,7 @@ import type { FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
-import type { ContainerFields, PodFields } from '../pod/pod.ts';
+import type { ContainerFields, PodFields } from '../pod/index.ts';
 import { MAX_ERRORS } from './budget.ts';
 import { bindScc, type PodInNamespace } from './namespace.ts';
 import type { PreparedScc } from './scc.ts';

@@ -1,10 +1,124 @@
-/**
- * SCC admission. Finds the SCC that admits a pod, and returns the pod with that SCC's values. The functions are pure
- * and never throw. They deny input that cannot be decoded.
- */
-export type { SecurityContextConstraints } from '../../kube/scc.ts';
-export type { CanUse, Subject } from './access.ts';
-export type { Compatibility } from './mode.ts';
+/** SCC admission: modes, order, assignment, standard SCCs, grants, and advice about denied pods. */
+export {
+  type AccessQuestion,
+  accessQuestionKey,
+  type CanUse,
+  createMayUse,
+  decideWithKnownAccess,
+  findSubjectType,
+  podSubjects,
+  serviceAccountSubject,
+  type Subject,
+  userSubject,
+} from './access.ts';
+export {
+  describeCustomScc,
+  describeDenial,
+  describeReason,
+  formatFix,
+  grantCommand,
+  hasAdvice,
+  listDenials,
+  listFixes,
+  NO_SCC,
+  type SccDenial,
+  type SccFix,
+} from './advice/denials.ts';
+export type { DisallowedField } from './advice/disallowed-fields.ts';
+export {
+  createCustomScc,
+  decidePod,
+  describeFit,
+  type ExplainedPod,
+  explainPod,
+  findSccViolations,
+  type PodDenial,
+  type PodInput,
+  type PodVerdict,
+} from './advice/explain.ts';
+export { findInvalidValues, type InvalidValue } from './advice/invalid-values.ts';
+export {
+  type AdmissionPlan,
+  type AdmissionPlanInput,
+  grantableScc,
+  planAdmission,
+  planGrants,
+  type PlannedGrant,
+  type PlannedWorkload,
+  summarizePlan,
+  type WorkloadContext,
+  type WorkloadName,
+  workloadPod,
+} from './advice/plan.ts';
+export { auditPod } from './advice/pod-audit.ts';
+export { findSccDefect, findSccProblems, formatSccProblems, type SccProblems } from './advice/scc-defects.ts';
+export { sccWarnings } from './advice/scc-warnings.ts';
+export {
+  admitTemplate,
+  assignScc,
+  evaluate,
+  reportScc,
+  type TemplateInput,
+  templateWarnings,
+  validateScc,
+} from './assign.ts';
+export { completePod, ownContainerValues, ownPodValues, writePod } from './complete.ts';
 export type { SccDecision } from './decision.ts';
-export { assignScc, type SccRequest, validateScc } from './library.ts';
-export type { SccInput } from './request.ts';
+export { formatErrors, UNABLE_TO_VALIDATE } from './messages.ts';
+export {
+  type Compatibility,
+  DEFAULT_EXEMPT_NAMESPACES,
+  defaultExemptNamespaces,
+  DISABLE_LABEL,
+  modeLabelWarning,
+  type NamespaceMode,
+  RUN_LEVEL_LABEL,
+  SCC_MODE_LABEL,
+  SCC_MODES,
+  sccMode,
+  type SccMode,
+  type SccSettings,
+  selectEnforcedNamespaces,
+  selectSccNamespaces,
+  withKubeSystem,
+} from './mode.ts';
+export { bindScc, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
+export { defaultScc, findSccTypeError, validateSccObject } from './objects.ts';
+export { createSccSet, findCandidates, getSccSet, type SccSet } from './order.ts';
+export { VOLUME_TYPES } from './pod.ts';
+export { isIgnoredUpdate, podAnnotation, readRequest, type SccInput } from './request.ts';
+export { answerReview, REVIEW_KINDS } from './review.ts';
+export { decodeScc, type Range, type SccFields } from './scc-fields.ts';
+export { explainScores, type Needs, type PreparedScc, prepareScc } from './scc.ts';
+export {
+  createTemporaryUseRole,
+  createUseBinding,
+  createUseRole,
+  grantObjects,
+  HOLD_TEMPORARY_GRANT,
+  mayEnterEveryPod,
+  OPENSHIFT_USERS,
+  type PlannedWrite,
+  planRbacObject,
+  planStandardScc,
+  PRIVILEGED_SCC,
+  STANDARD_CLUSTER_ROLE_BINDINGS,
+  STANDARD_CLUSTER_ROLES,
+  STANDARD_SCCS,
+  standardScc,
+  useRoleName,
+  useRoleScc,
+} from './standard.ts';
+export { GROUPS } from './strategies/groups.ts';
+export { CONTAINER_STRATEGIES, POD_STRATEGIES, SCC_REPAIRS } from './strategies/index.ts';
+export { RUN_AS_USER } from './strategies/run-as-user.ts';
+export { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
+export { seccompProfilesOfContainer, seccompProfilesOfPod } from './strategies/seccomp-profiles.ts';
+export type { ContainerContext, PodContext } from './strategies/strategy.ts';
+export {
+  changeTimes,
+  findTemporaryGrant,
+  parseTemporaryGrants,
+  recordTemporaryGrants,
+  type TemporaryGrant,
+} from './temporary-grants.ts';

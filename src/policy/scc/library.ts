@@ -1,4 +1,8 @@
-/** SCC admission for other programs. All input is validated, because a missing field must not admit a pod. */
+/**
+ * Public API of the package export `./scc`. Finds the SCC that admits a pod, and returns the pod with that SCC's values.
+ * The functions are pure and never throw. They validate their input, because a missing field must not admit a pod, and
+ * deny input that cannot be decoded.
+ */
 import type { Operation } from '../../kube/admission.ts';
 import {
   type FieldError,
@@ -13,6 +17,12 @@ import { isObject, valueAt } from '../../kube/types.ts';
 import * as admission from './assign.ts';
 import type { SccDecision } from './decision.ts';
 import type { SccInput } from './request.ts';
+
+export type { SecurityContextConstraints } from '../../kube/scc.ts';
+export type { CanUse, Subject } from './access.ts';
+export type { SccDecision } from './decision.ts';
+export type { Compatibility } from './mode.ts';
+export type { SccInput } from './request.ts';
 
 /** The input for a decision about one pod request. Its objects may have the types of any Kubernetes library. */
 export interface SccRequest extends Omit<SccInput, 'namespace' | 'userInfo' | 'sccs' | 'namespaceRanges'> {

@@ -1,7 +1,7 @@
 /** A namespace's UID range, groups and SELinux level, which supply the values that an SCC does not set. */
 import { type IdBlock, NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result, objectMember } from '../../kube/types.ts';
-import type { PodFields } from '../pod/pod.ts';
+import type { PodFields } from '../pod/index.ts';
 import type { PreparedScc } from './scc.ts';
 import type { BoundStrategies } from './strategies/strategy.ts';
 

@@ -1,6 +1,6 @@
 /** Maps volume sources to SCC volume types. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { VOLUME_SOURCES, type VolumeFields } from '../pod/pod.ts';
+import { VOLUME_SOURCES, type VolumeFields } from '../pod/index.ts';
 
 /**
  * Volume types whose names in SCCs and in the API differ.

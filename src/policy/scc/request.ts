@@ -7,8 +7,7 @@ import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube
 import { createStatus, type Status, tooLarge } from '../../kube/status.ts';
 import { printJson } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo, objectMember } from '../../kube/types.ts';
-import { decodeMutablePod, findCompletionError, type PodFields } from '../pod/pod.ts';
-import { POD_NETWORKS_ANNOTATION } from '../pod/selection.ts';
+import { decodeMutablePod, findCompletionError, POD_NETWORKS_ANNOTATION, type PodFields } from '../pod/index.ts';
 import type { CanUse } from './access.ts';
 import type { Compatibility } from './mode.ts';
 import type { NamespaceRanges } from './namespace.ts';

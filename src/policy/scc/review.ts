@@ -11,7 +11,7 @@ import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube
 import { badRequest, createStatus, invalid, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { draft, isObject, type JsonObject, objectMember } from '../../kube/types.ts';
-import { decodeMutablePod, type PodFields } from '../pod/pod.ts';
+import { decodeMutablePod, type PodFields } from '../pod/index.ts';
 import { serviceAccountSubject, type Subject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';

@@ -1,18 +1,19 @@
 /** Decodes the fields of SCCs. */
 import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { isObject } from '../../kube/types.ts';
-import { readSeLinuxOptions, type SeLinuxFields } from '../pod/pod.ts';
 import {
   booleanAt,
   createSource,
   int64At,
   objectAt,
   objectsAt,
+  readSeLinuxOptions,
   reportInvalid,
+  type SeLinuxFields,
   type Source,
   stringAt,
   stringsAt,
-} from '../pod/reader.ts';
+} from '../pod/index.ts';
 
 /** An inclusive range. It is empty if `min` is greater than `max`. */
 export interface Range {

@@ -1,6 +1,6 @@
 /** Searches for the first usable SCC that allows a pod. */
 import type { FieldError } from '../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../pod/pod.ts';
+import type { ContainerFields, PodFields } from '../pod/index.ts';
 import { createMayUse, findSubjectType, type MayUse, podSubjects, type Subjects, type SubjectType } from './access.ts';
 import { type Budget, createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation } from './budget.ts';
 import { allowsPod, type ChangeExtent, completePod, type Completion, findExtent } from './complete.ts';

@@ -1,7 +1,7 @@
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
-import { forcedWarning } from '../../policy/rollout/enforcement.ts';
+import { forcedWarning } from '../../policy/rollout/index.ts';
 import type { ObjectReviewer } from '../webhooks/objects.ts';
 
 /** Creates the reviewer that warns about a request for enforcement that would deny known workloads. */

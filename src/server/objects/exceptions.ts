@@ -21,7 +21,7 @@ import {
   findExceptionProblem,
   findLimit,
   parseAuthors,
-} from '../../policy/psa/exceptions.ts';
+} from '../../policy/psa/index.ts';
 import { countExceeded } from '../../telemetry/limits.ts';
 import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../access-reviews.ts';
 import { remainingMs } from '../waiting-room.ts';

@@ -3,7 +3,7 @@ import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/ad
 import { RESOURCES, typeMeta } from '../../kube/resources.ts';
 import { invalid } from '../../kube/status.ts';
 import { objectMember } from '../../kube/types.ts';
-import { type NodesConfig, reviewNodesConfig } from '../../policy/kubelet/admission.ts';
+import { type NodesConfig, reviewNodesConfig } from '../../policy/kubelet/index.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { ObjectReviewer } from '../webhooks/objects.ts';
 

@@ -7,9 +7,14 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { invalid, type Status } from '../../kube/status.ts';
 import { isObject, type Namespace, objectMember } from '../../kube/types.ts';
-import { sccWarnings } from '../../policy/scc/advice/scc-warnings.ts';
-import { sccMode, type SccSettings } from '../../policy/scc/mode.ts';
-import { defaultScc, findSccTypeError, validateSccObject } from '../../policy/scc/objects.ts';
+import {
+  defaultScc,
+  findSccTypeError,
+  sccMode,
+  type SccSettings,
+  sccWarnings,
+  validateSccObject,
+} from '../../policy/scc/index.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
 import type { ObjectReviewer } from '../webhooks/objects.ts';

@@ -3,8 +3,8 @@ import type { KubeletScope } from '../../cluster/kubelet.ts';
 import type { Settings } from '../../config/settings.ts';
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import type { PodSecurity } from '../../policy/psa/configuration.ts';
-import { createRangePreview } from '../../policy/uid-range/allocation.ts';
+import type { PodSecurity } from '../../policy/psa/index.ts';
+import { createRangePreview } from '../../policy/uid-range/index.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import {

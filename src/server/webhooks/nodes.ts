@@ -5,9 +5,7 @@ import { celList } from '../../kube/cel.ts';
 import { forbidden } from '../../kube/status.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { compareNodes } from '../../policy/kubelet/admission.ts';
-import { nodeName } from '../../policy/kubelet/authorizer.ts';
-import { findKubeletProblem, type MinimumVersion } from '../../policy/kubelet/version.ts';
+import { compareNodes, findKubeletProblem, type MinimumVersion, nodeName } from '../../policy/kubelet/index.ts';
 import { rule, type Webhook, WRITES } from '../webhook.ts';
 import type { PodPolicy } from './pods.ts';
 

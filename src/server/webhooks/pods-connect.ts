@@ -6,12 +6,15 @@ import { ApiError, createStatus, notFound, type Status } from '../../kube/status
 import { quote } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../kube/webhooks.ts';
-import { USE_SCC } from '../../policy/rbac/rules.ts';
-import { userSubject } from '../../policy/scc/access.ts';
-import { assignScc } from '../../policy/scc/assign.ts';
-import type { SccDecision } from '../../policy/scc/decision.ts';
-import { UNABLE_TO_VALIDATE } from '../../policy/scc/messages.ts';
-import { mayEnterEveryPod, PRIVILEGED_SCC } from '../../policy/scc/standard.ts';
+import { USE_SCC } from '../../policy/rbac/index.ts';
+import {
+  assignScc,
+  mayEnterEveryPod,
+  PRIVILEGED_SCC,
+  type SccDecision,
+  UNABLE_TO_VALIDATE,
+  userSubject,
+} from '../../policy/scc/index.ts';
 import type { Discloses } from '../disclosure.ts';
 import { createPodReads } from '../pod-reads.ts';
 import { enforcesSccs, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { printYaml } from '../../../src/config/yaml.ts';
-import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 describe('check validates the SCC mode label of a namespace', () => {

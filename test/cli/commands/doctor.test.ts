@@ -28,7 +28,7 @@ import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
 import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
-import type { PolicyObject } from '../../../src/policy/psa/admission-policies.ts';
+import type { PolicyObject } from '../../../src/policy/psa/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../../src/tls/issue.ts';
 import { startAdmissionServer, type TestServer } from '../../support/admission-server.ts';

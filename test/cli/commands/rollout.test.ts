@@ -3,8 +3,14 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type NamespaceCounts, type PlannedNamespace, printStep } from '../../../src/policy/rollout/plan.ts';
-import { type RolloutState, rolloutStatus, type RolloutStatus } from '../../../src/policy/rollout/state.ts';
+import {
+  type NamespaceCounts,
+  type PlannedNamespace,
+  printStep,
+  type RolloutState,
+  rolloutStatus,
+  type RolloutStatus,
+} from '../../../src/policy/rollout/index.ts';
 import type { ReportData } from '../../../src/web/report-data.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';

@@ -4,7 +4,7 @@ import { buildManifests, defaultSettings, PROFILES, webhookConfigurations } from
 import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
 import type { KubeObject, Namespace, Node, PortcullisConfiguration } from '../../../src/kube/types.ts';
-import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { readCommands, runScript } from '../../support/documented.ts';
 import { createInstaller, type Installer } from '../../support/installer.ts';

@@ -11,7 +11,7 @@ import {
 import { type HardeningInput, hardenPod, type ProfileId } from '../../../src/policy/olm/hardening.ts';
 import { HARDENING_MANAGER, proposeLabels } from '../../../src/policy/olm/namespaces.ts';
 import { recognizeWorkload, resolveCatalogSource } from '../../../src/policy/olm/recognition.ts';
-import { decodePod } from '../../../src/policy/pod/pod.ts';
+import { decodePod } from '../../../src/policy/pod/index.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
 import { isKeptByOlm } from '../../support/olm.ts';
 import { pods } from '../pss/arbitrary.ts';

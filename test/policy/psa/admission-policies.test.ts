@@ -12,8 +12,7 @@ import {
   DEFAULT_CONFIGURATION,
   type PodSecurityConfiguration,
 } from '../../../src/policy/psa/configuration.ts';
-import { minorVersion } from '../../../src/policy/pss/cel-policy.ts';
-import { checks, newestVersion } from '../../../src/policy/pss/index.ts';
+import { checks, minorVersion, newestVersion } from '../../../src/policy/pss/index.ts';
 import { type Admission, createPolicyAdmission } from '../../support/cel.ts';
 import {
   compliantPod,

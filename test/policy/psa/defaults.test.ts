@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { asStored } from '../../../src/dev-cluster/cel.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
-import { decodePod } from '../../../src/policy/pod/pod.ts';
+import { decodePod } from '../../../src/policy/pod/index.ts';
 import {
   DEFAULT_FIELDS,
   type DefaultField,
@@ -15,7 +15,7 @@ import {
   withPodDefaults,
 } from '../../../src/policy/psa/defaults.ts';
 import { evaluatePod } from '../../../src/policy/pss/index.ts';
-import type { SccMode } from '../../../src/policy/scc/mode.ts';
+import type { SccMode } from '../../../src/policy/scc/index.ts';
 import { compileMutation } from '../../support/cel.ts';
 import { readLines } from '../../support/conformance/cases.ts';
 import { readFixture } from '../../support/fixtures.ts';

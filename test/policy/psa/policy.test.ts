@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import { formatFieldErrors } from '../../../src/kube/field-error.ts';
-import { decodePod } from '../../../src/policy/pod/pod.ts';
+import { decodePod } from '../../../src/policy/pod/index.ts';
 import { completeDefaults, DEFAULT_CONFIGURATION } from '../../../src/policy/psa/configuration.ts';
 import { isSignificantUpdate } from '../../../src/policy/psa/decode.ts';
 import {

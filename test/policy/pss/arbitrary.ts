@@ -1,7 +1,7 @@
 import fc, { type Arbitrary } from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
 import { minorVersion } from '../../../src/policy/pss/cel-policy.ts';
-import { checks, newestVersion, type Version } from '../../../src/policy/pss/index.ts';
+import { checks, newestVersion, type Version } from '../../../src/policy/pss/library.ts';
 import { violatingPod } from '../../support/pod-security.ts';
 
 /**

@@ -13,7 +13,7 @@ import {
   createEvaluator,
   parseVersion,
   type Version,
-} from '../../../src/policy/pss/index.ts';
+} from '../../../src/policy/pss/library.ts';
 import { readFixture } from '../../support/fixtures.ts';
 
 const CHECKS = join(import.meta.dirname, '../../../src/policy/pss/checks');

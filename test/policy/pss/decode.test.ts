@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, suite, test } from 'node:test';
 import { parse } from 'yaml';
 import type { PodLike } from '../../../src/kube/types.ts';
-import { decodeError, evaluatePod } from '../../../src/policy/pss/index.ts';
+import { decodeError, evaluatePod } from '../../../src/policy/pss/library.ts';
 
 const POLICY = { level: 'baseline', version: 'latest' } as const;
 

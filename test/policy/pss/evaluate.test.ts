@@ -13,7 +13,7 @@ import {
   parseVersion,
   type Revision,
   type Version,
-} from '../../../src/policy/pss/index.ts';
+} from '../../../src/policy/pss/library.ts';
 
 const VIOLATING = {
   spec: { hostNetwork: true, containers: [{ name: 'c', securityContext: { privileged: true } }] },

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import { LIMITS } from '../../../src/kube/limits.ts';
 import type { ExceptionEntry } from '../../../src/kube/pod-security-exception.ts';
-import { decodePod, type PodFields } from '../../../src/policy/pod/pod.ts';
+import { decodePod, type PodFields } from '../../../src/policy/pod/index.ts';
 import {
   type ExceptedEvaluation,
   evaluateExcepted,
@@ -14,7 +14,7 @@ import {
   suggestEntries,
   unexpired,
 } from '../../../src/policy/pss/exceptions.ts';
-import { checks, evaluatePod } from '../../../src/policy/pss/index.ts';
+import { checks, evaluatePod } from '../../../src/policy/pss/library.ts';
 import { compliantPod } from '../../support/pod-security.ts';
 import { pods } from './arbitrary.ts';
 

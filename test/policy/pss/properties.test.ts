@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
 import type { PodLike } from '../../../src/kube/types.ts';
-import { checks, compareVersions, evaluatePod, type Evaluation, type Version } from '../../../src/policy/pss/index.ts';
+import {
+  checks,
+  compareVersions,
+  evaluatePod,
+  type Evaluation,
+  type Version,
+} from '../../../src/policy/pss/library.ts';
 import { pods, versions } from './arbitrary.ts';
 
 const MANY = { numRuns: 3_000 };

@@ -8,7 +8,7 @@ import type {
   RoleLike,
   Subject,
   User,
-} from '../../../src/policy/rbac/index.ts';
+} from '../../../src/policy/rbac/library.ts';
 
 const NAMES = ['a', 'b', '*', '__proto__'];
 const NAMESPACES = ['a', 'b'];

@@ -10,7 +10,7 @@ import {
   type RoleLike,
   type Subject,
   type User,
-} from '../../../src/policy/rbac/index.ts';
+} from '../../../src/policy/rbac/library.ts';
 import { action, objects, user } from './arbitrary.ts';
 
 const NONE: RbacObjects = { roles: [], clusterRoles: [], roleBindings: [], clusterRoleBindings: [] };

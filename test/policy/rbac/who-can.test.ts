@@ -7,7 +7,7 @@ import {
   type RbacObjects,
   type Subject,
   type User,
-} from '../../../src/policy/rbac/index.ts';
+} from '../../../src/policy/rbac/library.ts';
 import { findGrants, matchesUser, type RbacGrant, whoCan } from '../../../src/policy/rbac/who-can.ts';
 import { action, objects, user } from './arbitrary.ts';
 

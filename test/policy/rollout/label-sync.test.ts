@@ -21,8 +21,7 @@ import {
 } from '../../../src/policy/rollout/label-sync.ts';
 import { planRunLevelZero } from '../../../src/policy/rollout/run-level-zero.ts';
 import { isAwaitingLabel } from '../../../src/policy/rollout/sync-state.ts';
-import type { Compatibility } from '../../../src/policy/scc/mode.ts';
-import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { type Compatibility, STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import {
   applyAs,
   labelOwners,

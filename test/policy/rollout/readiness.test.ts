@@ -5,9 +5,8 @@ import type { ViolatingNamespace } from '../../../src/kube/psa-enforcement-confi
 import { finishSteps } from '../../../src/kube/steps.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
 import { LABEL_SYNC_MANAGER, SUFFICIENT_LEVEL_ANNOTATION } from '../../../src/kube/well-known.ts';
-import { decodePod } from '../../../src/policy/pod/pod.ts';
-import { createExemptions } from '../../../src/policy/psa/configuration.ts';
-import { DEFAULT_FIELDS } from '../../../src/policy/psa/defaults.ts';
+import { decodePod } from '../../../src/policy/pod/index.ts';
+import { createExemptions, DEFAULT_FIELDS } from '../../../src/policy/psa/index.ts';
 import {
   evaluateStepwise,
   isSelected,
@@ -26,7 +25,7 @@ import {
 } from '../../../src/policy/rollout/readiness.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../../src/policy/rollout/settings.ts';
 import { completePod, getTemplatePod, type TemplatePod } from '../../../src/policy/rollout/template-pod.ts';
-import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { managedFieldsEntry } from '../../support/namespace-writes.ts';
 import { canUseBy } from '../../support/scc.ts';

@@ -4,13 +4,13 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { Namespace, Node, Pod } from '../../../src/kube/types.ts';
-import type { RbacObjects } from '../../../src/policy/rbac/rules.ts';
+import type { RbacObjects } from '../../../src/policy/rbac/index.ts';
 import { type AuditInput, auditUserNamespaces } from '../../../src/policy/rollout/user-namespace-audit.ts';
 import {
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
-} from '../../../src/policy/scc/standard.ts';
+} from '../../../src/policy/scc/index.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { laxScc } from '../../support/scc.ts';
 import { pod as anyPod } from '../scc/arbitrary.ts';

@@ -11,8 +11,8 @@ import type { Kind } from '../../../src/kube/kinds.ts';
 import { podTemplatePath } from '../../../src/kube/pod.ts';
 import { getApiVersion, RESOURCES } from '../../../src/kube/resources.ts';
 import { type JsonObject, type KubeObject, type PodLike, withValueAt } from '../../../src/kube/types.ts';
-import { decodePod } from '../../../src/policy/pod/pod.ts';
-import { suggestEntries } from '../../../src/policy/pss/exceptions.ts';
+import { decodePod } from '../../../src/policy/pod/index.ts';
+import { suggestEntries } from '../../../src/policy/pss/index.ts';
 import { pods } from '../../policy/pss/arbitrary.ts';
 import { RANGES } from '../controllers.ts';
 

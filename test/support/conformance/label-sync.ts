@@ -2,21 +2,19 @@ import assert from 'node:assert/strict';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
-import { createRbac, readRoleRef } from '../../../src/policy/rbac/authorizer.ts';
+import { createRbac, readRoleRef } from '../../../src/policy/rbac/index.ts';
 import {
   type AffectedNamespaces,
-  findAffectedNamespaces,
-  grantedSccs,
-  serviceAccountSubjects,
-} from '../../../src/policy/rollout/affected-namespaces.ts';
-import {
   createSccAccess,
   createSccLevels,
+  findAffectedNamespaces,
+  grantedSccs,
   isManaged,
   type LabelSyncInput,
   managementSettings,
-} from '../../../src/policy/rollout/label-sync.ts';
-import { prepareScc } from '../../../src/policy/scc/scc.ts';
+  serviceAccountSubjects,
+} from '../../../src/policy/rollout/index.ts';
+import { prepareScc } from '../../../src/policy/scc/index.ts';
 import { syncUntilDone } from '../namespace-writes.ts';
 import { laxScc } from '../scc.ts';
 import { type Area, area } from './cases.ts';

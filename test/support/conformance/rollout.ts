@@ -2,21 +2,25 @@ import assert from 'node:assert/strict';
 import type { EnforcementMode } from '../../../src/kube/psa-enforcement-config.ts';
 import { finishSteps } from '../../../src/kube/steps.ts';
 import type { JsonObject, Namespace, Pod } from '../../../src/kube/types.ts';
-import { createExemptions } from '../../../src/policy/psa/configuration.ts';
-import type { Level } from '../../../src/policy/pss/policy.ts';
-import { enforcementConditions } from '../../../src/policy/rollout/enforcement-conditions.ts';
+import { createExemptions } from '../../../src/policy/psa/index.ts';
+import type { Level } from '../../../src/policy/pss/index.ts';
 import {
+  classify,
   type DefaultLevel,
+  enforcementConditions,
   type EnforcementInput,
   type EnforcementPlan,
+  evaluateStepwise,
   type EvaluationResult,
+  isSelected,
   planEnforcement,
+  podSecurityDefaultsFor,
+  predictLevel,
+  readinessCondition,
+  readinessConditions,
+  type RolloutPhase,
   type SyncerMode,
-} from '../../../src/policy/rollout/enforcement.ts';
-import { classify, evaluateStepwise, isSelected, predictLevel } from '../../../src/policy/rollout/evaluation.ts';
-import { podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
-import { readinessCondition, readinessConditions } from '../../../src/policy/rollout/readiness.ts';
-import type { RolloutPhase } from '../../../src/policy/rollout/settings.ts';
+} from '../../../src/policy/rollout/index.ts';
 import { managedFieldsEntry } from '../namespace-writes.ts';
 import { type Area, area } from './cases.ts';
 

@@ -4,17 +4,27 @@ import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { isObject, type JsonObject, type Namespace } from '../../../src/kube/types.ts';
 import { matchesRule } from '../../../src/kube/webhooks.ts';
-import { createMayUse, findSubjectType, podSubjects } from '../../../src/policy/scc/access.ts';
-import { assignScc, validateScc } from '../../../src/policy/scc/assign.ts';
-import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
-import type { SccDecision, SccInput } from '../../../src/policy/scc/index.ts';
-import { formatErrors } from '../../../src/policy/scc/messages.ts';
-import { DEFAULT_EXEMPT_NAMESPACES, sccMode } from '../../../src/policy/scc/mode.ts';
-import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
-import { createSccSet, findCandidates } from '../../../src/policy/scc/order.ts';
-import { isIgnoredUpdate, readRequest } from '../../../src/policy/scc/request.ts';
-import { answerReview } from '../../../src/policy/scc/review.ts';
-import { prepareScc } from '../../../src/policy/scc/scc.ts';
+import {
+  answerReview,
+  assignScc,
+  completePod,
+  createMayUse,
+  createSccSet,
+  DEFAULT_EXEMPT_NAMESPACES,
+  findCandidates,
+  findSubjectType,
+  formatErrors,
+  isIgnoredUpdate,
+  podSubjects,
+  prepareScc,
+  readNamespaceRanges,
+  readRequest,
+  type SccDecision,
+  type SccInput,
+  sccMode,
+  validateScc,
+  writePod,
+} from '../../../src/policy/scc/index.ts';
 import { CONNECT_PODS } from '../../../src/server/webhooks/pods-connect.ts';
 import { canUseBy, decodePodFields, type Grant, laxScc } from '../scc.ts';
 import { type Area, area } from './cases.ts';

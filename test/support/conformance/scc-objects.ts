@@ -2,27 +2,31 @@ import assert from 'node:assert/strict';
 import { formatFieldError } from '../../../src/kube/field-error.ts';
 import { parseIdBlock, parseIdBlocks, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject, Namespace, Result } from '../../../src/kube/types.ts';
-import { bindScc, readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
-import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
-import { createSccSet } from '../../../src/policy/scc/order.ts';
-import type { Range } from '../../../src/policy/scc/scc-fields.ts';
-import { explainScores, type Needs, prepareScc } from '../../../src/policy/scc/scc.ts';
+import {
+  bindScc,
+  createSccSet,
+  defaultScc,
+  explainScores,
+  type Needs,
+  prepareScc,
+  type Range,
+  readNamespaceRanges,
+  validateSccObject,
+} from '../../../src/policy/scc/index.ts';
 import {
   blockAnnotations,
   createAllocator,
-  formatState,
-  planRepair,
-} from '../../../src/policy/uid-range/allocation.ts';
-import {
   formatMcsLabel,
   formatMcsRange,
+  formatState,
   isInMcsRange,
   labelCount,
   labelRank,
   parseMcsLabel,
   parseMcsRange,
   parseUidRange,
-} from '../../../src/policy/uid-range/ranges.ts';
+  planRepair,
+} from '../../../src/policy/uid-range/index.ts';
 import { blockIndexes, blockSet } from '../blocks.ts';
 import { laxScc } from '../scc.ts';
 import { type Area, area } from './cases.ts';

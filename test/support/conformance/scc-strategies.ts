@@ -2,17 +2,17 @@ import assert from 'node:assert/strict';
 import { type FieldError, formatFieldError, invalidValue } from '../../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { SAFE_SYSCTLS } from '../../../src/policy/pod/allowed-values.ts';
-import { writePod } from '../../../src/policy/scc/complete.ts';
-import { VOLUME_TYPES } from '../../../src/policy/scc/pod.ts';
-import { decodeScc } from '../../../src/policy/scc/scc-fields.ts';
-import { GROUPS } from '../../../src/policy/scc/strategies/groups.ts';
-import { RUN_AS_USER } from '../../../src/policy/scc/strategies/run-as-user.ts';
-import { SE_LINUX_CONTEXT } from '../../../src/policy/scc/strategies/se-linux-context.ts';
+import { SAFE_SYSCTLS } from '../../../src/policy/pod/index.ts';
 import {
+  decodeScc,
+  GROUPS,
+  RUN_AS_USER,
+  SE_LINUX_CONTEXT,
   seccompProfilesOfContainer,
   seccompProfilesOfPod,
-} from '../../../src/policy/scc/strategies/seccomp-profiles.ts';
+  VOLUME_TYPES,
+  writePod,
+} from '../../../src/policy/scc/index.ts';
 import {
   containerErrors,
   createContainerContext,

@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { MIN_POLICY_MINOR } from '../../../src/policy/psa/admission-policies.ts';
+import { MIN_POLICY_MINOR } from '../../../src/policy/psa/index.ts';
 import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
 import type { ApiClient } from '../api-client.ts';
 import { startDevControlPlane } from './dev-cluster.ts';

@@ -1,8 +1,6 @@
 import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
-import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
-import { minorVersion } from '../../../policy/pss/cel-policy.ts';
-import { latestVersion } from '../../../policy/pss/evaluate.ts';
-import type { Version } from '../../../policy/pss/policy.ts';
+import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';
+import { latestVersion, minorVersion, type Version } from '../../../policy/pss/index.ts';
 import { CHART_CONSEQUENCE } from '../../installed/settings.ts';
 import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, unknown } from '../facts.ts';
 import { instruction, run } from '../fix.ts';

@@ -2,9 +2,8 @@ import { decodePolicy } from '../../../install/index.ts';
 import { POLICY_KINDS } from '../../../kube/admission-policies.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
 import { KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
-import { MIN_POLICY_MINOR } from '../../../policy/psa/admission-policies.ts';
-import { resolvePolicies, setsMode } from '../../../policy/psa/policy.ts';
-import { minorVersion } from '../../../policy/pss/cel-policy.ts';
+import { MIN_POLICY_MINOR, resolvePolicies, setsMode } from '../../../policy/psa/index.ts';
+import { minorVersion } from '../../../policy/pss/index.ts';
 import {
   type Check,
   type CheckResult,

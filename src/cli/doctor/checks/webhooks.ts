@@ -4,8 +4,8 @@ import { expectedConfigurations, findDifferences } from '../../../install/webhoo
 import { printCount } from '../../../kube/text.ts';
 import { isKnownConfiguration, isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { PART_OF, PART_OF_LABEL } from '../../../kube/well-known.ts';
-import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/defaults.ts';
-import { minorVersion } from '../../../policy/pss/cel-policy.ts';
+import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';
+import { minorVersion } from '../../../policy/pss/index.ts';
 import {
   type Check,
   type CheckResult,

@@ -1,8 +1,6 @@
 import { celList, celString } from '../../../kube/cel.ts';
 import { plural, quote } from '../../../kube/text.ts';
-import type { PodFields, SecurityContextFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
-import { APP_ARMOR_ANNOTATION_PREFIX } from '../../pod/selection.ts';
+import { APP_ARMOR_ANNOTATION_PREFIX, LOST, type PodFields, type SecurityContextFields } from '../../pod/index.ts';
 import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
   type Check,

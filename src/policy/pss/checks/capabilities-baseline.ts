@@ -1,7 +1,11 @@
 import { celList } from '../../../kube/cel.ts';
-import { DEFAULT_CAPABILITIES } from '../../pod/allowed-values.ts';
-import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { correctCapability, LOST } from '../../pod/repair.ts';
+import {
+  type ContainerFields,
+  correctCapability,
+  DEFAULT_CAPABILITIES,
+  LOST,
+  type PodFields,
+} from '../../pod/index.ts';
 import { celNames, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
 import { type Check, distinct, findContainers, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
 

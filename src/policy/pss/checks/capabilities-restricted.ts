@@ -1,6 +1,5 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import { correctCapability, LOST } from '../../pod/repair.ts';
+import { type ContainerFields, correctCapability, LOST, type PodFields } from '../../pod/index.ts';
 import { celNames, type CelRule, offendingNames } from '../cel.ts';
 import {
   type Check,

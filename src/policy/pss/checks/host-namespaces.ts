@@ -1,5 +1,4 @@
-import type { PodFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, type PodFields } from '../../pod/index.ts';
 import type { CelRule } from '../cel.ts';
 import { type Check, type Finding, forbidden } from '../check.ts';
 

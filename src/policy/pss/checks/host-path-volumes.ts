@@ -1,5 +1,4 @@
-import type { PodFields } from '../../pod/pod.ts';
-import { VOLUME_CHOICES } from '../../pod/repair.ts';
+import { type PodFields, VOLUME_CHOICES } from '../../pod/index.ts';
 import { celNames, type CelRule } from '../cel.ts';
 import { type Check, type Finding, forbidden, formatNames } from '../check.ts';
 

@@ -1,6 +1,5 @@
 import { plural } from '../../../kube/text.ts';
-import type { PodFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, type PodFields } from '../../pod/index.ts';
 import { celNames, celPlural, type CelRule, offendingNames, sortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbidden, formatNames } from '../check.ts';
 

@@ -1,4 +1,4 @@
-import { LOST } from '../../pod/repair.ts';
+import { LOST } from '../../pod/index.ts';
 import { type Check, containerRule } from '../check.ts';
 
 const FIELD = 'securityContext.privileged';

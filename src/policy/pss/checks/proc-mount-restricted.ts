@@ -1,4 +1,4 @@
-import { LOST } from '../../pod/repair.ts';
+import { LOST } from '../../pod/index.ts';
 import type { Check } from '../check.ts';
 import { ONLY_DEFAULT_PROC_MOUNT } from './proc-mount.ts';
 

@@ -1,5 +1,5 @@
 import { celString } from '../../../kube/cel.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST } from '../../pod/index.ts';
 import { type Check, containerRule } from '../check.ts';
 
 const FIELD = 'securityContext.procMount';

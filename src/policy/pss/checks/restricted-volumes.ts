@@ -1,8 +1,12 @@
 import { celList } from '../../../kube/cel.ts';
 import { plural } from '../../../kube/text.ts';
-import { RESTRICTED_SOURCES } from '../../pod/allowed-values.ts';
-import { type PodFields, VOLUME_SOURCES, type VolumeFields } from '../../pod/pod.ts';
-import { VOLUME_CHOICES } from '../../pod/repair.ts';
+import {
+  type PodFields,
+  RESTRICTED_SOURCES,
+  VOLUME_CHOICES,
+  VOLUME_SOURCES,
+  type VolumeFields,
+} from '../../pod/index.ts';
 import { celNames, celPlural, celQuotedList, type CelRule, sortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
 

@@ -1,4 +1,4 @@
-import type { PodFields } from '../../pod/pod.ts';
+import type { PodFields } from '../../pod/index.ts';
 import { celNames, type CelRule, celSetters, offendingNames } from '../cel.ts';
 import {
   type Check,

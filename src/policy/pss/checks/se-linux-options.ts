@@ -1,9 +1,7 @@
 import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import { plural } from '../../../kube/text.ts';
-import { SE_LINUX_TYPES } from '../../pod/allowed-values.ts';
-import type { SecurityContextFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, SE_LINUX_TYPES, type SecurityContextFields } from '../../pod/index.ts';
 import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
 import {
   type Check,

@@ -1,8 +1,7 @@
 import { celList, celString } from '../../../kube/cel.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { plural, quote } from '../../../kube/text.ts';
-import type { PodFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, type PodFields } from '../../pod/index.ts';
 import { celPlural, type CelRule } from '../cel.ts';
 import { type Check, distinct, findAnnotations, type Finding, forbiddenAnnotation, setterRule } from '../check.ts';
 

@@ -1,5 +1,4 @@
-import type { PodFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, type PodFields } from '../../pod/index.ts';
 import { celNames, type CelRule, offendingNames } from '../cel.ts';
 import { type Check, findContainers, type Finding, formatNames, missing } from '../check.ts';
 import { ONLY_SAFE_SECCOMP_PROFILES as SAFE } from './seccomp-profile-baseline.ts';

@@ -1,7 +1,5 @@
 import { celList } from '../../../kube/cel.ts';
-import { SAFE_SYSCTLS } from '../../pod/allowed-values.ts';
-import type { PodFields } from '../../pod/pod.ts';
-import { SYSCTL_REPAIR } from '../../pod/repair.ts';
+import { type PodFields, SAFE_SYSCTLS, SYSCTL_REPAIR } from '../../pod/index.ts';
 import { type Check, type Finding, forbidden, type Revision } from '../check.ts';
 import { compareVersions, type Version } from '../policy.ts';
 

@@ -1,4 +1,4 @@
-import { LOST } from '../../pod/repair.ts';
+import { LOST } from '../../pod/index.ts';
 import { type Check, setterRule } from '../check.ts';
 
 const FIELD = 'securityContext.windowsOptions.hostProcess';

@@ -2,7 +2,7 @@
 import { deepEqual } from '../../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
-import { decodeMutablePod, type PodFields } from '../../pod/pod.ts';
+import { decodeMutablePod, type PodFields } from '../../pod/index.ts';
 import { type CanUse, createMayUse, podSubjects } from '../access.ts';
 import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../namespace.ts';

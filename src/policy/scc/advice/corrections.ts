@@ -1,7 +1,6 @@
 /** Finds pod fields that deny a pod although it does not need them: empty, deprecated or misspelled fields. */
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import { sysctlName } from '../../pod/allowed-values.ts';
-import type { PodFields, SeLinuxFields, SeccompProfile } from '../../pod/pod.ts';
+import { type PodFields, type SeccompProfile, type SeLinuxFields, sysctlName } from '../../pod/index.ts';
 import { allowsPod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import type { Rejection, Search } from '../search.ts';

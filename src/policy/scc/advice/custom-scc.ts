@@ -2,7 +2,7 @@
 import { deepEqual } from '../../../kube/equality.ts';
 import type { SecurityContextConstraints } from '../../../kube/scc.ts';
 import { isObject } from '../../../kube/types.ts';
-import { SAFE_SYSCTLS, sysctlName } from '../../pod/allowed-values.ts';
+import { SAFE_SYSCTLS, sysctlName } from '../../pod/index.ts';
 import { completePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import { defaultScc, validateSccObject } from '../objects.ts';

@@ -1,7 +1,7 @@
 /** Locates the pod fields that an SCC does not allow. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import type { ContainerFields, PodFields, SeccompProfile } from '../../pod/pod.ts';
+import type { ContainerFields, PodFields, SeccompProfile } from '../../pod/index.ts';
 import { completePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import type { PodInNamespace } from '../namespace.ts';

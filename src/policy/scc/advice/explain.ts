@@ -6,7 +6,7 @@ import { type Change, findChanges } from '../../../kube/pod-changes.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import { findAllSimilar } from '../../../kube/text.ts';
 import { type JsonObject, type Namespace, objectMember, type Pod } from '../../../kube/types.ts';
-import type { PodFields } from '../../pod/pod.ts';
+import type { PodFields } from '../../pod/index.ts';
 import type { SubjectType } from '../access.ts';
 import { evaluate, type Evaluation } from '../assign.ts';
 import { completePod, writePod } from '../complete.ts';

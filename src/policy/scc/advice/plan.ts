@@ -4,7 +4,7 @@ import { defined } from '../../../kube/defined.ts';
 import { objectName } from '../../../kube/resources.ts';
 import { compareBy } from '../../../kube/text.ts';
 import type { UserInfo } from '../../../kube/types.ts';
-import { printFieldPath } from '../../pod/templates.ts';
+import { printFieldPath } from '../../pod/index.ts';
 import type { TemplateInput } from '../assign.ts';
 import type { SccMode } from '../mode.ts';
 import { decidePod, type PodInput, type PodVerdict } from './explain.ts';

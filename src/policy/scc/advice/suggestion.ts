@@ -2,7 +2,7 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import { findChanges } from '../../../kube/pod-changes.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
-import type { PodFields } from '../../pod/pod.ts';
+import type { PodFields } from '../../pod/index.ts';
 import { completePod, writePod } from '../complete.ts';
 import { formatValues, quoteName } from '../messages.ts';
 import { podAnnotation } from '../request.ts';

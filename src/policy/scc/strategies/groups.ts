@@ -1,5 +1,5 @@
 import { type FieldError, invalidValue } from '../../../kube/field-error.ts';
-import { ANY_USER } from '../../pod/repair.ts';
+import { ANY_USER } from '../../pod/index.ts';
 import type { GroupFields } from '../scc-fields.ts';
 import type { PodStrategy } from './strategy.ts';
 

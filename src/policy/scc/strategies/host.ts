@@ -1,7 +1,6 @@
 import { type FieldError, forbiddenField, invalidValue } from '../../../kube/field-error.ts';
 import { quote, truncate } from '../../../kube/text.ts';
-import { SAFE_SYSCTLS } from '../../pod/allowed-values.ts';
-import { LOST, SYSCTL_REPAIR } from '../../pod/repair.ts';
+import { LOST, SAFE_SYSCTLS, SYSCTL_REPAIR } from '../../pod/index.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './strategy.ts';
 
 /** The host namespaces that pods can share, with their SCC fields and their names in messages. */

@@ -1,4 +1,4 @@
-import type { Repair } from '../../pod/repair.ts';
+import type { Repair } from '../../pod/index.ts';
 import { fsGroup, supplementalGroups } from './groups.ts';
 import { hostNamespacesAndPortsOfContainer, hostNamespacesOfPod, sysctls, userNamespaceLevel } from './host.ts';
 import {

@@ -1,7 +1,6 @@
 import { type FieldError, invalidValue } from '../../../kube/field-error.ts';
 import { sortedSet } from '../../../kube/text.ts';
-import type { Capabilities } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { type Capabilities, LOST } from '../../pod/index.ts';
 import { createLookup } from '../pod.ts';
 import type { SccFields } from '../scc-fields.ts';
 import type { ContainerStrategy } from './strategy.ts';

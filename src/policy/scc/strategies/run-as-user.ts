@@ -1,5 +1,5 @@
 import { type FieldError, invalidValue, requiredField } from '../../../kube/field-error.ts';
-import { ANY_USER } from '../../pod/repair.ts';
+import { ANY_USER } from '../../pod/index.ts';
 import type { RunAsUserFields } from '../scc-fields.ts';
 import type { ContainerStrategy } from './strategy.ts';
 

@@ -1,7 +1,6 @@
 import { type FieldError, invalidValue, requiredField } from '../../../kube/field-error.ts';
 import { compareBytes } from '../../../kube/text.ts';
-import type { SeLinuxFields } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, type SeLinuxFields } from '../../pod/index.ts';
 import type { SeLinuxContextFields } from '../scc-fields.ts';
 import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 

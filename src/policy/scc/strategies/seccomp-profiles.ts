@@ -1,7 +1,6 @@
 import { type FieldError, forbiddenField } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
-import type { SeccompProfile } from '../../pod/pod.ts';
-import { LOST } from '../../pod/repair.ts';
+import { LOST, type SeccompProfile } from '../../pod/index.ts';
 import type { SccFields } from '../scc-fields.ts';
 import type { ContainerStrategy, PodStrategy } from './strategy.ts';
 

@@ -1,6 +1,5 @@
 import type { FieldError } from '../../../kube/field-error.ts';
-import type { ContainerFields, PodFields } from '../../pod/pod.ts';
-import type { Repair } from '../../pod/repair.ts';
+import type { ContainerFields, PodFields, Repair } from '../../pod/index.ts';
 import type { SccFields } from '../scc-fields.ts';
 
 /** The strategies that may need namespace ranges, with these ranges filled in. */

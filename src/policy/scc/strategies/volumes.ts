@@ -1,6 +1,6 @@
 import { invalidValue } from '../../../kube/field-error.ts';
 import { printJson, truncate } from '../../../kube/text.ts';
-import { VOLUME_CHOICES } from '../../pod/repair.ts';
+import { VOLUME_CHOICES } from '../../pod/index.ts';
 import { createLookup, isServiceAccountVolume, sccVolumeType } from '../pod.ts';
 import type { PodStrategy } from './strategy.ts';
 

@@ -4,11 +4,9 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { isObject, type JsonObject, type Namespace, type PodLike } from '../../../src/kube/types.ts';
+import { psaLevel } from '../../../src/policy/psa/scc-level.ts';
 import { evaluatePod, type Level, type Version } from '../../../src/policy/pss/index.ts';
-import { psaLevel } from '../../../src/policy/rollout/scc-level.ts';
-import { assignScc } from '../../../src/policy/scc/assign.ts';
-import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
-import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
+import { assignScc, defaultScc, STANDARD_SCCS, validateSccObject } from '../../../src/policy/scc/index.ts';
 import { candidatesFor, volumeSource } from '../../support/scc-witnesses.ts';
 import { laxScc, namespaceWith } from '../../support/scc.ts';
 

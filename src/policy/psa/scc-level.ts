@@ -1,10 +1,8 @@
 import { findKindError, formatFieldError, notSupported } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { DEFAULT_CAPABILITIES, RESTRICTED_SOURCES, SAFE_SYSCTLS, SE_LINUX_TYPES } from '../pod/allowed-values.ts';
-import { compareVersions, type Level, type Version } from '../pss/policy.ts';
-import { type NamespaceRanges, readNamespaceRanges } from '../scc/namespace.ts';
-import { VOLUME_TYPES } from '../scc/pod.ts';
-import { decodeScc, type SccFields } from '../scc/scc-fields.ts';
+import { DEFAULT_CAPABILITIES, RESTRICTED_SOURCES, SAFE_SYSCTLS, SE_LINUX_TYPES } from '../pod/index.ts';
+import { compareVersions, type Level, type Version } from '../pss/index.ts';
+import { decodeScc, type NamespaceRanges, readNamespaceRanges, type SccFields, VOLUME_TYPES } from '../scc/index.ts';
 
 const PROFILES = ['upstream', 'accurate'] as const;
 

@@ -1,0 +1,36 @@
+/** The minimum kubelet version: its checks, its feature gates, and its rollout. */
+export { compareNodes, type NodesConfig, type NodeState, reviewNodesConfig } from './admission.ts';
+export {
+  type AccessRequest,
+  accessReviewStatus,
+  authorizeKubelet,
+  type AuthorizerDecision,
+  type AuthorizerMode,
+  NODE_GROUP,
+  NODE_PREFIX,
+  nodeName,
+  type ResourceAttributes,
+} from './authorizer.ts';
+export { describeEnforcement, type EnforcementCheck, printServer, readEnforcement } from './enforcement.ts';
+export {
+  compareMinimums,
+  describeNodes,
+  describeProgress,
+  type MinimumPlan,
+  nodePools,
+  planMinimum,
+  type Pool,
+  renderMinimum,
+  reportedMinimum,
+  type RequestProblem,
+} from './transition.ts';
+export {
+  compareKubeletVersions,
+  createProblemFinder,
+  findKubeletProblem,
+  type KubeletVersion,
+  type MinimumVersion,
+  parseKubeletVersion,
+  parseMinimum,
+  parseVersion,
+} from './version.ts';

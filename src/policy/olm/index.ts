@@ -1,0 +1,29 @@
+/** Labels and hardens what the Operator Lifecycle Manager (OLM) creates. */
+export {
+  decideLabeling,
+  hasLabelerPrefix,
+  isCopied,
+  type LabelerDecision,
+  type LabelerInput,
+  labelerMode,
+  type LabelerMode,
+  type LabelerTrigger,
+  labelingPatch,
+  OPENSHIFT_OLM,
+} from './auto-labeler.ts';
+export { catalogMode, DISABLE_SECURITY_ANNOTATION } from './catalog-source.ts';
+export { type Hardened, hardenPod, type ProfileId, PROFILES } from './hardening.ts';
+export { HARDENING_MANAGER, type NamespaceProposal, proposeLabels } from './namespaces.ts';
+export { type HardenedObject, hardenObjects, OLM_WORKLOADS } from './objects.ts';
+export {
+  type Candidate,
+  CATALOG_SOURCE_LABEL,
+  MARKETPLACE_NAMESPACE,
+  mayBeOlmPod,
+  OLM_GROUP,
+  OLM_NAMESPACES,
+  type Recognized,
+  recognizeWorkload,
+  resolveCatalogSource,
+  UNPACK_LABEL,
+} from './recognition.ts';

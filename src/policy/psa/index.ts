@@ -1,0 +1,81 @@
+/** Pod Security Admission: configuration, namespace labels, reviews, and the policies that need no server. */
+export {
+  generatePolicies,
+  MAX_POLICY_ITEMS,
+  MIN_POLICY_MINOR,
+  type PolicyObject,
+  renamePolicy,
+} from './admission-policies.ts';
+export {
+  completeDefaults,
+  createExemptions,
+  createPodSecurity,
+  DEFAULT_CONFIGURATION,
+  DEFAULTS_FIELDS,
+  type Exemptions,
+  EXEMPTIONS_FIELDS,
+  findExemption,
+  isLimited,
+  type PodSecurity,
+  type PodSecurityConfiguration,
+  validateConfiguration,
+} from './configuration.ts';
+export type { PodSecurityCount, PodSecurityReview } from './decision.ts';
+export {
+  type DecodedObject,
+  decodeObject,
+  decodeWorkload,
+  denyUndecodable,
+  isKnownKind,
+  isSignificantUpdate,
+  type Workload,
+} from './decode.ts';
+export {
+  completeTemplate,
+  DEFAULT_FIELDS,
+  type DefaultsSettings,
+  generateDefaultsPolicy,
+  hasDefaults,
+  MIN_DEFAULTS_MINOR,
+  NOT_MIRROR,
+  type PodDefaults,
+  selectedNamespaces,
+  withPodDefaults,
+} from './defaults.ts';
+export {
+  CLOCK_SKEW_MS,
+  type ExceptionProblem,
+  type ExceptionSettings,
+  findExceptionProblem,
+  findLastingProblem,
+  findLimit,
+  findShadow,
+  findTimeProblem,
+  parseAuthors,
+  type PreparedException,
+  prepareException,
+} from './exceptions.ts';
+export { DEFAULT_LIMITS, type PodSecurityInput } from './input.ts';
+export { reviewNamespace } from './namespace-review.ts';
+export {
+  isSamePolicy,
+  isStricter,
+  type Labels,
+  LEVEL_RULE,
+  listNewerVersions,
+  type Mode,
+  MODES,
+  type NamespacePolicy,
+  parsePolicy,
+  type Policies,
+  printEvaluatedAs,
+  printLevel,
+  printPodSecurity,
+  printPolicy,
+  resolvePolicies,
+  setsMode,
+  VERSION_RULE,
+} from './policy.ts';
+export { reviewPodSecurity } from './review.ts';
+export { psaLevel, type SccLevelOptions } from './scc-level.ts';
+export { findUnusedKeys } from './unused-keys.ts';

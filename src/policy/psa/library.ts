@@ -1,0 +1,2 @@
+/** Public API of the package export `./psa`. */
+export { psaLevel, type SccLevelOptions } from './scc-level.ts';

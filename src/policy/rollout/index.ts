@@ -1,0 +1,131 @@
+/** Raises namespaces to the enforced level: label sync, evaluation, readiness, enforcement, reports. */
+export {
+  type AffectedNamespaces,
+  type AffectingKind,
+  findAffectedNamespaces,
+  grantedSccs,
+  serviceAccountSubjects,
+} from './affected-namespaces.ts';
+export { currentConditions, enforcementConditions, findNextRaise } from './enforcement-conditions.ts';
+export {
+  defaultInForce,
+  type DefaultLevel,
+  type EnforcementInput,
+  type EnforcementPlan,
+  type EvaluationResult,
+  forcedWarning,
+  getEvaluationResult,
+  isEnforcementDesired,
+  planEffect,
+  planEnforcement,
+  planRaise,
+  type PublishedLevel,
+  readEnforcement,
+  ROLLOUT_MANAGER,
+  SYNCER_MODES,
+  type SyncerMode,
+} from './enforcement.ts';
+export {
+  classify,
+  evaluateStepwise,
+  type ExceptedWorkload,
+  type FixableViolation,
+  inconclusive,
+  isEvaluated,
+  isSelected,
+  type NamespaceEvaluation,
+  type NamespaceInput,
+  podOwner,
+  predictLevel,
+  type ViolatingWorkload,
+  WORKLOAD_VERDICTS,
+} from './evaluation.ts';
+export { ENFORCEMENT_GATE, isFeatureOn } from './feature-gate.ts';
+export {
+  createSccAccess,
+  createSccLevels,
+  findNeededLevel,
+  isManaged,
+  isRelaxed,
+  isTerminating,
+  type LabelSyncInput,
+  type LabelSyncPlan,
+  type ManagementSettings,
+  managementSettings,
+  planLabels,
+  releaseLabels,
+  sccLevelProfile,
+  type SccLevels,
+  UNMANAGED_NAMESPACES,
+  withWarnLevel,
+} from './label-sync.ts';
+export { buildAdmissionConfiguration, podSecurityDefaultsFor } from './observed-config.ts';
+export {
+  choosePolicies,
+  countNamespaces,
+  type NamespaceCounts,
+  needsFix,
+  planExempt,
+  planNamespace,
+  type PlannedNamespace,
+  type PlanScope,
+  planUpgrade,
+  printStep,
+  type Upgrade,
+} from './plan.ts';
+export { formatPreviewWarning, isEnforcementPending, previewEnforcement, previewLabelRevert } from './preview.ts';
+export { isSweepAwaited, scheduleSweep } from './readiness-schedule.ts';
+export {
+  type CompletedSweep,
+  countFindings,
+  decidedConditions,
+  decideReadiness,
+  type Decision,
+  isBlocking,
+  newlyViolating,
+  readinessCondition,
+  readinessConditions,
+  summarize,
+} from './readiness.ts';
+export {
+  labeledPolicy,
+  loweredLabels,
+  type ObjectWrite,
+  planRelaxation,
+  planRestoration,
+  remainingLabel,
+  restorationProblem,
+} from './relaxation.ts';
+export {
+  buildClusterReport,
+  buildReport,
+  printExceptions,
+  REPORT_APIS,
+  REPORT_NAME,
+  type ReportApi,
+  type ReportedWorkload,
+  type ReportOwner,
+} from './reports.ts';
+export { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from './run-level-zero.ts';
+export { DEFAULT_ROLLOUT, isPastDate, ROLLOUT_PHASES, type RolloutPhase, type RolloutSettings } from './settings.ts';
+export {
+  computeState,
+  CONFIG,
+  type RolloutState,
+  rolloutStatus,
+  type RolloutStatus,
+  type RolloutStep,
+  rolloutSteps,
+  type RolloutView,
+} from './state.ts';
+export { getSyncState, isAwaitingLabel, type SyncState } from './sync-state.ts';
+export { completePod, getTemplatePod } from './template-pod.ts';
+export {
+  AUDIT_RULES,
+  type AuditCode,
+  type AuditFinding,
+  auditUserNamespaces,
+  findSkew,
+  type Severity,
+  SKEW_RELEASES,
+} from './user-namespace-audit.ts';
