@@ -1,5 +1,5 @@
 /** Measures the in-process time of SCC decisions. Can be run directly with `node bench/assign.ts`. */
-import { assignScc, getSccSet, type SccInput, STANDARD_SCCS, validateScc } from '../src/policy/scc/index.ts';
+import { assignScc, toSccSet, type SccInput, STANDARD_SCCS, validateScc } from '../src/policy/scc/index.ts';
 import { readLines } from '../test/support/conformance/cases.ts';
 import type { Grant } from '../test/support/scc.ts';
 import { plainPodReviews } from './reviews.ts';
@@ -48,7 +48,7 @@ function measure(name: string, inputs: readonly SccInput[], decide: typeof assig
 
 /** The webhooks prepare the SCCs once until one of them changes. */
 function withSccSet(input: SccInput): SccInput {
-  return { ...input, sccs: getSccSet(input.sccs) };
+  return { ...input, sccs: toSccSet(input.sccs) };
 }
 
 function isAdmitted(input: SccInput): boolean {

@@ -10,7 +10,7 @@ import type { ReconcileContext } from '../src/controllers/controller.ts';
 import {
   evaluateNamespaces,
   type EvaluationSettings,
-  listNamespaces,
+  namespaceNames,
 } from '../src/controllers/namespace-evaluation.ts';
 import type { Kinds } from '../src/kube/kinds.ts';
 import { finishSteps } from '../src/kube/steps.ts';
@@ -112,7 +112,7 @@ async function evaluate(store: WritableStore): Promise<void> {
     signal: new AbortController().signal,
   } as ReconcileContext;
   const verdicts = { clean: 0, restart: 0, deniedNow: 0, violating: 0, inconclusive: 0 };
-  await evaluateNamespaces(OPTIONS, listNamespaces(store), context, (_name, evaluation) => {
+  await evaluateNamespaces(OPTIONS, namespaceNames(store), context, (_name, evaluation) => {
     if (evaluation) verdicts[evaluation.verdict]++;
   });
   const expected = (store.list('Namespace').length * DEPLOYMENTS) / VIOLATING;

@@ -7,7 +7,7 @@ import { type AdmissionRequest, allow } from '../src/kube/admission.ts';
 import { type LimitName, LIMITS } from '../src/kube/limits.ts';
 import type { JsonObject } from '../src/kube/types.ts';
 import { decodeObject, denyUndecodable } from '../src/policy/psa/index.ts';
-import { evaluate } from '../src/policy/scc/index.ts';
+import { evaluateScc } from '../src/policy/scc/index.ts';
 import { applyLimits } from '../src/server/unreviewed.ts';
 import { exceededCounts } from '../src/telemetry/limits.ts';
 import { PROBES, stopProbes } from './support/limit-probes.ts';
@@ -69,7 +69,7 @@ suite('the limits of inputs', () => {
     for (const [limit, object] of objects) {
       // Pod Security has no limit for annotations.
       const decisions = [
-        evaluate({ ...input, object }, 'validate').decision,
+        evaluateScc({ ...input, object }, 'validate').decision,
         ...(limit === 'annotationBytes' ? [] : [denyUndecodable(decodeObject(object, kind), 'pod')]),
       ];
       for (const decision of decisions) {

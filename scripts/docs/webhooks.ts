@@ -1,5 +1,5 @@
 import { ALL_FEATURES, defaultSettings } from '../../src/install/settings.ts';
-import { webhookConfigurations } from '../../src/install/webhooks.ts';
+import { staticWebhookConfigurations } from '../../src/install/webhooks.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { CONNECT_PODS } from '../../src/server/webhooks/pods-connect.ts';
 import { MUTATE_PODS, VALIDATE_PODS } from '../../src/server/webhooks/pods.ts';
@@ -32,7 +32,7 @@ const AUDIT_KEYS = [
   [WORKLOADS, 'Pod Security', POD_SECURITY_KEYS],
 ] as const;
 
-type Webhook = NonNullable<ReturnType<typeof webhookConfigurations>[number]['webhooks']>[number];
+type Webhook = NonNullable<ReturnType<typeof staticWebhookConfigurations>[number]['webhooks']>[number];
 
 export function formatWebhookReference(version: string): string {
   const policy = {
@@ -42,7 +42,7 @@ export function formatWebhookReference(version: string): string {
     defaults: { mode: 'apply' },
     rollout: { phase: 'Enforce' },
   };
-  const sections = webhookConfigurations({ ...defaultSettings(version), features: ALL_FEATURES, policy }).map(
+  const sections = staticWebhookConfigurations({ ...defaultSettings(version), features: ALL_FEATURES, policy }).map(
     ({ kind, metadata, webhooks = [] }) => [
       `## ${code(metadata.name)}\n`,
       `A ${kind}.\n`,

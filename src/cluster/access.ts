@@ -9,7 +9,7 @@ import {
   type SccSet,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_SCCS,
-  type Subject,
+  type AccessSubject,
 } from '../policy/scc/index.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 import { memoize, type Store } from './store.ts';
@@ -38,7 +38,7 @@ export function canUseScc(store: Store): CanUse {
 /** Indexes roles and bindings once per store. The cost of a change depends only on the changed object. */
 const storeAccess = memoize((store: Store): StoreAccess => {
   const rbac = indexRbac(store);
-  const mayUse = (subject: Subject, name: string, namespace: string): boolean =>
+  const mayUse = (subject: AccessSubject, name: string, namespace: string): boolean =>
     isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
   const namesFor: CanUse['namesFor'] = (subject, namespace) =>
     isMaster(subject) ? 'any' : rbac.namesFor(subject, USE_SCC, namespace);

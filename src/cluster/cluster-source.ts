@@ -9,7 +9,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Cluster, KubeConfig } from '@kubernetes/client-node';
-import { failureReason, readSource, type Source } from '../config/files.ts';
+import { failureReason, readSource, type TextFile } from '../config/files.ts';
 import { readDocuments } from '../config/yaml.ts';
 import { errorCode } from '../kube/error-code.ts';
 import { quote } from '../kube/text.ts';
@@ -90,7 +90,7 @@ function kubeconfigFiles(env: ClusterSource['env']): readonly string[] {
   return file === undefined ? [] : [file];
 }
 
-async function readIfExists(file: string): Promise<Source | undefined> {
+async function readIfExists(file: string): Promise<TextFile | undefined> {
   const isMissing = await access(file).then(
     () => false,
     (error: unknown) => errorCode(error) === 'ENOENT',
@@ -124,7 +124,7 @@ async function createKubeConfig(): Promise<KubeConfig> {
 }
 
 async function kubeconfigTarget(
-  sources: readonly Source[],
+  sources: readonly TextFile[],
   context: string | undefined,
   files: string,
 ): Promise<ClusterTarget> {
@@ -174,7 +174,7 @@ interface RawKubeconfig {
  * @throws {UserError} with the file, line and column of a syntax error
  * @see https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  */
-function mergeKubeconfigs(sources: readonly Source[]): RawKubeconfig {
+function mergeKubeconfigs(sources: readonly TextFile[]): RawKubeconfig {
   const merged: RawKubeconfig = { clusters: [], users: [], contexts: [] };
   for (const { file, text } of sources) {
     const { documents, errors } = readDocuments(text, file);

@@ -15,7 +15,7 @@ import {
   type MinimumVersion,
   type NodeState,
   parseMinimum,
-  readEnforcement,
+  readMinimumEnforcement,
 } from '../policy/kubelet/index.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import type { Cluster } from './cluster.ts';
@@ -124,7 +124,7 @@ export async function checkApiServer(
   const node = `portcullis-check-${randomUUID()}`;
   const user = { username: `system:node:${node}`, groups: ['system:nodes', 'system:authenticated'] };
   try {
-    return readEnforcement(server, await review(user, { verb: 'list', resource: 'pods' }), node);
+    return readMinimumEnforcement(server, await review(user, { verb: 'list', resource: 'pods' }), node);
   } catch (error) {
     if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
     return { server, webhook: 'unknown', error: error.message };

@@ -86,7 +86,7 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
     ...named('User', scc.users, { field: 'users' }),
     ...named('Group', scc.groups, { field: 'groups' }),
     ...named('Group', ['system:masters'], { group: 'system:masters' }),
-    ...findGrants(rbacObjects(store), { ...USE_SCC, name: objectName(scc) }).map(
+    ...findGrants(storedRbacObjects(store), { ...USE_SCC, name: objectName(scc) }).map(
       ({ subject, role, binding }): SccGrant => {
         const { kind, name, namespace } = binding;
         const object = store.get(kind as 'RoleBinding', name, namespace);
@@ -107,7 +107,7 @@ export function sccGrants(store: Store, scc: SecurityContextConstraints): readon
   ];
 }
 
-export function rbacObjects(store: Store): RbacObjects {
+export function storedRbacObjects(store: Store): RbacObjects {
   return {
     roles: store.list('Role'),
     clusterRoles: store.list('ClusterRole'),

@@ -31,7 +31,7 @@ import {
   requireKind,
   userError,
 } from './document.ts';
-import { readSource, type Source } from './files.ts';
+import { readSource, type TextFile } from './files.ts';
 import {
   createDefaultSettings,
   type DecodeOptions,
@@ -106,7 +106,7 @@ const PLUGIN = 'PodSecurity';
  * Reads the configuration file, or the file that its AdmissionConfiguration refers to.
  * @throws {UserError} if a file cannot be read or is not a configuration
  */
-export async function readPodSecuritySource(file: string): Promise<Source> {
+export async function readPodSecuritySource(file: string): Promise<TextFile> {
   const source = await readSource(file);
   const node = source.text === '' ? undefined : firstDocument(source);
   if (!node || !isOfKind(node, ADMISSION_CONFIGURATION)) return source;
@@ -118,7 +118,7 @@ export async function readPodSecuritySource(file: string): Promise<Source> {
  * Parses a PodSecurityConfiguration. Returns the defaults for empty text.
  * @throws {UserError} with the file, line and column of each error
  */
-export function parsePodSecurity(source: Source): PodSecurity {
+export function parsePodSecurity(source: TextFile): PodSecurity {
   const node = findConfiguration(source);
   if (!node) return createPodSecurity(DEFAULT_CONFIGURATION);
   const configuration = decodeConfiguration(node);
@@ -136,7 +136,7 @@ export function parsePodSecurity(source: Source): PodSecurity {
 }
 
 /** Finds the PodSecurityConfiguration in a text. */
-export function findConfiguration(source: Source): ConfigNode | undefined {
+export function findConfiguration(source: TextFile): ConfigNode | undefined {
   if (source.text === '') return undefined;
   const root = firstDocument(source);
   const node = isOfKind(root, ADMISSION_CONFIGURATION) ? findPluginConfiguration(root, PLUGIN).inline : root;
@@ -181,7 +181,7 @@ const PORTCULLIS_CONFIGURATION: ConfigKind = {
  * Parses a configuration file. Returns the defaults for an empty file.
  * @throws {UserError} with the file, line and column of each error
  */
-export function parseSettings(source: Source, options: DecodeOptions): Settings {
+export function parseSettings(source: TextFile, options: DecodeOptions): Settings {
   const root = source.text === '' ? undefined : firstDocument(source);
   if (!root || !isOfKind(root, PORTCULLIS_CONFIGURATION)) {
     return { ...createDefaultSettings(options), podSecurity: parsePodSecurity(source) };

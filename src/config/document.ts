@@ -3,7 +3,7 @@ import { type FieldShape, type FieldShapes, findShapeErrors, isList } from '../k
 import { quote } from '../kube/text.ts';
 import { isObject, valueAt } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
-import type { Source } from './files.ts';
+import type { TextFile } from './files.ts';
 import { type ManifestDocument, type Path, readDocuments } from './yaml.ts';
 
 /** A node in a configuration document. An empty path refers to the whole document. */
@@ -91,7 +91,7 @@ export function findDuplicateKeys({ document, path }: ConfigNode): Issue[] {
  * Parses the first document in a configuration file. As in the API server, later documents are ignored.
  * @throws {UserError} if there is no document or it has a syntax error
  */
-export function firstDocument({ file, text }: Source): ConfigNode {
+export function firstDocument({ file, text }: TextFile): ConfigNode {
   const { documents, errors } = readDocuments(text, file);
   const [document] = documents;
   const [error] = errors;

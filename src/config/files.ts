@@ -25,7 +25,7 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
 }
 
-export interface Source {
+export interface TextFile {
   readonly file: string;
   readonly text: string;
 }
@@ -62,7 +62,7 @@ export async function readFileText(path: string): Promise<string> {
  * Reads a file.
  * @throws {UserError} if it cannot be read
  */
-export async function readSource(file: string): Promise<Source> {
+export async function readSource(file: string): Promise<TextFile> {
   try {
     return { file, text: await readFileText(file) };
   } catch (error) {

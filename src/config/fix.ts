@@ -364,8 +364,7 @@ function repairViolation(
       fail(field, [choice]);
       continue;
     }
-    repaired =
-      result.value === undefined ? withoutField(repaired, target) : withValueAt(repaired, target, result.value);
+    repaired = result.value === undefined ? removeField(repaired, target) : withValueAt(repaired, target, result.value);
     const { explicit } = repair;
     const note = result.lost.length === 0 ? undefined : repair.note?.replace('{values}', result.lost.join(', '));
     const change = { object, path, check, field: [...path, ...target], change: result.change };
@@ -450,7 +449,7 @@ const PRUNED: ReadonlySet<unknown> = new Set([
 ]);
 
 /** Removes a field from a copy of the pod. Optional parents that become empty are removed as well. */
-export function withoutField(pod: unknown, path: Path): unknown {
+export function removeField(pod: unknown, path: Path): unknown {
   const parentPath = path.slice(0, -1);
   const step = path.at(-1);
   const parent = valueAt(pod, parentPath);
@@ -465,5 +464,5 @@ export function withoutField(pod: unknown, path: Path): unknown {
 
 function withPruned(pod: unknown, path: Path, rest: object): unknown {
   const isPruned = Object.keys(rest).length === 0 && PRUNED.has(path.at(-1));
-  return isPruned ? withoutField(pod, path) : withValueAt(pod, path, rest);
+  return isPruned ? removeField(pod, path) : withValueAt(pod, path, rest);
 }

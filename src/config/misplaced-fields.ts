@@ -6,7 +6,7 @@ import { findSimilar, quote } from '../kube/text.ts';
 import { isObject, valueAt, withValueAt } from '../kube/types.ts';
 import { findConflicts, findPodTemplates, printFieldPath } from '../policy/pod/index.ts';
 import { builtInShape, findFieldProblems } from './field-types.ts';
-import { type FieldChange, type Relocated, type Unfixed, withoutField } from './fix.ts';
+import { type FieldChange, type Relocated, type Unfixed, removeField } from './fix.ts';
 import type { ManifestObject } from './objects.ts';
 import { parsePath, type Path } from './yaml.ts';
 
@@ -188,7 +188,7 @@ export function moveFields(object: ManifestObject): Relocated {
     const value = moves.reduce<unknown>((changed, { field, targets }) => {
       const moved = valueAt(object.value, field.path);
       if (targets.length === 0) return changed;
-      const without = withoutField(changed, field.path);
+      const without = removeField(changed, field.path);
       return targets.reduce((result, target) => withValueAt(result, target, moved), without);
     }, object.value);
     const rejected = findRejected(value, moves);

@@ -8,7 +8,7 @@ import { UserError } from '../kube/user-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { parseSettings, readPodSecuritySource } from './configuration.ts';
-import { type Source, watchFile } from './files.ts';
+import { type TextFile, watchFile } from './files.ts';
 import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
 export type { KubeletSettings, OlmSettings, Settings } from './portcullis-configuration.ts';
@@ -61,7 +61,7 @@ export function createObservable<T>(initial: T, onError: (error: unknown) => voi
  * Derives an observable by selecting a value from the source. Its listeners are called only if the selected value
  * changes.
  */
-export function select<T, U>(source: Observable<T>, project: (value: T) => U): Observable<U> {
+export function selectObservable<T, U>(source: Observable<T>, project: (value: T) => U): Observable<U> {
   return {
     get value() {
       return project(source.value);
@@ -81,10 +81,10 @@ export function select<T, U>(source: Observable<T>, project: (value: T) => U): O
 /** Settings and the text that they were parsed from. The text is empty if there is no file. */
 export interface LoadedSettings {
   readonly settings: Settings;
-  readonly source: Source;
+  readonly source: TextFile;
 }
 
-const NO_FILE: Source = { file: '', text: '' };
+const NO_FILE: TextFile = { file: '', text: '' };
 
 /**
  * Reads a configuration file. Returns the defaults if no file is given.
@@ -183,7 +183,7 @@ export function watchSettings({ file, loaded, decode, settings, signal, ...inter
     void settings.load(() => {
       throw error;
     });
-  const onChange = (source: Source): void => {
+  const onChange = (source: TextFile): void => {
     void settings.load(() => {
       // At startup, an empty file means the defaults. Later, an empty file has more likely been truncated, and the
       // defaults would enforce nothing.
@@ -191,6 +191,6 @@ export function watchSettings({ file, loaded, decode, settings, signal, ...inter
       return parseSettings(source, decode);
     });
   };
-  const read = (): Promise<Source> => readPodSecuritySource(file);
+  const read = (): Promise<TextFile> => readPodSecuritySource(file);
   void watchFile({ read, initial: loaded.source, onChange, onError: fail, signal, ...interval });
 }

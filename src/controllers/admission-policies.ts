@@ -49,7 +49,7 @@ import {
   watchValue,
   withOwner,
 } from './controller.ts';
-import { rule } from './permissions.ts';
+import { rbacRule } from './permissions.ts';
 import { isReplicaLease } from './replica-leases.ts';
 import { createStateAge } from './state-age.ts';
 
@@ -66,16 +66,16 @@ export const admissionPolicies: ControllerDefinition = {
       clusterRules: [
         // Server-side apply can create an object if the role permits only its name. Restricting names is
         // necessary because admission policies cannot restrict writes to other admission policies.
-        ...POLICY_KINDS.map((kind) => rule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
-        rule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
-        rule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
+        ...POLICY_KINDS.map((kind) => rbacRule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
+        rbacRule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
+        rbacRule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
     },
     {
       // Optional, because permission to write a MutatingAdmissionPolicy includes permission to change any object.
       // Without the role, the webhook defaults pods.
       role: 'admission-policies-defaults',
-      clusterRules: [rule(['create', 'patch', 'update'], DEFAULTS_KINDS, [DEFAULTS_POLICY])],
+      clusterRules: [rbacRule(['create', 'patch', 'update'], DEFAULTS_KINDS, [DEFAULTS_POLICY])],
       isNeeded: ({ podDefaults }) => podDefaults,
     },
   ],

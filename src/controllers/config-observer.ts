@@ -48,7 +48,7 @@ import {
   watch,
   watchValue,
 } from './controller.ts';
-import { rule, statusRule } from './permissions.ts';
+import { rbacRule, statusRule } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 import { createStateAge } from './state-age.ts';
 
@@ -67,8 +67,8 @@ export const configObserver: ControllerDefinition = {
       clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
       namespaceRules: [
         // RBAC cannot restrict a POST by name. The policy for the service account does.
-        rule(['create'], ['ConfigMap']),
-        rule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
+        rbacRule(['create'], ['ConfigMap']),
+        rbacRule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
       ],
     },
   ],

@@ -16,7 +16,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { KeyPair } from '../tls/certificate-pair.ts';
 import type { ServerNames } from '../tls/issue.ts';
 import type { Service } from '../tls/trust.ts';
-import type { Evaluations } from './evaluations.ts';
+import type { NamespaceEvaluations } from './evaluations.ts';
 import type { RecordEvent } from './events.ts';
 import type { Features, PermissionSet } from './permissions.ts';
 import type { RecentAuthority } from './recent-authority.ts';
@@ -63,7 +63,7 @@ export interface ControllerContext {
   readonly replica: ReplicaIdentity;
   readonly recentAuthority: RecentAuthority;
   /** The evaluations of namespaces. Empty on replicas that are not the leader. */
-  readonly evaluations: Evaluations;
+  readonly evaluations: NamespaceEvaluations;
   readonly certificate: {
     readonly served: ServedPair;
     /** Subject alternative names for a managed certificate. */

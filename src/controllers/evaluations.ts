@@ -18,10 +18,10 @@ interface Listeners {
   onComplete?(): void;
 }
 
-export type Evaluations = ReturnType<typeof createEvaluations>;
+export type NamespaceEvaluations = ReturnType<typeof createNamespaceEvaluations>;
 
 /** Creates the table of the current evaluation of each namespace. */
-export function createEvaluations() {
+export function createNamespaceEvaluations() {
   const current = new Map<string, NamespaceEvaluation>();
   const listeners = new Set<Listeners>();
   let sweep: CompletedSweep | undefined;

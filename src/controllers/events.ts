@@ -34,7 +34,7 @@ export function createEventFilter() {
 type Message = Pick<ControllerEvent, 'message'>;
 
 /** Creates an event recorder for a controller. `track` receives the promise of each write. */
-export function createEventRecorder(
+export function createControllerRecorder(
   cluster: Pick<Cluster, 'recordEvent'>,
   reportingController: string,
   logger: Logger,

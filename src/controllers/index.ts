@@ -5,7 +5,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { admissionPolicies, admissionPolicyStandby } from './admission-policies.ts';
 import { configObserver } from './config-observer.ts';
 import { type Controller, type ControllerContext, type ControllerDefinition, isDisabled } from './controller.ts';
-import { createEvaluations } from './evaluations.ts';
+import { createNamespaceEvaluations } from './evaluations.ts';
 import { exceptions } from './exceptions.ts';
 import { kubeletEnforcement } from './kubelet-enforcement.ts';
 import { kubeletMinimum } from './kubelet-minimum.ts';
@@ -84,7 +84,7 @@ export function createControllerSelector(
   const context = {
     ...dependencies,
     recentAuthority: followRecentAuthority(store, dependencies.date),
-    evaluations: createEvaluations(),
+    evaluations: createNamespaceEvaluations(),
   };
   const created = new Map<ControllerDefinition, Controller>();
   let basis: unknown;

@@ -8,7 +8,7 @@ import { formatTimestamp } from '../kube/units.ts';
 import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../kube/well-known.ts';
 import { describeEnforcement } from '../policy/kubelet/index.ts';
 import { type ControllerContext, type ControllerDefinition, type Reconciler, watch, watchValue } from './controller.ts';
-import { ACCESS_REVIEW_RULE, rule, statusRule } from './permissions.ts';
+import { ACCESS_REVIEW_RULE, rbacRule, statusRule } from './permissions.ts';
 
 const [, NAME] = FEATURE_STATUS_CONTROLLERS.kubelet;
 const KIND = 'PortcullisConfiguration';
@@ -24,7 +24,7 @@ export const kubeletEnforcement: ControllerDefinition = {
       clusterRules: [
         statusRule(['patch'], KIND),
         ACCESS_REVIEW_RULE,
-        rule(['get'], ['EndpointSlice'], [API_SERVERS.name]),
+        rbacRule(['get'], ['EndpointSlice'], [API_SERVERS.name]),
       ],
     },
   ],

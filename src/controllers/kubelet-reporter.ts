@@ -18,7 +18,7 @@ import {
   watchValue,
 } from './controller.ts';
 import type { ControllerEvent } from './events.ts';
-import { rule, statusRule } from './permissions.ts';
+import { rbacRule, statusRule } from './permissions.ts';
 
 const OPTIONS = { fieldManager: NODE_REPORTER };
 
@@ -30,7 +30,7 @@ export const kubeletReporter: ControllerDefinition = {
     { role: 'kubelet-reporter', clusterRules: [statusRule(['patch'], 'Node')] },
     {
       role: 'kubelet-taint',
-      clusterRules: [rule(['get', 'patch'], ['Node'])],
+      clusterRules: [rbacRule(['get', 'patch'], ['Node'])],
       isNeeded: ({ kubeletTaint }) => kubeletTaint,
     },
   ],

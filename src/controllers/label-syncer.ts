@@ -2,7 +2,7 @@ import { lacksStandardSccs } from '../cluster/access.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
 import { createLabelPlanner, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { select } from '../config/settings.ts';
+import { selectObservable } from '../config/settings.ts';
 import type { Namespace } from '../kube/types.ts';
 import {
   LABEL_SYNC_MANAGER,
@@ -26,7 +26,7 @@ import {
   watchValue,
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
-import { rule } from './permissions.ts';
+import { rbacRule } from './permissions.ts';
 import { restoresStandardSccs } from './standard-sccs.ts';
 
 /** @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer */
@@ -37,7 +37,7 @@ export const labelSyncer: ControllerDefinition = {
   permissions: [
     {
       role: 'label-syncer',
-      clusterRules: [rule(['patch'], ['Namespace'])],
+      clusterRules: [rbacRule(['patch'], ['Namespace'])],
       // Break-glass writes the last label if it runs with a replica's permissions.
       namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
       isNeeded: ({ rollout }) => rollout,
@@ -70,7 +70,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
     sources: [
       ...(['rollout', 'scc'] as const).map((name) =>
         watchValue(
-          select(settings, (value) => value[name]),
+          selectObservable(settings, (value) => value[name]),
           () => [ALL],
         ),
       ),

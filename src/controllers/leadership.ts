@@ -9,7 +9,7 @@ import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-k
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Controller } from './controller.ts';
-import { createEventRecorder } from './events.ts';
+import { createControllerRecorder } from './events.ts';
 import { type RunningControllers, type RuntimeOptions, startControllers } from './runtime.ts';
 
 type LeaseSpec = NonNullable<Lease['spec']>;
@@ -239,7 +239,7 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
   const { cluster, name, namespace, identity, clock, metrics } = options;
   let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;
   let workEnded = Promise.resolve();
-  const recordEvent = createEventRecorder(cluster, name, logger);
+  const recordEvent = createControllerRecorder(cluster, name, logger);
   const record = (message: string, value: 0 | 1): void => {
     metrics.leading.set({ name }, value);
     const event = { type: 'Normal', reason: 'LeaderElection', action: 'LeaderElection' } as const;

@@ -9,7 +9,7 @@ import type { Namespace } from '../kube/types.ts';
 import type { PodDefaults, PodSecurity } from '../policy/psa/index.ts';
 import type { ExceptionIndex, Version } from '../policy/pss/index.ts';
 import {
-  completePod,
+  admitTemplatePod,
   createSccAccess,
   evaluateStepwise,
   getTemplatePod,
@@ -67,7 +67,7 @@ export function* evaluateFromStore(
   return yield* evaluateStepwise({
     ...{ namespace, current, planned, isSelected: isOpen, emulationVersion, pods },
     detailCharacters: settings.detailCharacters,
-    complete: (pod) => completePod(pod, context),
+    complete: (pod) => admitTemplatePod(pod, context),
     templates: workloads.values().flatMap((workload) => {
       const template = getTemplatePod(workload, context);
       return template ? [template] : [];
@@ -136,6 +136,6 @@ export async function evaluateNamespaces(
   await runYielding(steps(), context);
 }
 
-export function listNamespaces(store: Store): readonly string[] {
+export function namespaceNames(store: Store): readonly string[] {
   return store.list('Namespace').flatMap(({ metadata }) => metadata?.name ?? []);
 }

@@ -32,7 +32,7 @@ import {
   watchChanges,
   watchValue,
 } from './controller.ts';
-import { evaluateNamespaces, type EvaluationSettings, listNamespaces } from './namespace-evaluation.ts';
+import { evaluateNamespaces, type EvaluationSettings, namespaceNames } from './namespace-evaluation.ts';
 
 export const namespaceEvaluator: ControllerDefinition = {
   name: 'namespace-evaluation-controller',
@@ -88,7 +88,7 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
   const sweep = async (context: ReconcileContext): Promise<void> => {
     const { generation } = getConfig(store)?.metadata ?? {};
     const startMs = date().getTime();
-    const found = await evaluate(listNamespaces(store), context);
+    const found = await evaluate(namespaceNames(store), context);
     if (!isPlanned(controller)) return;
     const endMs = date().getTime();
     const completed = { evaluations: found, startMs, endMs, generation };
@@ -107,7 +107,7 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
       staleness.evaluating(nowMs);
       if (sweepMs <= 0) await sweep(context);
       else {
-        await evaluate(listNamespaces(store), context);
+        await evaluate(namespaceNames(store), context);
         evaluations.complete();
       }
     }

@@ -1,5 +1,5 @@
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
-import { select } from '../config/settings.ts';
+import { selectObservable } from '../config/settings.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { getMetadataOwners } from '../kube/managed-fields.ts';
@@ -38,7 +38,7 @@ import {
   watchValue,
 } from './controller.ts';
 import type { ControllerEvent } from './events.ts';
-import { rule, statusRule } from './permissions.ts';
+import { rbacRule, statusRule } from './permissions.ts';
 
 const KIND = 'ClusterServiceVersion';
 const OPTIONS = { fieldManager: OLM_AUTO_LABELER };
@@ -52,8 +52,8 @@ export const olmAutoLabeler: ControllerDefinition = {
     {
       role: 'olm-auto-labeler',
       clusterRules: [
-        rule(['get', 'patch'], ['Namespace']),
-        rule(['get'], ['Deployment'], [OPENSHIFT_OLM.name]),
+        rbacRule(['get', 'patch'], ['Namespace']),
+        rbacRule(['get'], ['Deployment'], [OPENSHIFT_OLM.name]),
         statusRule(['patch'], 'PortcullisConfiguration'),
       ],
       namespaceKeys: [LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION],
@@ -107,7 +107,7 @@ function createReconciler({ settings, date }: ControllerContext): Reconciler {
     resyncMs: RESYNC_MS,
     sources: [
       watchValue(
-        select(settings, ({ olm }) => olm.autoLabeler),
+        selectObservable(settings, ({ olm }) => olm.autoLabeler),
         () => [ALL],
       ),
       watchChanges(KIND, (csv, _store, { type, before }) => {

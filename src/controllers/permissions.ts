@@ -33,15 +33,15 @@ export interface Features {
   readonly podDefaults: boolean;
 }
 
-export type PolicyRule = Wire<V1PolicyRule>;
+export type RbacRule = Wire<V1PolicyRule>;
 
 /** Rules that a ClusterRole and a Role with the same name grant together. */
 export interface PermissionSet {
   /** Suffix of the role name, such as `label-syncer`, which follows the installation's name. */
   readonly role: string;
-  readonly clusterRules?: readonly PolicyRule[];
+  readonly clusterRules?: readonly RbacRule[];
   /** Rules that apply in the installation namespace. */
-  readonly namespaceRules?: readonly PolicyRule[];
+  readonly namespaceRules?: readonly RbacRule[];
   /**
    * Namespace labels and annotations that the controller writes. RBAC cannot restrict patches to these labels
    * and annotations.
@@ -55,11 +55,11 @@ export interface PermissionSet {
 export const WATCH_VERBS = ['list', 'watch'] as const;
 
 /** An RBAC rule for kinds in one API group. If object names are given, the rule is limited to them. */
-export function rule(
+export function rbacRule(
   verbs: readonly string[],
   kinds: readonly [Kind, ...Kind[]],
   names?: readonly string[],
-): PolicyRule {
+): RbacRule {
   return {
     apiGroups: [RESOURCES[kinds[0]].group],
     resources: kinds.map((kind) => RESOURCES[kind].resource),
@@ -69,19 +69,19 @@ export function rule(
 }
 
 /** An RBAC rule for creating SubjectAccessReviews. */
-export const ACCESS_REVIEW_RULE: PolicyRule = {
+export const ACCESS_REVIEW_RULE: RbacRule = {
   apiGroups: ['authorization.k8s.io'],
   resources: ['subjectaccessreviews'],
   verbs: ['create'],
 };
 
 /** RBAC rules for the webhook configurations of the installation. */
-export function configurationRules(verbs: readonly string[]): readonly PolicyRule[] {
-  return CONFIGURATION_KINDS.map((kind) => rule(verbs, [kind], [CONFIGURATION_NAMES[kind]]));
+export function configurationRules(verbs: readonly string[]): readonly RbacRule[] {
+  return CONFIGURATION_KINDS.map((kind) => rbacRule(verbs, [kind], [CONFIGURATION_NAMES[kind]]));
 }
 
 /** An RBAC rule for the status subresource of a kind. */
-export function statusRule(verbs: readonly string[], kind: Kind): PolicyRule {
+export function statusRule(verbs: readonly string[], kind: Kind): RbacRule {
   const { group, resource } = RESOURCES[kind];
   return { apiGroups: [group], resources: [`${resource}/status`], verbs };
 }

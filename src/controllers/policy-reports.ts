@@ -36,7 +36,7 @@ import {
   runYielding,
 } from './controller.ts';
 import { type EvaluationChange, wasViolating } from './evaluations.ts';
-import { rule } from './permissions.ts';
+import { rbacRule } from './permissions.ts';
 
 export const policyReports: ControllerDefinition = {
   name: 'policy-report-controller',
@@ -47,7 +47,7 @@ export const policyReports: ControllerDefinition = {
     {
       role: 'policy-reports',
       clusterRules: REPORT_APIS.map(({ namespaced, cluster }) =>
-        rule(['create', 'patch', 'delete'], [namespaced, cluster], [REPORT_NAME]),
+        rbacRule(['create', 'patch', 'delete'], [namespaced, cluster], [REPORT_NAME]),
       ),
     },
   ],

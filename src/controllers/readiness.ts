@@ -19,7 +19,7 @@ import { printEvaluatedAs, printLevel } from '../policy/psa/index.ts';
 import {
   decidedConditions,
   decideReadiness,
-  type Decision,
+  type ReadinessDecision,
   forcedWarning,
   isBlocking,
   isSweepAwaited,
@@ -38,7 +38,7 @@ import {
   watchValue,
 } from './controller.ts';
 import type { ControllerEvent } from './events.ts';
-import { rule, statusRule } from './permissions.ts';
+import { rbacRule, statusRule } from './permissions.ts';
 
 export const readiness: ControllerDefinition = {
   name: ROLLOUT_MANAGER,
@@ -48,7 +48,7 @@ export const readiness: ControllerDefinition = {
     {
       role: 'readiness',
       clusterRules: [
-        rule(['create', 'patch'], ['PSAEnforcementConfig'], [PSA_ENFORCEMENT_CONFIG]),
+        rbacRule(['create', 'patch'], ['PSAEnforcementConfig'], [PSA_ENFORCEMENT_CONFIG]),
         statusRule(['patch'], 'PSAEnforcementConfig'),
       ],
     },
@@ -167,7 +167,7 @@ async function createConfig({ cluster, logger }: ReconcileContext): Promise<PSAE
  */
 async function writeDecision(
   object: PSAEnforcementConfig,
-  decision: Decision,
+  decision: ReadinessDecision,
   { cluster, logger }: ReconcileContext,
 ): Promise<'unchanged' | 'conflict' | 'written'> {
   let { generation } = object.metadata ?? {};
@@ -198,7 +198,7 @@ function isOwnedByOthers(error: unknown): boolean {
 /** Returns true if the status contains the decision for the current generation. */
 function isWritten(
   { metadata: { generation } = {}, status: before }: PSAEnforcementConfig,
-  decision: Decision,
+  decision: ReadinessDecision,
 ): boolean {
   const { status } = decision;
   return (
@@ -244,7 +244,7 @@ function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: Reconcil
 /** Records events for changed decisions, and for violations that a forced mode ignores. */
 function recordDecision(
   object: PSAEnforcementConfig,
-  { spec, status }: Decision,
+  { spec, status }: ReadinessDecision,
   { recordEvent }: ReconcileContext,
 ): void {
   const record = (type: ControllerEvent['type'], reason: string, message: string): void =>

@@ -39,7 +39,7 @@ import {
   watchValue,
 } from './controller.ts';
 import { acquiredSpec } from './leadership.ts';
-import { rule, WATCH_VERBS } from './permissions.ts';
+import { rbacRule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS, REPLICA_RENEW_MS } from './replica-leases.ts';
 import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts';
 import { createStateAge } from './state-age.ts';
@@ -54,7 +54,7 @@ export const replica: ControllerDefinition = {
   permissions: [
     {
       role: 'replica-certificate',
-      namespaceRules: [rule(WATCH_VERBS, ['Secret'], [INSTALLATION.certificateSecret])],
+      namespaceRules: [rbacRule(WATCH_VERBS, ['Secret'], [INSTALLATION.certificateSecret])],
       isNeeded: ({ managedCertificate }) => managedCertificate,
     },
   ],

@@ -82,12 +82,12 @@ interface WebhookTarget {
   readonly timeoutSeconds?: number | undefined;
 }
 
-export type Webhook = Wire<V1ValidatingWebhook>;
+export type RequiredWebhook = Wire<V1ValidatingWebhook>;
 
 export interface RequiredConfiguration {
   readonly kind: ConfigurationKind;
   readonly name: string;
-  readonly webhooks: readonly Webhook[];
+  readonly webhooks: readonly RequiredWebhook[];
 }
 
 /** Returns the configurations that contain at least one webhook whose feature is on. */
@@ -310,7 +310,7 @@ function createWebhooks(
   registration: WebhookRegistration,
   enforcement: Enforcement,
   target: WebhookTarget,
-): readonly Webhook[] {
+): readonly RequiredWebhook[] {
   const isOn: Readonly<Record<WebhookFeature, boolean>> = {
     ...enforcement,
     podSecurity: true,
@@ -350,7 +350,7 @@ function findTiers(registration: WebhookRegistration, enforcement: Enforcement, 
   }
 }
 
-function workloadRule({ group, version, resource }: WorkloadResource): NonNullable<Webhook['rules']>[number] {
+function workloadRule({ group, version, resource }: WorkloadResource): NonNullable<RequiredWebhook['rules']>[number] {
   const operations = ['CREATE', 'UPDATE'];
   return { apiGroups: [group], apiVersions: [version], operations, resources: [resource], scope: 'Namespaced' };
 }
@@ -363,10 +363,10 @@ const EXPOSED_SECONDS = 15;
 /** Returns a webhook that sets all fields that API servers would otherwise default. */
 function createWebhook(
   registration: Pick<WebhookRegistration, 'name' | 'path' | 'kind' | 'timeoutSeconds'> &
-    Required<Pick<Webhook, 'rules' | 'matchConditions'>>,
+    Required<Pick<RequiredWebhook, 'rules' | 'matchConditions'>>,
   { prefix, failure, namespaces }: Tier,
   { service, url, timeoutSeconds: closedTimeout }: WebhookTarget,
-): Webhook {
+): RequiredWebhook {
   const { name, path, kind, rules, matchConditions, timeoutSeconds } = registration;
   const seconds = {
     closed: closedTimeout ?? timeoutSeconds,

@@ -1,7 +1,7 @@
 import { POD_SECURITY_LABELS, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
 import { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from '../policy/rollout/index.ts';
 import { type ControllerDefinition, watch, watchValue } from './controller.ts';
-import { rule } from './permissions.ts';
+import { rbacRule } from './permissions.ts';
 
 /**
  * Labels the run-level-zero namespaces. SCC admission skips them, but a cluster that enforces Pod Security by default
@@ -15,7 +15,7 @@ export const runLevelZeroLabeler: ControllerDefinition = {
   permissions: [
     {
       role: 'run-level-zero-labeler',
-      clusterRules: [rule(['patch'], ['Namespace'], RUN_LEVEL_ZERO_NAMESPACES)],
+      clusterRules: [rbacRule(['patch'], ['Namespace'], RUN_LEVEL_ZERO_NAMESPACES)],
       namespaceKeys: Object.values(POD_SECURITY_LABELS),
     },
   ],

@@ -16,7 +16,7 @@ import {
   type Source,
   type YieldContext,
 } from './controller.ts';
-import { createEventRecorder } from './events.ts';
+import { createControllerRecorder } from './events.ts';
 
 const FIRST_RETRY_MS = 5;
 /** Default for the maximum retry delay of a key. */
@@ -318,7 +318,7 @@ function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, 
     signal: stopping.signal,
     now: () => clock.now(),
     enqueue: (key, delayMs = 0) => (delayMs > 0 ? queue.addAfter(key, delayMs) : queue.add(key)),
-    recordEvent: createEventRecorder(cluster, name, logger, pending.add),
+    recordEvent: createControllerRecorder(cluster, name, logger, pending.add),
   };
 
   const retry = createRetry(controller, queue, { logger, metrics, clock });

@@ -21,7 +21,7 @@ import {
   watch,
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
-import { rule } from './permissions.ts';
+import { rbacRule } from './permissions.ts';
 
 const KINDS = ['RoleBinding', 'ClusterRoleBinding'] as const satisfies readonly Kind[];
 type BindingKind = (typeof KINDS)[number];
@@ -36,7 +36,7 @@ export const sccGrantExpiry: ControllerDefinition = {
   permissions: [
     {
       role: 'scc-grant-expiry',
-      clusterRules: [rule(['get', 'delete'], KINDS), rule(['patch'], ['Namespace'])],
+      clusterRules: [rbacRule(['get', 'delete'], KINDS), rbacRule(['patch'], ['Namespace'])],
       namespaceKeys: [TEMPORARY_GRANTS_ANNOTATION],
     },
   ],

@@ -35,7 +35,7 @@ import {
   type Reconciler,
   watch,
 } from './controller.ts';
-import { configurationRules, rule, WATCH_VERBS } from './permissions.ts';
+import { configurationRules, rbacRule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 import { createStateAge } from './state-age.ts';
 
@@ -51,8 +51,8 @@ export const servingCertificate: ControllerDefinition = {
       clusterRules: configurationRules(['patch']),
       namespaceRules: [
         // RBAC cannot restrict a POST by name and type. The policy for the service account does.
-        rule(['create'], ['Secret']),
-        rule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
+        rbacRule(['create'], ['Secret']),
+        rbacRule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],
     },
   ],

@@ -25,7 +25,7 @@ import {
   watch,
   watchValue,
 } from './controller.ts';
-import { rule, statusRule } from './permissions.ts';
+import { rbacRule, statusRule } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
 const KIND = 'PortcullisConfiguration';
@@ -41,7 +41,7 @@ export const settingsStatus: ControllerDefinition = {
     {
       role: 'settings-status',
       // Server-side apply of a missing object requires create permission for its name.
-      clusterRules: [rule(['create', 'patch'], [KIND], [CONFIGURATION_NAME]), statusRule(['patch'], KIND)],
+      clusterRules: [rbacRule(['create', 'patch'], [KIND], [CONFIGURATION_NAME]), statusRule(['patch'], KIND)],
     },
   ],
   isEnabled: ({ settingsObject }) => settingsObject,

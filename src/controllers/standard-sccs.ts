@@ -1,4 +1,4 @@
-import { select, type Settings } from '../config/settings.ts';
+import { selectObservable, type Settings } from '../config/settings.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import {
   type Compatibility,
@@ -10,7 +10,7 @@ import {
   STANDARD_SCCS,
 } from '../policy/scc/index.ts';
 import { type ControllerDefinition, createObject, type ReconcileContext, watch, watchValue } from './controller.ts';
-import { rule } from './permissions.ts';
+import { rbacRule } from './permissions.ts';
 
 const NAME = 'standard-scc-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -44,18 +44,18 @@ export const standardSccs: ControllerDefinition = {
       role: 'standard-sccs',
       clusterRules: [
         // RBAC cannot restrict a POST by name. The policy for the service account restricts names and content.
-        rule(['create'], ['SecurityContextConstraints']),
-        rule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
-        rule(
+        rbacRule(['create'], ['SecurityContextConstraints']),
+        rbacRule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
+        rbacRule(
           ['use'],
           ['SecurityContextConstraints'],
           STANDARD_CLUSTER_ROLES.flatMap(
             ({ rules }) => rules?.flatMap(({ resourceNames }) => resourceNames ?? []) ?? [],
           ),
         ),
-        rule(['create'], ['ClusterRole', 'ClusterRoleBinding']),
-        rule(['update'], ['ClusterRole'], names(STANDARD_CLUSTER_ROLES)),
-        rule(['update', 'delete'], ['ClusterRoleBinding'], names(STANDARD_CLUSTER_ROLE_BINDINGS)),
+        rbacRule(['create'], ['ClusterRole', 'ClusterRoleBinding']),
+        rbacRule(['update'], ['ClusterRole'], names(STANDARD_CLUSTER_ROLES)),
+        rbacRule(['update', 'delete'], ['ClusterRoleBinding'], names(STANDARD_CLUSTER_ROLE_BINDINGS)),
       ],
     },
   ],
@@ -70,7 +70,7 @@ export const standardSccs: ControllerDefinition = {
         }),
       ),
       watchValue(
-        select(settings, ({ scc }) => scc.compatibility),
+        selectObservable(settings, ({ scc }) => scc.compatibility),
         () => [...OBJECTS.keys()],
       ),
     ],

@@ -1,7 +1,7 @@
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
-import { select } from '../config/settings.ts';
+import { selectObservable } from '../config/settings.ts';
 import { getApiVersion } from '../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, type RangeAllocation } from '../kube/scc.ts';
 import { ApiError } from '../kube/status.ts';
@@ -34,7 +34,7 @@ import {
   watch,
   watchValue,
 } from './controller.ts';
-import { rule } from './permissions.ts';
+import { rbacRule } from './permissions.ts';
 
 const KIND = 'RangeAllocation';
 const OPTIONS = { fieldManager: RANGE_ALLOCATION_MANAGER };
@@ -53,8 +53,8 @@ export const uidRangeAllocator: ControllerDefinition = {
       role: 'uid-range-allocator',
       clusterRules: [
         // RBAC cannot restrict a patch to annotations. The policy for the service account does.
-        rule(['patch'], ['Namespace']),
-        rule(['get', 'create', 'update'], [KIND]),
+        rbacRule(['patch'], ['Namespace']),
+        rbacRule(['get', 'create', 'update'], [KIND]),
       ],
       namespaceKeys: Object.values(NAMESPACE_RANGE_ANNOTATIONS),
     },
@@ -280,7 +280,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
     return requeueAfterMs === Infinity ? undefined : { requeueAfterMs };
   };
 
-  const changed = select(settings, ({ scc }) => scc);
+  const changed = selectObservable(settings, ({ scc }) => scc);
   return {
     initialKeys: [ALLOCATE],
     sources: [

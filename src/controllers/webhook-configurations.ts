@@ -36,14 +36,14 @@ import {
   watchValue,
   withOwner,
 } from './controller.ts';
-import { configurationRules, rule } from './permissions.ts';
+import { configurationRules, rbacRule } from './permissions.ts';
 import {
   AKS_ANNOTATIONS,
   currentEnforcement,
   openSeconds,
   type RequiredConfiguration,
   requiredConfigurations,
-  type Webhook,
+  type RequiredWebhook,
 } from './required-webhooks.ts';
 import { createStateAge } from './state-age.ts';
 
@@ -62,9 +62,9 @@ export const webhookConfigurations: ControllerDefinition = {
       role: 'webhook-configurations',
       clusterRules: [
         // RBAC cannot restrict a POST by name. The policy for the service account does.
-        rule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
+        rbacRule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
         ...configurationRules(['update', 'delete']),
-        rule(['get'], ['ClusterRole'], [OWNER]),
+        rbacRule(['get'], ['ClusterRole'], [OWNER]),
       ],
     },
   ],
@@ -278,9 +278,9 @@ function openUnlessClosed(
   const closed = new Set(
     current?.webhooks?.flatMap(({ name, failurePolicy }) => (failurePolicy === 'Fail' ? name : [])),
   );
-  const isOpened = ({ name, failurePolicy }: Webhook): boolean => failurePolicy === 'Fail' && !closed.has(name);
+  const isOpened = ({ name, failurePolicy }: RequiredWebhook): boolean => failurePolicy === 'Fail' && !closed.has(name);
   if (!required.webhooks.some(isOpened)) return required;
-  const open = (webhook: Webhook): Webhook => ({
+  const open = (webhook: RequiredWebhook): RequiredWebhook => ({
     ...webhook,
     failurePolicy: 'Ignore',
     timeoutSeconds: openSeconds(webhook.timeoutSeconds),
@@ -312,7 +312,7 @@ function mergeConfiguration(
     labels: { ...metadata?.labels, ...WEBHOOK_LABELS },
     annotations: { ...Object.fromEntries(others), ...annotations },
   };
-  const merge = (required: Webhook): Webhook => {
+  const merge = (required: RequiredWebhook): RequiredWebhook => {
     const existing = current?.webhooks?.find((webhook) => webhook.name === required.name);
     const bundle = existing?.clientConfig.caBundle ?? caBundle;
     const { clientConfig, matchConditions } = required;

@@ -1,7 +1,7 @@
 /** Request attributes, as admission receives them. */
 import type { Operation } from '../kube/admission.ts';
 import type { UserInfo } from '../kube/types.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { ServedResource } from './resource-info.ts';
 import type { ApiObject } from './types.ts';
 
 /** Collects the warnings for a request. */
@@ -13,7 +13,7 @@ export interface RequestContext {
 }
 
 /** The change that admission evaluates. */
-export interface Change {
+export interface RequestedChange {
   readonly operation: Operation;
   /** The new object, or the connection options on CONNECT. Absent on DELETE. */
   readonly object?: ApiObject;
@@ -24,8 +24,8 @@ export interface Change {
 }
 
 /** A request as admission plugins and webhooks receive it. */
-export interface Attributes extends Change {
-  readonly resource: ResourceInfo;
+export interface Attributes extends RequestedChange {
+  readonly resource: ServedResource;
   readonly subresource: string;
   /** Empty on a create with `generateName` until the name is generated. */
   readonly name: string;
@@ -40,7 +40,7 @@ export interface WatchEvent {
 
 export interface ListResult {
   readonly kind: 'list';
-  readonly info: ResourceInfo;
+  readonly info: ServedResource;
   readonly items: readonly ApiObject[];
   readonly metadata: {
     readonly resourceVersion: string;
@@ -53,12 +53,12 @@ export interface ObjectResult {
   readonly code: number;
   readonly object: ApiObject;
   /** Absent if the object, such as a Status, does not belong to the resource. */
-  readonly info?: ResourceInfo;
+  readonly info?: ServedResource;
 }
 
 export interface WatchResult {
   readonly kind: 'watch';
-  readonly info: ResourceInfo;
+  readonly info: ServedResource;
   readonly events: AsyncIterable<WatchEvent>;
 }
 

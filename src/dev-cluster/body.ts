@@ -8,7 +8,7 @@ import { type ApiObject, editMetadata, getMetadata } from './types.ts';
 export const APPLY = 'application/apply-patch+yaml';
 
 /** Query parameters of a create, update or patch. */
-export type WriteOptions = ReturnType<typeof readWriteOptions>;
+export type WriteParameters = ReturnType<typeof readWriteOptions>;
 
 /** Parses the query of a write. The only supported dry-run value is `All`. */
 export function readWriteOptions(query: URLSearchParams) {
@@ -120,6 +120,12 @@ export function createOwnership(core: Core, call: Call, fieldManager: string) {
 }
 
 /** Updates `metadata.managedFields` of an object that a request creates or changes. */
-export function trackFields(core: Core, call: Call, options: WriteOptions, object: ApiObject, live?: ApiObject): void {
+export function trackFields(
+  core: Core,
+  call: Call,
+  options: WriteParameters,
+  object: ApiObject,
+  live?: ApiObject,
+): void {
   trackUpdate({ ...createOwnership(core, call, options.fieldManager), object, ...(live ? { live } : {}) });
 }

@@ -1,8 +1,8 @@
 import type { Access } from '../cluster/access.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { Admission } from './admission/index.ts';
-import type { Attributes, Change, RequestContext } from './attributes.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { Attributes, RequestedChange, RequestContext } from './attributes.ts';
+import type { ServedResource } from './resource-info.ts';
 import type { Registry, Subresource } from './resources.ts';
 import type { Storage } from './storage.ts';
 import { getMetadata } from './types.ts';
@@ -17,7 +17,7 @@ export interface Core {
 }
 
 /** A request for a resource, independent of HTTP. */
-export interface ApiRequest {
+export interface ResourceRequest {
   /** The RBAC verb, such as `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`. */
   readonly verb: string;
   readonly group: string;
@@ -38,19 +38,19 @@ export interface ApiRequest {
 
 /** The part of a request that its method and path determine. */
 export type ResourceTarget = Pick<
-  ApiRequest,
+  ResourceRequest,
   'verb' | 'group' | 'version' | 'resource' | 'subresource' | 'namespace' | 'name'
 >;
 
 /** A request for a known resource. */
-export interface Call extends Omit<ApiRequest, 'resource' | 'subresource'> {
-  readonly info: ResourceInfo;
+export interface Call extends Omit<ResourceRequest, 'resource' | 'subresource'> {
+  readonly info: ServedResource;
   readonly subresource: Subresource | undefined;
   /** Namespace of the object. Empty for cluster-scoped objects, including Namespaces. */
   readonly scope: string;
 }
 
-export function createAttributes(call: Call, change: Change): Attributes {
+export function createAttributes(call: Call, change: RequestedChange): Attributes {
   const name = call.name === '' ? (getMetadata(change.object).name ?? '') : call.name;
   const isNamespace = call.info.group === '' && call.info.resource === 'namespaces';
   return {

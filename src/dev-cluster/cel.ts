@@ -15,7 +15,7 @@ type Program = (values: Readonly<Record<string, unknown>>) => unknown;
 export type Authorize = (user: UserInfo, action: Action) => boolean;
 
 /** The `authorizer` variable. Each call adds a part of the action. */
-export class Authorizer {
+export class CelAuthorizer {
   readonly #authorize: Authorize;
   readonly #user: UserInfo;
   readonly #action: Action;
@@ -24,14 +24,14 @@ export class Authorizer {
     this.#user = user;
     this.#action = action;
   }
-  with(change: Partial<Action>): Authorizer {
-    return new Authorizer(this.#authorize, this.#user, { ...this.#action, ...change });
+  with(change: Partial<Action>): CelAuthorizer {
+    return new CelAuthorizer(this.#authorize, this.#user, { ...this.#action, ...change });
   }
   /** As in API servers, do not add the `system:authenticated` group. */
-  serviceAccount(namespace: string, name: string): Authorizer {
+  serviceAccount(namespace: string, name: string): CelAuthorizer {
     if (!/^[a-z0-9]/.test(name)) throw new Error('Invalid service account name');
     const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
-    return new Authorizer(this.#authorize, { username: `system:serviceaccount:${namespace}:${name}`, groups });
+    return new CelAuthorizer(this.#authorize, { username: `system:serviceaccount:${namespace}:${name}`, groups });
   }
   allowed(): boolean {
     return this.#authorize(this.#user, this.#action);
@@ -67,16 +67,16 @@ function createEnvironment(variables: readonly string[]): Environment {
   environment.registerFunction('string.find(string): string', (text: string, pattern: string) => {
     return new RegExp(pattern).exec(text)?.[0] ?? '';
   });
-  environment.registerType('Authorizer', Authorizer);
+  environment.registerType('Authorizer', CelAuthorizer);
   for (const [step, field] of Object.entries(ACTION_FIELDS)) {
     const signature = `Authorizer.${step}(string): Authorizer`;
-    environment.registerFunction(signature, (one: Authorizer, value: string) => one.with({ [field]: value }));
+    environment.registerFunction(signature, (one: CelAuthorizer, value: string) => one.with({ [field]: value }));
   }
   environment.registerFunction(
     'Authorizer.serviceAccount(string, string): Authorizer',
-    (authorizer: Authorizer, namespace: string, name: string) => authorizer.serviceAccount(namespace, name),
+    (authorizer: CelAuthorizer, namespace: string, name: string) => authorizer.serviceAccount(namespace, name),
   );
-  environment.registerFunction('Authorizer.allowed(): bool', (authorizer: Authorizer) => authorizer.allowed());
+  environment.registerFunction('Authorizer.allowed(): bool', (authorizer: CelAuthorizer) => authorizer.allowed());
   environment.registerFunction('list.sum(): int', (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
   environment.registerType('Lists', Lists);
   environment.registerConstant('lists', 'Lists', new Lists());
@@ -151,7 +151,7 @@ export function compileVariables(variables: readonly CelVariable[]) {
 export function toCelValue(value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
   if (Array.isArray(value)) return value.map(toCelValue);
-  if (value instanceof Authorizer || value instanceof Map || !isObject(value)) return value ?? null;
+  if (value instanceof CelAuthorizer || value instanceof Map || !isObject(value)) return value ?? null;
   return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
 }
 

@@ -16,10 +16,10 @@ import {
   type Controllers,
   type ControllersOptions,
   serveDefinitions,
-  startControllers,
+  startClusterControllers,
   type Writer,
 } from './controllers.ts';
-import { createRequestHandler, type HandleRequest, noSuchResource, parsePath } from './request.ts';
+import { createRequestHandler, type HandleRequest, noSuchResource, parseResourcePath } from './request.ts';
 import { createRegistry, type Registry } from './resources.ts';
 import { createStorage, type Storage } from './storage.ts';
 import { getMetadata, type ResourceKey } from './types.ts';
@@ -81,7 +81,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
     handle,
     writer,
     async start(options) {
-      controllers = await startControllers({ storage, registry, writer }, options);
+      controllers = await startClusterControllers({ storage, registry, writer }, options);
     },
     idle: () => controllers?.idle() ?? Promise.resolve(),
     stop: () => controllers?.stop(),
@@ -95,7 +95,7 @@ function createLocalConnection(handle: HandleRequest): Pick<Connection, 'request
   return {
     async request({ method, path, query, body, contentType = 'application/json', signal }) {
       const parameters = new URLSearchParams(query);
-      const target = parsePath(method, path, parameters);
+      const target = parseResourcePath(method, path, parameters);
       if (!target) throw noSuchResource();
       const result = await handle({
         ...target,

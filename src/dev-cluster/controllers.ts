@@ -6,7 +6,7 @@ import defaultObjects from './default-objects.json' with { type: 'json' };
 import { definedResources } from './objects/custom-resources.ts';
 import type { Registry } from './resources.ts';
 import { isSameResource, type Storage, type StoredChange } from './storage.ts';
-import { type ApiObject, getMetadata, itemsAt, objectAt, type ResourceKey } from './types.ts';
+import { type ApiObject, getMetadata, itemsAt, nestedObject, type ResourceKey } from './types.ts';
 
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
@@ -53,7 +53,7 @@ export interface Controllers {
  * resources that the development cluster serves.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go
  */
-export async function startControllers(
+export async function startClusterControllers(
   context: ControllerContext,
   { rootCertificate, onError }: ControllersOptions = {},
 ): Promise<Controllers> {
@@ -196,7 +196,7 @@ function namespaceDeletion(context: ControllerContext): Controller {
       }
       // Once an object with finalizers is removed, the namespace is enqueued again.
       if (resources.some((resource) => storage.list(resource, name).length > 0)) return;
-      const spec = { ...objectAt(namespace, 'spec'), finalizers: [] };
+      const spec = { ...nestedObject(namespace, 'spec'), finalizers: [] };
       await writer.update(RESOURCES.Namespace, { ...namespace, spec }, 'finalize');
     },
   };

@@ -1,5 +1,5 @@
 import { formatApiVersion } from '../kube/resources.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { ServedResource } from './resource-info.ts';
 import { findSubresource, type Registry } from './resources.ts';
 
 export interface Document {
@@ -69,11 +69,11 @@ function apiGroups(registry: Registry) {
   });
 }
 
-function resourceList(resources: readonly ResourceInfo[], groupVersion: string): object {
+function resourceList(resources: readonly ServedResource[], groupVersion: string): object {
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: resources.flatMap(describeResource) };
 }
 
-function describeResource(info: ResourceInfo): object[] {
+function describeResource(info: ServedResource): object[] {
   const { resource: name, singular: singularName, namespaced, kind, verbs, shortNames, categories } = info;
   const subresources = info.subresources
     .map((subresource) => findSubresource(info, subresource))
@@ -95,17 +95,17 @@ function openApiIndex(registry: Registry): object {
  * field validation.
  * @see https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
  */
-function openApi(resources: readonly ResourceInfo[]): object {
+function openApi(resources: readonly ServedResource[]): object {
   const paths = Object.fromEntries(resources.map(patchPath));
   return { openapi: '3.0.0', info: OPENAPI_INFO, paths, components: { schemas: {} } };
 }
 
-function apiRoot({ group, version }: ResourceInfo): string {
+function apiRoot({ group, version }: ServedResource): string {
   return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
 }
 
 /** Lists no request body, so kubectl computes strategic merge patches from its own types instead of the document. */
-function patchPath(info: ResourceInfo): [string, object] {
+function patchPath(info: ServedResource): [string, object] {
   const { group, version, kind, namespaced, resource } = info;
   const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({ name, in: 'query' }));
   const operation = { 'x-kubernetes-group-version-kind': { group, version, kind }, parameters };

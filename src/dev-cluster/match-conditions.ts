@@ -1,6 +1,6 @@
 import type { JsonObject } from '../kube/types.ts';
-import { type Authorize, Authorizer, compile, firstLine, toCelValue } from './cel.ts';
-import { objectAt, textAt } from './types.ts';
+import { type Authorize, CelAuthorizer, compile, firstLine, toCelValue } from './cel.ts';
+import { nestedObject, textAt } from './types.ts';
 
 /** Value of a CEL expression, or `error` if the expression cannot be evaluated. */
 type ConditionResult = boolean | { readonly error: string };
@@ -32,7 +32,7 @@ export function conditionError(expression: string): string | undefined {
 export function completeRequest(request: JsonObject): JsonObject {
   const members = Object.entries(request).filter(([name]) => name !== 'object' && name !== 'oldObject');
   const defaults = { subResource: '', requestSubResource: '', name: '', namespace: '' };
-  const userInfo = { username: '', uid: '', groups: [], extra: {}, ...objectAt(request, 'userInfo') };
+  const userInfo = { username: '', uid: '', groups: [], extra: {}, ...nestedObject(request, 'userInfo') };
   return { ...defaults, ...Object.fromEntries(members), userInfo };
 }
 
@@ -51,7 +51,7 @@ export function matchesConditions(
     object: toCelValue(object),
     oldObject: toCelValue(oldObject),
     request: toCelValue(completeRequest(request)),
-    authorizer: new Authorizer(access, objectAt(request, 'userInfo')),
+    authorizer: new CelAuthorizer(access, nestedObject(request, 'userInfo')),
   };
   const errors: string[] = [];
   for (const condition of conditions) {

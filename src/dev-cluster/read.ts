@@ -7,7 +7,7 @@ import { compareBytes } from '../kube/text.ts';
 import type { ListResult, WatchEvent, WatchResult } from './attributes.ts';
 import { readBoolean, readInteger } from './body.ts';
 import type { Call, Core } from './call.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { ServedResource } from './resource-info.ts';
 import { storageKey, toServed } from './resources.ts';
 import { getObjectKey, isSameResource, type StoredChange } from './storage.ts';
 import { type ApiObject, getMetadata, textAt } from './types.ts';
@@ -29,7 +29,7 @@ export function parseLabelQuery(text: string): Selector {
  * Parses a `fieldSelector` query parameter, such as `metadata.name=a,status.phase!=Running`. Throws ApiError 400 for an
  * unsupported selector.
  */
-export function parseFieldSelector(text: string, { kind, selectableFields = [] }: ResourceInfo): Selector {
+export function parseFieldSelector(text: string, { kind, selectableFields = [] }: ServedResource): Selector {
   const supported = ['metadata.name', 'metadata.namespace', ...selectableFields];
   const terms = text.split(',').filter((term) => term !== '');
   const selectors = terms.map((term): Selector => {
@@ -50,7 +50,7 @@ export function selectedName(fieldSelector: string): string {
 type ListOptions = ReturnType<typeof readListOptions>;
 
 /** Parses the query of a list or watch. Throws ApiError 400. */
-function readListOptions(query: URLSearchParams, info: ResourceInfo) {
+function readListOptions(query: URLSearchParams, info: ServedResource) {
   const labels = parseLabelQuery(query.get('labelSelector') ?? '');
   const fields = parseFieldSelector(query.get('fieldSelector') ?? '', info);
   return {
@@ -103,7 +103,7 @@ interface Continuation {
 }
 
 /** Lists the selected objects of a resource at the requested resource version or later. Throws ApiError 400 or 422. */
-export function list(core: Core, call: Call): ListResult {
+export function listResource(core: Core, call: Call): ListResult {
   validateInitialEvents(call.query, false);
   const options = readListOptions(call.query, call.info);
   const from = options.continue === '' ? undefined : readToken(options.continue);
@@ -143,7 +143,7 @@ const BOOKMARK_MS = 60_000;
 const TIMEOUT_S = 3600;
 
 /** Streams changes to the selected objects of a resource. Throws ApiError 400 or 422. */
-export function watch(core: Core, call: Call): WatchResult {
+export function watchResource(core: Core, call: Call): WatchResult {
   validateInitialEvents(call.query, true);
   const options = readListOptions(call.query, call.info);
   const timeout = AbortSignal.timeout((options.timeoutSeconds || TIMEOUT_S) * 1000);
@@ -207,7 +207,7 @@ function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent
 }
 
 /** Reports an object that starts or stops matching the selector as added or deleted. */
-function changeEvents(info: ResourceInfo, options: ListOptions, change: StoredChange): WatchEvent[] {
+function changeEvents(info: ServedResource, options: ListOptions, change: StoredChange): WatchEvent[] {
   const object = toServed(info, change.object);
   const was = change.before !== undefined && options.selects(toServed(info, change.before));
   const is = change.type !== 'DELETED' && options.selects(object);
@@ -220,7 +220,7 @@ function expiredEvent(from: number, current: number): WatchEvent {
   return { type: 'ERROR', object: { kind: 'Status', apiVersion: 'v1', ...status } };
 }
 
-function bookmark(info: ResourceInfo, revision: number, annotations: object = {}): WatchEvent {
+function bookmark(info: ServedResource, revision: number, annotations: object = {}): WatchEvent {
   const metadata = { resourceVersion: String(revision), ...annotations };
   return { type: 'BOOKMARK', object: { kind: info.kind, apiVersion: formatApiVersion(info), metadata } };
 }

@@ -2,8 +2,8 @@ import { ApiError, badRequest, createStatus, notFound } from '../kube/status.ts'
 import { requireAccess } from './access.ts';
 import type { ApiResult } from './attributes.ts';
 import { readBoolean } from './body.ts';
-import { type ApiRequest, type Call, type Core, createAttributes, type ResourceTarget } from './call.ts';
-import { list, selectedName, watch } from './read.ts';
+import { type ResourceRequest, type Call, type Core, createAttributes, type ResourceTarget } from './call.ts';
+import { listResource, selectedName, watchResource } from './read.ts';
 import { findSubresource, storageKey, toServed } from './resources.ts';
 import { createReview, isReview } from './reviews.ts';
 import { type ApiObject, textAt } from './types.ts';
@@ -67,7 +67,7 @@ const VERBS: Readonly<Record<string, string>> = {
  * Parses the URL of a resource request. Returns `undefined` for other paths.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/request/requestinfo.go
  */
-export function parsePath(method: string, path: string, query: URLSearchParams): ResourceTarget | undefined {
+export function parseResourcePath(method: string, path: string, query: URLSearchParams): ResourceTarget | undefined {
   const [prefix, ...parts] = path
     .split('/')
     .filter((part) => part !== '')
@@ -88,14 +88,14 @@ export function parsePath(method: string, path: string, query: URLSearchParams):
 }
 
 /** A function that authorizes, admits and executes a request. Rejects with an ApiError. */
-export type HandleRequest = (request: ApiRequest) => Promise<ApiResult>;
+export type HandleRequest = (request: ResourceRequest) => Promise<ApiResult>;
 
 type Handler = (core: Core, call: Call) => ApiResult | Promise<ApiResult>;
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
   get: (core, call) => ({ kind: 'object', code: 200, object: getObject(core, call), info: call.info }),
-  list,
-  watch,
+  list: listResource,
+  watch: watchResource,
   create,
   update,
   patch,
@@ -120,7 +120,7 @@ export function createRequestHandler(core: Core): HandleRequest {
  * Throws ApiError 404 for an unknown resource or a resource whose scope does not match the URL, and 405 for a POST that
  * lacks a namespace.
  */
-function findResource(core: Core, request: ApiRequest): Call {
+function findResource(core: Core, request: ResourceRequest): Call {
   const { group, version, resource, subresource, namespace, name, ...rest } = request;
   const info = core.registry.find(group, version, resource);
   if (!info) throw noSuchResource();

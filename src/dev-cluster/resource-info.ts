@@ -3,7 +3,7 @@ import type { Strategy } from './objects/strategy.ts';
 import type { TableColumn } from './types.ts';
 
 /** A served resource, which is either built in or defined by a CRD. */
-export interface ResourceInfo {
+export interface ServedResource {
   /** `''` for the core group. */
   readonly group: string;
   readonly version: string;

@@ -2,23 +2,23 @@ import { formatApiVersion } from '../kube/resources.ts';
 import type { GroupVersionKind } from '../kube/types.ts';
 import { BUILT_IN as BUILT_IN_SCHEMA } from './fields/schema.ts';
 import { kindStrategy } from './objects/index.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { ServedResource } from './resource-info.ts';
 import { kindColumns } from './tables.ts';
 import type { ApiObject, ResourceKey } from './types.ts';
 
 /** The resources that the server serves. */
 export interface Registry {
-  find(group: string, version: string, resource: string): ResourceInfo | undefined;
+  find(group: string, version: string, resource: string): ServedResource | undefined;
   /** Finds a resource in its preferred version, which for a custom resource is the first served version. */
-  preferred(key: ResourceKey): ResourceInfo | undefined;
-  list(): readonly ResourceInfo[];
+  preferred(key: ResourceKey): ServedResource | undefined;
+  list(): readonly ServedResource[];
   /** Replaces the resources of a CRD. */
-  define(definition: string, resources: readonly ResourceInfo[]): void;
+  define(definition: string, resources: readonly ServedResource[]): void;
 }
 
 /** Creates a registry of the built-in resources. */
 export function createRegistry(): Registry {
-  const custom = new Map<string, readonly ResourceInfo[]>();
+  const custom = new Map<string, readonly ServedResource[]>();
   let all = BUILT_IN;
   return {
     find: (group, version, resource) =>
@@ -36,7 +36,9 @@ const ALL_VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'
 const POD_SUBRESOURCES = ['attach', 'ephemeralcontainers', 'exec', 'log', 'portforward', 'resize', 'status'];
 const EVENT_FIELDS = ['kind', 'namespace', 'name', 'uid'].map((name) => `involvedObject.${name}`);
 
-type Options = Partial<Pick<ResourceInfo, 'shortNames' | 'categories' | 'subresources' | 'verbs' | 'selectableFields'>>;
+type Options = Partial<
+  Pick<ServedResource, 'shortNames' | 'categories' | 'subresources' | 'verbs' | 'selectableFields'>
+>;
 
 const STATUS: Options = { subresources: ['status'] };
 const WORKLOAD: Options = { categories: ['all'], ...STATUS };
@@ -50,7 +52,7 @@ const AUTHORIZATION = 'authorization.k8s.io';
 const AUTHENTICATION = 'authentication.k8s.io';
 
 /** All built-in resources, in discovery order. All of them are served as v1. */
-const BUILT_IN: readonly ResourceInfo[] = [
+const BUILT_IN: readonly ServedResource[] = [
   namespaced('', 'ConfigMap', { shortNames: ['cm'] }),
   namespaced('', 'Event', { shortNames: ['ev'], selectableFields: EVENT_FIELDS }),
   namespaced('', 'LimitRange', { shortNames: ['limits'] }),
@@ -116,15 +118,15 @@ const BUILT_IN: readonly ResourceInfo[] = [
   clusterScoped('node.k8s.io', 'RuntimeClass'),
 ];
 
-function namespaced(group: string, kind: string, options?: Options): ResourceInfo {
+function namespaced(group: string, kind: string, options?: Options): ServedResource {
   return builtIn(group, kind, true, options);
 }
 
-function clusterScoped(group: string, kind: string, options?: Options): ResourceInfo {
+function clusterScoped(group: string, kind: string, options?: Options): ServedResource {
   return builtIn(group, kind, false, options);
 }
 
-function builtIn(group: string, kind: string, isNamespaced: boolean, options: Options = {}): ResourceInfo {
+function builtIn(group: string, kind: string, isNamespaced: boolean, options: Options = {}): ServedResource {
   const singular = kind.toLowerCase();
   return {
     group,
@@ -170,7 +172,7 @@ const SUBRESOURCES: Readonly<Record<string, { readonly verbs: readonly string[];
 };
 
 /** Returns a subresource, or `undefined` if the resource has no such subresource. */
-export function findSubresource(info: ResourceInfo, name: string): Subresource | undefined {
+export function findSubresource(info: ServedResource, name: string): Subresource | undefined {
   const row = info.subresources.includes(name) ? SUBRESOURCES[name] : undefined;
   if (!row) return undefined;
   const { group, version, kind } = info;
@@ -199,12 +201,12 @@ function isConvertedEvent({ group, resource }: ResourceKey): boolean {
 }
 
 /** Returns the resource that the objects are stored under. */
-export function storageKey(info: ResourceInfo): ResourceKey {
+export function storageKey(info: ServedResource): ResourceKey {
   return isConvertedEvent(info) ? EVENTS : info;
 }
 
 /** Converts a stored object to a resource's version. */
-export function toServed(info: ResourceInfo, stored: ApiObject): ApiObject {
+export function toServed(info: ServedResource, stored: ApiObject): ApiObject {
   const apiVersion = formatApiVersion(info);
   if (stored.apiVersion === apiVersion) return stored;
   const names = new Map<string, string>(EVENT_FIELD_NAMES.map(([served, kept]) => [kept, served]));
@@ -212,7 +214,7 @@ export function toServed(info: ResourceInfo, stored: ApiObject): ApiObject {
 }
 
 /** Converts an object to its stored form. */
-export function toStored(info: ResourceInfo, object: ApiObject): ApiObject {
+export function toStored(info: ServedResource, object: ApiObject): ApiObject {
   if (!isConvertedEvent(info)) return object;
   return { ...renameFields(object, new Map<string, string>(EVENT_FIELD_NAMES)), apiVersion: 'v1' };
 }

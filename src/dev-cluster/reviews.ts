@@ -5,7 +5,7 @@ import type { Action } from '../policy/rbac/index.ts';
 import type { ObjectResult } from './attributes.ts';
 import { readWriteOptions } from './body.ts';
 import { type Call, type Core, createAttributes } from './call.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { ServedResource } from './resource-info.ts';
 import { type ApiObject, at, editMetadata, textAt, textsAt } from './types.ts';
 import { decodeNew } from './write.ts';
 
@@ -21,7 +21,7 @@ const REVIEWS: Readonly<Record<string, ReviewStatus>> = {
   SelfSubjectReview: (_core, { user }) => ({ userInfo: user }),
 };
 
-export function isReview({ group, kind }: ResourceInfo): boolean {
+export function isReview({ group, kind }: ServedResource): boolean {
   return /^auth(entication|orization)\.k8s\.io$/.test(group) && Object.hasOwn(REVIEWS, kind);
 }
 

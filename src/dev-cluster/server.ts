@@ -12,11 +12,11 @@ import type { KeyPair } from '../tls/certificate-pair.ts';
 import { impersonate, requireAccess } from './access.ts';
 import type { WatchResult } from './attributes.ts';
 import { mediaType } from './body.ts';
-import type { ApiRequest, ResourceTarget } from './call.ts';
+import type { ResourceRequest, ResourceTarget } from './call.ts';
 import type { DevCluster } from './cluster.ts';
 import { type Document, findDocument, HEALTH_PATHS } from './discovery.ts';
 import { decodeProtobuf, PROTOBUF } from './protobuf.ts';
-import { parsePath } from './request.ts';
+import { parseResourcePath } from './request.ts';
 import { type Form, renderEvent, renderList, renderObject, type RenderOptions } from './tables.ts';
 
 interface ApiServerOptions {
@@ -78,7 +78,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     const query = new URLSearchParams(search);
     const requester = authenticate(request.raw.socket, request.headers.authorization);
     const user = impersonate(cluster.access, requester, request.raw.rawHeaders);
-    const target = parsePath(request.method, path, query);
+    const target = parseResourcePath(request.method, path, query);
     if (target)
       return answerResource(request, reply, { ...target, query, user }, { ...options, signal: stopping.signal });
     if (!HEALTH_PATHS.has(path)) {
@@ -105,7 +105,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 async function answerResource(
   request: FastifyRequest,
   reply: FastifyReply,
-  target: ResourceTarget & Pick<ApiRequest, 'query' | 'user'>,
+  target: ResourceTarget & Pick<ResourceRequest, 'query' | 'user'>,
   { cluster, onError, signal }: Pick<ApiServerOptions, 'cluster' | 'onError'> & { readonly signal: AbortSignal },
 ): Promise<FastifyReply> {
   const gone = new AbortController();
@@ -167,7 +167,7 @@ function authenticate(socket: Socket, authorization: string | undefined): UserIn
   return user;
 }
 
-function readContent(contentType: string, body: unknown): Pick<ApiRequest, 'contentType' | 'body'> {
+function readContent(contentType: string, body: unknown): Pick<ResourceRequest, 'contentType' | 'body'> {
   if (!Buffer.isBuffer(body)) return { contentType, body: '' };
   if (mediaType(contentType) !== PROTOBUF) return { contentType, body: body.toString('utf8') };
   return { contentType: 'application/json', body: JSON.stringify(decodeProtobuf(body)) };

@@ -1,6 +1,6 @@
 import { formatApiVersion } from '../kube/resources.ts';
 import type { ListResult, ObjectResult, WatchEvent } from './attributes.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { ServedResource } from './resource-info.ts';
 import { type ApiObject, at, itemsAt, type TableColumn, textAt } from './types.ts';
 
 /** Representation of objects in a response. */
@@ -35,7 +35,12 @@ function withoutType(object: ApiObject): object {
 }
 
 /** Renders a watch event. Only the first table of a watch contains the column definitions. */
-export function renderEvent(info: ResourceInfo, event: WatchEvent, options: RenderOptions, isFirst: boolean): unknown {
+export function renderEvent(
+  info: ServedResource,
+  event: WatchEvent,
+  options: RenderOptions,
+  isFirst: boolean,
+): unknown {
   const { type, object } = event;
   if (type === 'ERROR' || options.form === 'object') return event;
   if (options.form === 'metadata') return { type, object: metadataOnly(object) };
@@ -44,7 +49,7 @@ export function renderEvent(info: ResourceInfo, event: WatchEvent, options: Rend
   return { type, object: isFirst ? shown : { ...shown, columnDefinitions: null } };
 }
 
-function table(info: ResourceInfo, objects: readonly ApiObject[], metadata: object, options: RenderOptions) {
+function table(info: ServedResource, objects: readonly ApiObject[], metadata: object, options: RenderOptions) {
   const { includeObject, now } = options;
   return {
     kind: 'Table',

@@ -61,7 +61,7 @@ export function numberAt(object: unknown, ...path: readonly string[]): number {
 }
 
 /** Returns the object at a path, or an empty object if the value is not an object. */
-export function objectAt(object: unknown, ...path: readonly string[]): JsonObject {
+export function nestedObject(object: unknown, ...path: readonly string[]): JsonObject {
   const value = at(object, ...path);
   return isObject(value) ? value : {};
 }

@@ -18,15 +18,15 @@ import {
   readWriteOptions,
   trackFields,
   unsupportedMediaType,
-  type WriteOptions,
+  type WriteParameters,
 } from './body.ts';
 import { type Call, type Core, createAttributes } from './call.ts';
 import { applyConfiguration } from './fields/apply.ts';
-import { decodeConfiguration } from './fields/decode.ts';
+import { decodeAppliedObject } from './fields/decode.ts';
 import { keepTimes } from './fields/managed-fields.ts';
 import { applyPatch, type PatchMediaType } from './fields/patch.ts';
 import { randomSuffix, SUFFIX_LENGTH } from './generated-name.ts';
-import type { ResourceInfo } from './resource-info.ts';
+import type { ServedResource } from './resource-info.ts';
 import { storageKey, toServed, toStored } from './resources.ts';
 import { type ApiObject, editMetadata, getMetadata, textAt, textsAt } from './types.ts';
 
@@ -40,7 +40,7 @@ export async function create(core: Core, call: Call): Promise<ObjectResult> {
 const SERVER_FIELDS = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'selfLink'];
 
 /** Decodes a new object, drops the fields that only the server sets, and assigns field ownership. */
-export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObject {
+export function decodeNew(core: Core, call: Call, options: WriteParameters): ApiObject {
   const object = readBody(call, options.fieldValidation);
   const metadata = editMetadata(object);
   for (const field of SERVER_FIELDS) Reflect.deleteProperty(metadata, field);
@@ -52,7 +52,7 @@ export function decodeNew(core: Core, call: Call, options: WriteOptions): ApiObj
  * Admits, defaults, validates and stores a new object. The order of the steps determines which error is returned.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/create.go
  */
-async function createObject(core: Core, call: Call, decoded: ApiObject, options: WriteOptions): Promise<ApiObject> {
+async function createObject(core: Core, call: Call, decoded: ApiObject, options: WriteParameters): Promise<ApiObject> {
   const { info, context } = call;
   const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
   const object =
@@ -104,7 +104,7 @@ function nameTaken(core: Core, call: Call, name: string): ApiError {
 
 /** A change to an object. */
 interface ObjectChange {
-  readonly options: WriteOptions;
+  readonly options: WriteParameters;
   /** Returns the new object. Called again if another request has changed the object in the meantime. */
   next(existing: ApiObject | undefined): ApiObject;
 }
@@ -138,7 +138,7 @@ export async function patch(core: Core, call: Call): Promise<ObjectResult> {
   return changeObject(core, call, { options, next });
 }
 
-function patched(core: Core, call: Call, options: WriteOptions, mediaType: PatchMediaType): ObjectChange['next'] {
+function patched(core: Core, call: Call, options: WriteParameters, mediaType: PatchMediaType): ObjectChange['next'] {
   return (existing) => {
     if (!existing) throw new ApiError(notFound(call.info, call.name));
     const object = applyPatch(existing, call.body, mediaType, call.info.schema);
@@ -148,9 +148,9 @@ function patched(core: Core, call: Call, options: WriteOptions, mediaType: Patch
   };
 }
 
-function applied(core: Core, call: Call, options: WriteOptions): ObjectChange['next'] {
+function applied(core: Core, call: Call, options: WriteParameters): ObjectChange['next'] {
   const { fieldManager, fieldValidation, force } = options;
-  const config = decodeConfiguration(call.body);
+  const config = decodeAppliedObject(call.body);
   return (existing) => {
     const ownership = createOwnership(core, call, fieldManager);
     const live = existing ? { live: existing } : {};
@@ -210,7 +210,7 @@ async function changeExisting(
   return stored && { kind: 'object', code: 200, object: toServed(info, stored), info };
 }
 
-function store(core: Core, info: ResourceInfo, raw: ApiObject, object: ApiObject, old: ApiObject) {
+function store(core: Core, info: ServedResource, raw: ApiObject, object: ApiObject, old: ApiObject) {
   if (isDeepStrictEqual(object, old)) return raw;
   const key = storageKey(info);
   const stored = toStored(info, object);
@@ -224,7 +224,7 @@ function matched(call: Call, object: ApiObject): ApiObject {
 }
 
 /** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates that set no version. */
-function requireVersion(info: ResourceInfo, object: ApiObject, existing: ApiObject): void {
+function requireVersion(info: ServedResource, object: ApiObject, existing: ApiObject): void {
   const { resourceVersion = '' } = getMetadata(object);
   const { resourceVersion: current = '', name = '' } = getMetadata(existing);
   if (resourceVersion === current) return;
@@ -337,7 +337,7 @@ async function removeObject(core: Core, call: Call, options: DeleteOptions): Pro
 }
 
 /** Pods and Namespaces are marked as terminating even if they have no finalizers. */
-function createDeletion(core: Core, info: ResourceInfo, existing: ApiObject): Deletion {
+function createDeletion(core: Core, info: ServedResource, existing: ApiObject): Deletion {
   const removed = getFinalizers(existing).length === 0;
   const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');
   const isMarked = getMetadata(existing).deletionTimestamp !== undefined;
@@ -361,7 +361,7 @@ function markDeleted(existing: ApiObject, deletionTimestamp: string): ApiObject 
 /** Returns `undefined` if another request has changed the object. */
 function storeDeletion(
   core: Core,
-  info: ResourceInfo,
+  info: ServedResource,
   raw: ApiObject,
   { object, removed }: Deletion,
 ): Deletion | undefined {
@@ -379,7 +379,7 @@ function requireUid({ info, name }: Call, { uid }: DeleteOptions, existing: ApiO
   throw new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
 }
 
-function successStatus({ group, resource }: ResourceInfo, object: ApiObject): ApiObject {
+function successStatus({ group, resource }: ServedResource, object: ApiObject): ApiObject {
   const { name, uid } = getMetadata(object);
   const details = { name, ...(group === '' ? {} : { group }), kind: resource, uid };
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details };

@@ -9,7 +9,7 @@ import type { Kinds } from '../kube/kinds.ts';
 import type { KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION, NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
 import type { ObjectWrite } from '../policy/rollout/index.ts';
-import { type Configuration, parseWebhookConfiguration, type Webhook } from './live-webhooks.ts';
+import { type Configuration, parseWebhookConfiguration, type LiveWebhook } from './live-webhooks.ts';
 
 /** Match condition that is always false. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
@@ -67,12 +67,12 @@ export interface BreakGlassNote {
 }
 
 /** True if break-glass stops API servers from calling a webhook. */
-export function isOff({ matchConditions }: Webhook): boolean {
+export function isOff({ matchConditions }: LiveWebhook): boolean {
   return (matchConditions ?? []).some((condition) => deepEqual(condition, BREAK_GLASS));
 }
 
 /** Returns the match conditions without the break-glass condition. */
-export function otherConditions({ matchConditions }: Webhook) {
+export function otherConditions({ matchConditions }: LiveWebhook) {
   return (matchConditions ?? []).filter(({ name }) => name !== BREAK_GLASS.name);
 }
 

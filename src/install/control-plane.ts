@@ -5,7 +5,7 @@
  */
 import type { V1ClusterRole, V1ClusterRoleBinding, V1Pod } from '@kubernetes/client-node';
 import { printYaml } from '../config/yaml.ts';
-import { rule, WATCH_VERBS } from '../controllers/permissions.ts';
+import { rbacRule, WATCH_VERBS } from '../controllers/permissions.ts';
 import type { JsonObject } from '../kube/types.ts';
 import { DEFINITION_RULE } from './rbac.ts';
 import type { ManifestOf } from './settings.ts';
@@ -163,7 +163,7 @@ const RBAC: readonly [ManifestOf<V1ClusterRole>, ManifestOf<V1ClusterRoleBinding
     apiVersion: `${apiGroup}/v1`,
     kind: 'ClusterRole',
     metadata,
-    rules: [rule(WATCH_VERBS, ['Node']), rule(WATCH_VERBS, ['PortcullisConfiguration']), DEFINITION_RULE],
+    rules: [rbacRule(WATCH_VERBS, ['Node']), rbacRule(WATCH_VERBS, ['PortcullisConfiguration']), DEFINITION_RULE],
   },
   {
     apiVersion: `${apiGroup}/v1`,

@@ -14,7 +14,7 @@ import type { JsonObject, Wire } from '../kube/types.ts';
 import { FEATURES, INSTALLATION } from '../kube/well-known.ts';
 import {
   type CustomManifest,
-  LABELS,
+  INSTALLATION_LABELS,
   type Manifest,
   type ManifestOf,
   type ManifestSettings,
@@ -36,7 +36,7 @@ export function namespaceObjects({
 }: ManifestSettings): readonly [ManifestOf<V1Namespace>, ManifestOf<V1ResourceQuota>] {
   const scope = { scopeName: 'PriorityClass', operator: 'In', values: [PRIORITY_CLASS] };
   return [
-    { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { ...LABELS, ...RESTRICTED } } },
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { ...INSTALLATION_LABELS, ...RESTRICTED } } },
     {
       apiVersion: 'v1',
       kind: 'ResourceQuota',
@@ -198,7 +198,7 @@ export function deployment(settings: ManifestSettings): ManifestOf<V1Deployment>
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
       template: {
         metadata: {
-          labels: { ...LABELS, 'app.kubernetes.io/version': settings.version },
+          labels: { ...INSTALLATION_LABELS, 'app.kubernetes.io/version': settings.version },
           annotations: { 'kubectl.kubernetes.io/default-container': INSTALLATION.name },
         },
         spec: podSpec(settings),

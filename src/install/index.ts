@@ -19,7 +19,7 @@ import {
   prerequisiteMetadata,
   SETTINGS_SCHEMA,
 } from './settings.ts';
-import { webhookConfigurations } from './webhooks.ts';
+import { staticWebhookConfigurations } from './webhooks.ts';
 
 export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';
 export { CERTIFICATE, INITIAL_SETTINGS, namespaceObjects } from './deployment.ts';
@@ -37,7 +37,7 @@ export {
   type PolicySettings,
   type Profile,
 } from './settings.ts';
-export { DEV_CLUSTER_ENFORCEMENT, type Enforcement, webhookConfigurations } from './webhooks.ts';
+export { DEV_CLUSTER_ENFORCEMENT, type Enforcement, staticWebhookConfigurations } from './webhooks.ts';
 
 const SETTINGS_CRD = withLabels({
   ...portcullisConfigurations,
@@ -89,6 +89,6 @@ export function buildManifests(settings: ManifestSettings): readonly Manifest[] 
     ...(settings.features.scc ? grantPolicy() : []),
     ...replicaObjects(settings),
     ...(settings.monitoring === 'none' ? [] : monitoringObjects(settings)),
-    ...(decodePolicy(settings).webhooks.management === 'static' ? webhookConfigurations(settings) : []),
+    ...(decodePolicy(settings).webhooks.management === 'static' ? staticWebhookConfigurations(settings) : []),
   ];
 }

@@ -4,14 +4,14 @@ import type { ObjectMeta } from '../kube/types.ts';
 import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
 
 /** Common fields of validating and mutating webhooks. */
-export type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];
+export type LiveWebhook = NonNullable<WebhookConfiguration['webhooks']>[number];
 
 /** A webhook configuration of either kind. */
 export interface Configuration {
   readonly kind: ConfigurationKind;
   readonly name: string;
   readonly metadata: ObjectMeta;
-  readonly webhooks: readonly Webhook[];
+  readonly webhooks: readonly LiveWebhook[];
 }
 
 /** Lists all webhook configurations of a cluster. Rejects like `Connection.request`. */

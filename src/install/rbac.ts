@@ -10,8 +10,8 @@ import {
   ACCESS_REVIEW_RULE,
   type Features,
   type PermissionSet,
-  type PolicyRule,
-  rule,
+  type RbacRule,
+  rbacRule,
   statusRule,
   WATCH_VERBS,
 } from '../controllers/permissions.ts';
@@ -26,30 +26,30 @@ import {
 } from './settings.ts';
 
 /** Rules that every replica needs in every installation. */
-const COMMON_RULES: readonly PolicyRule[] = [
+const COMMON_RULES: readonly RbacRule[] = [
   // Input for webhook decisions.
-  rule(WATCH_VERBS, ['Namespace', 'Pod']),
-  rule(WATCH_VERBS, ['PortcullisConfiguration']),
-  rule(WATCH_VERBS, ['PodSecurityException']),
+  rbacRule(WATCH_VERBS, ['Namespace', 'Pod']),
+  rbacRule(WATCH_VERBS, ['PortcullisConfiguration']),
+  rbacRule(WATCH_VERBS, ['PodSecurityException']),
   // A replica is ready only if the API servers trust its serving certificate.
-  rule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
+  rbacRule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
   // The leader manages the policies. Webhooks fail open only while the policies are in force.
-  rule(WATCH_VERBS, [...POLICY_KINDS, ...DEFAULTS_KINDS]),
+  rbacRule(WATCH_VERBS, [...POLICY_KINDS, ...DEFAULTS_KINDS]),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
 /** The CRD watch detects when kinds become available. */
-export const DEFINITION_RULE: PolicyRule = {
+export const DEFINITION_RULE: RbacRule = {
   apiGroups: ['apiextensions.k8s.io'],
   resources: ['customresourcedefinitions'],
   verbs: WATCH_VERBS,
 };
 
 /** Rules for leader election and for publishing the state of each replica. */
-const LEASE_RULES: readonly PolicyRule[] = [rule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
+const LEASE_RULES: readonly RbacRule[] = [rbacRule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
 
 /** The leader registers webhooks once the Service has an endpoint. */
-const ENDPOINT_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['EndpointSlice'])];
+const ENDPOINT_RULES: readonly RbacRule[] = [rbacRule(WATCH_VERBS, ['EndpointSlice'])];
 
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
@@ -58,7 +58,7 @@ const apiVersion = `${apiGroup}/v1`;
 function boundRole(
   kind: 'ClusterRole' | 'Role',
   name: string,
-  rules: readonly PolicyRule[],
+  rules: readonly RbacRule[],
   namespace: string,
 ): readonly [ManifestOf<V1ClusterRole | V1Role>, ManifestOf<V1ClusterRoleBinding | V1RoleBinding>] {
   const metadata = prerequisiteMetadata(name, kind === 'Role' ? namespace : undefined);
@@ -71,39 +71,39 @@ function boundRole(
 }
 
 /** Rules that every replica needs during an enforcement rollout. */
-const ROLLOUT_RULES: readonly PolicyRule[] = [
-  rule(WATCH_VERBS, ['PSAEnforcementConfig', 'FeatureGate']),
+const ROLLOUT_RULES: readonly RbacRule[] = [
+  rbacRule(WATCH_VERBS, ['PSAEnforcementConfig', 'FeatureGate']),
   DEFINITION_RULE,
-  rule(WATCH_VERBS, ['ServiceAccount', 'PodTemplate', 'ReplicationController']),
-  rule(WATCH_VERBS, ['DaemonSet', 'Deployment', 'ReplicaSet', 'StatefulSet']),
-  rule(WATCH_VERBS, ['CronJob', 'Job']),
+  rbacRule(WATCH_VERBS, ['ServiceAccount', 'PodTemplate', 'ReplicationController']),
+  rbacRule(WATCH_VERBS, ['DaemonSet', 'Deployment', 'ReplicaSet', 'StatefulSet']),
+  rbacRule(WATCH_VERBS, ['CronJob', 'Job']),
 ];
 
 /** Rules that every replica needs for an optional feature. */
-const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly PolicyRule[]>> = {
+const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly RbacRule[]>> = {
   scc: [
     // SCCs and their grants.
-    rule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
-    rule(WATCH_VERBS, ['SecurityContextConstraints']),
+    rbacRule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
+    rbacRule(WATCH_VERBS, ['SecurityContextConstraints']),
     DEFINITION_RULE,
     // To read the current pod on exec and attach requests.
-    rule(['get'], ['Pod']),
+    rbacRule(['get'], ['Pod']),
   ],
   kubelet: [
-    rule(WATCH_VERBS, ['Node']),
-    rule(WATCH_VERBS, ['NodesConfig']),
-    rule(WATCH_VERBS, ['MachineConfigPool']),
+    rbacRule(WATCH_VERBS, ['Node']),
+    rbacRule(WATCH_VERBS, ['NodesConfig']),
+    rbacRule(WATCH_VERBS, ['MachineConfigPool']),
     DEFINITION_RULE,
   ],
   olm: [
-    rule(WATCH_VERBS, ['ClusterServiceVersion', 'CatalogSource']),
-    rule(WATCH_VERBS, ['SecurityContextConstraints']),
+    rbacRule(WATCH_VERBS, ['ClusterServiceVersion', 'CatalogSource']),
+    rbacRule(WATCH_VERBS, ['SecurityContextConstraints']),
     DEFINITION_RULE,
   ],
 };
 
 /** To read the default level that the leader publishes. */
-const PUBLISHED_RULES: readonly PolicyRule[] = [rule(WATCH_VERBS, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
+const PUBLISHED_RULES: readonly RbacRule[] = [rbacRule(WATCH_VERBS, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
 
 const { name } = INSTALLATION;
 
@@ -180,38 +180,38 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
 }
 
 /** Extends the view role to the settings. Grants no write access, which would permit turning off all enforcement. */
-const VIEW_SETTINGS = viewRole(`${name}-view-settings`, rule(READ, ['PortcullisConfiguration']));
+const VIEW_SETTINGS = viewRole(`${name}-view-settings`, rbacRule(READ, ['PortcullisConfiguration']));
 
 /** Roles for proposing and approving exceptions. They are neither bound nor aggregated to the edit and admin roles. */
 const EXCEPTION_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
-  viewRole(`${name}-view-exceptions`, rule(READ, ['PodSecurityException'])),
+  viewRole(`${name}-view-exceptions`, rbacRule(READ, ['PodSecurityException'])),
   unboundRole(
     `${name}-propose-exceptions`,
-    rule([...READ, 'create', 'update', 'patch', 'delete'], ['PodSecurityException']),
+    rbacRule([...READ, 'create', 'update', 'patch', 'delete'], ['PodSecurityException']),
   ),
   unboundRole(
     `${name}-approve-exceptions`,
-    rule([...READ, 'approve'], ['PodSecurityException']),
+    rbacRule([...READ, 'approve'], ['PodSecurityException']),
     statusRule(['update', 'patch'], 'PodSecurityException'),
   ),
 ];
 
 /** Extends the view role to SCCs. Grants no write access, which would permit privilege escalation. */
-const VIEW_SCCS = viewRole(`${name}-view`, rule(READ, ['SecurityContextConstraints']));
+const VIEW_SCCS = viewRole(`${name}-view`, rbacRule(READ, ['SecurityContextConstraints']));
 
 /**
  * Extends the view role to PSAEnforcementConfig. Grants no write access, which would permit turning off enforcement in
  * all namespaces.
  */
-const VIEW_ENFORCEMENT = viewRole(`${name}-view-enforcement`, rule(READ, ['PSAEnforcementConfig']));
+const VIEW_ENFORCEMENT = viewRole(`${name}-view-enforcement`, rbacRule(READ, ['PSAEnforcementConfig']));
 
 /** Returns a ClusterRole that is aggregated to view, edit and admin. */
-function viewRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1ClusterRole> {
+function viewRole(name: string, ...rules: readonly RbacRule[]): ManifestOf<V1ClusterRole> {
   const role = unboundRole(name, ...rules);
   const labels = { ...role.metadata.labels, 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };
   return { ...role, metadata: { name, labels } };
 }
 
-function unboundRole(name: string, ...rules: readonly PolicyRule[]): ManifestOf<V1ClusterRole> {
+function unboundRole(name: string, ...rules: readonly RbacRule[]): ManifestOf<V1ClusterRole> {
   return { apiVersion, kind: 'ClusterRole', metadata: prerequisiteMetadata(name), rules };
 }

@@ -140,11 +140,11 @@ export const MINIMUM_MINOR = 32;
 export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [COMPONENT_LABEL]: 'admission' } as const;
 
 /** Labels on all objects of an installation. */
-export const LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_OF } as const;
+export const INSTALLATION_LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_OF } as const;
 
 /** Component of the CRDs, roles and policies, which users do not customize. */
 export const PREREQUISITES = 'prerequisites';
-const PREREQUISITE_LABELS = { ...LABELS, [COMPONENT_LABEL]: PREREQUISITES } as const;
+const PREREQUISITE_LABELS = { ...INSTALLATION_LABELS, [COMPONENT_LABEL]: PREREQUISITES } as const;
 
 /** Metadata of a CRD, role or policy. */
 export function prerequisiteMetadata(name: string, namespace?: string): Manifest['metadata'] {
@@ -152,7 +152,7 @@ export function prerequisiteMetadata(name: string, namespace?: string): Manifest
 }
 
 export function namespacedMetadata(namespace: string, name: string): Manifest['metadata'] {
-  return { name, namespace, labels: LABELS };
+  return { name, namespace, labels: INSTALLATION_LABELS };
 }
 
 /** An object to apply to a cluster. */

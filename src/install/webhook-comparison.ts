@@ -4,16 +4,16 @@
 import type { Enforcement } from '../controllers/required-webhooks.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { otherConditions } from './break-glass-state.ts';
-import { type Configuration, parseWebhookConfiguration, type Webhook } from './live-webhooks.ts';
+import { type Configuration, parseWebhookConfiguration, type LiveWebhook } from './live-webhooks.ts';
 import type { ManifestSettings } from './settings.ts';
-import { webhookConfigurations } from './webhooks.ts';
+import { staticWebhookConfigurations } from './webhooks.ts';
 
-/** Returns the required configurations. `state` has the same meaning as for `webhookConfigurations`. */
+/** Returns the required configurations. `state` has the same meaning as for `staticWebhookConfigurations`. */
 export function expectedConfigurations(
   settings: ManifestSettings,
   state: Partial<Enforcement>,
 ): readonly Configuration[] {
-  return webhookConfigurations(settings, state).map((manifest) =>
+  return staticWebhookConfigurations(settings, state).map((manifest) =>
     parseWebhookConfiguration(manifest.kind as Configuration['kind'], manifest),
   );
 }
@@ -22,7 +22,7 @@ export function expectedConfigurations(
 const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
 
 /** Returns the differences in a webhook. Ignores the host, the caBundle and the break-glass condition. */
-export function findDifferences(live: Webhook, expected: Webhook) {
+export function findDifferences(live: LiveWebhook, expected: LiveWebhook) {
   const actual = comparableFields(live);
   return Object.entries(comparableFields(expected))
     .filter(([field, value]) => !deepEqual(actual[field], value))
@@ -34,7 +34,7 @@ export function findDifferences(live: Webhook, expected: Webhook) {
     }));
 }
 
-function comparableFields(webhook: Webhook): Readonly<Record<string, unknown>> {
+function comparableFields(webhook: LiveWebhook): Readonly<Record<string, unknown>> {
   const { clientConfig, ...fields } = webhook;
   const { url, service } = clientConfig;
   const path = url == null ? service?.path : URL.parse(url)?.pathname;

@@ -27,7 +27,7 @@ type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1Valida
  * everything that the settings might enforce, because namespace labels and the rollout change at run time, unless
  * `state` specifies the enforcement.
  */
-export function webhookConfigurations(
+export function staticWebhookConfigurations(
   settings: ManifestSettings,
   state: Partial<Enforcement> = {},
 ): readonly WebhookConfiguration[] {

@@ -140,7 +140,7 @@ export type PodCreator =
 const UNKNOWN_CONTROLLER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
- * Returns the pod that a workload's controller creates, defaulted by `completePod`. Returns `undefined` for other kinds
+ * Returns the pod that a workload's controller creates, defaulted by `submittedPod`. Returns `undefined` for other kinds
  * and for workloads that have no pod template.
  */
 export function getControllerPod(
@@ -149,13 +149,13 @@ export function getControllerPod(
 ): ControllerPod | undefined {
   if (template !== undefined) {
     const pod = getPodOfTemplate(object, template, []);
-    return pod && { pod: completePod(pod, findAccount), requester: UNKNOWN_CONTROLLER };
+    return pod && { pod: submittedPod(pod, findAccount), requester: UNKNOWN_CONTROLLER };
   }
   const controller = CONTROLLERS[kind];
   const path = podTemplatePath(RESOURCES[kind].group, kind);
   if (controller === undefined || path === undefined) return undefined;
   const pod = getPodOfTemplate(object, path, kind === 'StatefulSet' ? claimNames(object) : []);
-  return pod && { pod: completePod(pod, findAccount), requester: controllerUser(controller) };
+  return pod && { pod: submittedPod(pod, findAccount), requester: controllerUser(controller) };
 }
 
 function getPodOfTemplate(
@@ -178,7 +178,7 @@ function getPodOfTemplate(
  * Returns the pod as webhooks receive it, including defaults, service account and token. Mirror pods have no service
  * account.
  */
-export function completePod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
+export function submittedPod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
   const complete: MutableObject = { ...draft(pod), apiVersion: 'v1', kind: 'Pod' };
   setApiDefaults(complete);
   const { spec } = complete;
@@ -266,5 +266,5 @@ export function createPod(
 function directPod(object: KubeObject, creator: UserInfo, findAccount: FindServiceAccount): ControllerPod {
   const pod = withoutEphemeralContainers(object);
   const requester = isMirrorPod(pod) ? nodeUser(pod.spec?.nodeName ?? '') : creator;
-  return { pod: completePod(pod, findAccount), requester };
+  return { pod: submittedPod(pod, findAccount), requester };
 }

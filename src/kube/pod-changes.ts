@@ -4,7 +4,7 @@ import { POD_SCC_ANNOTATIONS } from './scc.ts';
 import { isObject, type JsonObject, ownMember } from './types.ts';
 
 /** A field whose value differs between two objects. `before` or `after` is absent if that object lacks the field. */
-export interface Change {
+export interface PodFieldChange {
   /** `spec.containers[0].securityContext.runAsUser`, `metadata.annotations[a.b/c]` */
   readonly path: string;
   readonly before?: unknown;
@@ -21,13 +21,13 @@ const RECORDS: ReadonlySet<string> = new Set([
  * Returns the fields that an SCC changes in a pod, in pod order. Lists of equal length are compared element by element,
  * and other lists are compared as a whole.
  */
-export function findChanges(before: unknown, after: unknown): readonly Change[] {
-  const changes: Change[] = [];
+export function findChanges(before: unknown, after: unknown): readonly PodFieldChange[] {
+  const changes: PodFieldChange[] = [];
   compare(before, after, '', changes);
   return changes.filter(({ path }) => !RECORDS.has(path));
 }
 
-function compare(before: unknown, after: unknown, path: string, changes: Change[]): void {
+function compare(before: unknown, after: unknown, path: string, changes: PodFieldChange[]): void {
   if (before === after) return;
   const [old, next] = [before ?? emptyFor(after), after ?? emptyFor(before)];
   if (isObject(old) && isObject(next)) {

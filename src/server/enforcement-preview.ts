@@ -24,7 +24,7 @@ import type { SccSettings } from '../policy/scc/index.ts';
 import type { AdmittedWorkload } from './scc-review.ts';
 
 /** The installation namespace and the Portcullis version. */
-export type Installation = Pick<RolloutScope, 'namespace' | 'version'>;
+export type InstallationIdentity = Pick<RolloutScope, 'namespace' | 'version'>;
 
 type PreviewSettings = Pick<Settings, 'rollout' | 'disabledControllers'> & { readonly scc: SccSettings };
 
@@ -44,7 +44,7 @@ export type PreviewEnforcement = (
 
 /** Creates the preview of a rollout. The warning omits an announced date that has passed. */
 export function createEnforcementPreview(
-  installation: Installation,
+  installation: InstallationIdentity,
   getSettings: () => PreviewSettings,
   today = () => new Date(),
 ): PreviewEnforcement {
@@ -100,7 +100,10 @@ function createPrediction() {
 export type PreviewLabels = (request: AdmissionRequest, store: Store) => string | undefined;
 
 /** Creates the preview for controllers that label namespaces. */
-export function createLabelPreview(installation: Installation, getSettings: () => PreviewSettings): PreviewLabels {
+export function createLabelPreview(
+  installation: InstallationIdentity,
+  getSettings: () => PreviewSettings,
+): PreviewLabels {
   return (request, store) =>
     previewLabelRevert(request, (namespace) => {
       const { rollout, scc, disabledControllers: disabled } = getSettings();

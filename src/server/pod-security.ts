@@ -8,7 +8,7 @@ import {
   DEFAULT_LIMITS,
   type ExceptionSettings,
   findExemption,
-  isLimited,
+  isLevelEnforced,
   type PodSecurity,
   type PodSecurityCount,
   type PodSecurityInput,
@@ -19,7 +19,7 @@ import {
 import { compareVersions, newestVersion, type Policy } from '../policy/pss/index.ts';
 import { withWarnLevel } from '../policy/rollout/index.ts';
 import { modeLabelWarning, type SccSettings } from '../policy/scc/index.ts';
-import type { Cell } from '../telemetry/counters.ts';
+import type { CounterSeries } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Discloses } from './disclosure.ts';
 import type { PreviewEnforcement, PreviewLabels } from './enforcement-preview.ts';
@@ -151,7 +151,7 @@ function enforces(request: AdmissionRequest, store: Store, podSecurity: PodSecur
   if (group || !RESOURCES.has(resource)) return false;
   if (isNamespace(request)) return true;
   const namespace = store.get('Namespace', request.namespace ?? '');
-  if (namespace) return isLimited(request, namespace, podSecurity);
+  if (namespace) return isLevelEnforced(request, namespace, podSecurity);
   return findExemption(request, podSecurity.exemptions) === undefined;
 }
 
@@ -205,12 +205,12 @@ function createRecorder(metrics: Metrics['podSecurity']): (request: AdmissionReq
   }
   // Compliant pods in a namespace have the same `counts` object, so its series are looked up once for each type of
   // request.
-  const known = new WeakMap<Counts, Map<string, readonly Cell[]>>();
+  const known = new WeakMap<Counts, Map<string, readonly CounterSeries[]>>();
   return (request, counts) => {
     const labels = requestLabels(request);
     const key = `${labels.request_operation} ${labels.resource} ${labels.subresource}`;
     let byRequest = known.get(counts);
-    if (!byRequest) known.set(counts, (byRequest = new Map<string, readonly Cell[]>()));
+    if (!byRequest) known.set(counts, (byRequest = new Map<string, readonly CounterSeries[]>()));
     let cells = byRequest.get(key);
     if (!cells) byRequest.set(key, (cells = counts.map((count) => findCell(metrics, labels, count))));
     for (const cell of cells) cell.count++;
@@ -244,7 +244,7 @@ function requestLabels({ operation, resource, requestSubResource }: AdmissionReq
   };
 }
 
-function findCell(metrics: Metrics['podSecurity'], labels: RequestLabels, count: PodSecurityCount): Cell {
+function findCell(metrics: Metrics['podSecurity'], labels: RequestLabels, count: PodSecurityCount): CounterSeries {
   switch (count.metric) {
     case 'exemptions':
       return metrics.exemptions.cell(labels);

@@ -10,7 +10,13 @@ import { quote } from '../kube/text.ts';
 import { type Namespace, objectMember } from '../kube/types.ts';
 import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
 import type { PodFields, WorkloadResource } from '../policy/pod/index.ts';
-import { completeTemplate, decodeWorkload, hasDefaults, type PodDefaults, type Workload } from '../policy/psa/index.ts';
+import {
+  completeTemplate,
+  decodeWorkload,
+  hasDefaults,
+  type PodDefaults,
+  type DecodedWorkload,
+} from '../policy/psa/index.ts';
 import {
   admitTemplate,
   type CanUse,
@@ -210,7 +216,7 @@ function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
 /** A workload in a namespace where SCCs or defaults apply. */
 export interface AdmittedWorkload {
   /** The workload with the defaults that SCC admission or the pod defaults set in its templates. */
-  readonly object: Workload;
+  readonly object: DecodedWorkload;
   /** Warnings about pods that SCC admission denies. */
   readonly warnings: readonly string[];
   /** True if pods cannot be defaulted yet because the namespace has no ranges. */
@@ -280,7 +286,7 @@ export function createWorkloadAdmission({ settings, previewRanges }: WorkloadAdm
 
 type Denial = NonNullable<ReturnType<typeof admitTemplate>['denial']>;
 
-function mapTemplates(workload: Workload, complete: (template: PodFields) => PodFields): Workload {
+function mapTemplates(workload: DecodedWorkload, complete: (template: PodFields) => PodFields): DecodedWorkload {
   if (workload.outcome === 'decoded') return workload.pod ? { ...workload, pod: complete(workload.pod) } : workload;
   if (workload.outcome !== 'templates') return workload;
   const templates = workload.templates.map(({ location, decoded }) => {

@@ -14,7 +14,7 @@ interface Description<Label extends string> {
 }
 
 /** A series of a counter. */
-export interface Cell {
+export interface CounterSeries {
   count: number;
 }
 
@@ -23,15 +23,15 @@ export interface Tally<Label extends string> {
    * Returns the series for the labels, whose `count` the caller increments. Above the limit of series, returns the
    * series in which all labels are `other`.
    */
-  cell(labels: Readonly<Record<Label, string>>): Cell;
+  cell(labels: Readonly<Record<Label, string>>): CounterSeries;
   /** Returns all series. */
-  all(): Iterable<Readonly<Cell> & { readonly labels: Readonly<Record<Label, string>> }>;
+  all(): Iterable<Readonly<CounterSeries> & { readonly labels: Readonly<Record<Label, string>> }>;
 }
 
 /** Label value of the series for all labels above the limit. */
 const OTHER = 'other';
 
-interface Series<Labels> extends Cell {
+interface Series<Labels> extends CounterSeries {
   readonly labels: Labels;
   scraped: number;
 }

@@ -10,7 +10,7 @@ import {
   type ClientIdentity,
   clientName,
   createAuthority,
-  createClient,
+  issueClient,
   createServing,
   hasSubject,
   type ServerNames,
@@ -61,7 +61,7 @@ export async function ensureCertificates(options: CertificateFolderOptions): Pro
   for (const [name, client] of clients) {
     const pair = await ensurePair(folder, name, {
       isGood: (pair) => isSigned(pair) && hasSubject(new X509Certificate(pair.cert), clientName(client)),
-      create: () => createClient(authority, client, validity),
+      create: () => issueClient(authority, client, validity),
     });
     pairs.set(name, pair);
   }

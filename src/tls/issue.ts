@@ -55,7 +55,7 @@ export function createServing(authority: KeyPair, names: ServerNames, validity: 
 }
 
 /** Creates a client certificate. */
-export function createClient(authority: KeyPair, client: ClientIdentity, validity: Validity): KeyPair {
+export function issueClient(authority: KeyPair, client: ClientIdentity, validity: Validity): KeyPair {
   const extensions = leafExtensions('clientAuth');
   return issue({ subject: clientName(client), issuer: issuer(authority), extensions, validity });
 }

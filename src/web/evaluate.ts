@@ -54,7 +54,7 @@ interface FieldPosition extends Position {
 }
 
 /** A violation of one check, and the positions of its fields. */
-export interface Finding extends Omit<FixableViolation, 'fields'> {
+export interface LocatedViolation extends Omit<FixableViolation, 'fields'> {
   readonly fields: readonly FieldPosition[];
 }
 
@@ -71,11 +71,11 @@ export interface EvaluatedObject extends Position {
   readonly kind: string;
   readonly name: string;
   readonly namespace: string;
-  readonly findings: Readonly<Record<Level, readonly Finding[]>>;
+  readonly findings: Readonly<Record<Level, readonly LocatedViolation[]>>;
   readonly scc: SccResult;
 }
 
-export interface Evaluation {
+export interface ManifestEvaluation {
   readonly objects: readonly EvaluatedObject[];
   /** Number of objects of other kinds. */
   readonly otherKinds: number;
@@ -89,7 +89,7 @@ const NAMESPACE = 'default';
  * Evaluates all objects in a text, using its namespaces, exceptions, SCCs and RBAC objects. Everything else is as in a
  * new cluster.
  */
-export function evaluateManifests(text: string, version: Version, nowMs = Date.now()): Evaluation {
+export function evaluateManifests(text: string, version: Version, nowMs = Date.now()): ManifestEvaluation {
   if (text.length > LIMITS.playgroundCharacters) {
     const message = `the manifests have ${text.length} characters, but the limit is ${LIMITS.playgroundCharacters}: use portcullis check -f`;
     return { objects: [], otherKinds: 0, errors: [{ file: '', line: 1, column: 1, message }] };
@@ -185,7 +185,7 @@ function evaluatePod(
   const { path, pod, sourcePath } = one;
   const namespace = fieldNamespace(value, path) ?? NAMESPACE;
   const locate = (field: string): FieldPosition => fieldPosition(object, sourcePath(parsePath(field)));
-  const findings = (level: Level): readonly Finding[] =>
+  const findings = (level: Level): readonly LocatedViolation[] =>
     podSecurityViolations(pod, { level, version }, cluster.exceptions(namespace)).map(
       ({ check, reason, detail, fix, fields }) => ({
         check,

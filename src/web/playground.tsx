@@ -10,8 +10,8 @@ import { createEditor, type Editor, type Marker } from './editor.ts';
 import {
   type EvaluatedObject,
   evaluateManifests,
-  type Evaluation,
-  type Finding,
+  type ManifestEvaluation,
+  type LocatedViolation,
   fixManifests,
   type SccResult,
 } from './evaluate.ts';
@@ -169,7 +169,7 @@ function Message({ text }: { readonly text: string | undefined }) {
 }
 
 interface FixProps {
-  readonly evaluation: Evaluation;
+  readonly evaluation: ManifestEvaluation;
   readonly level: Level;
   onFix(): void;
 }
@@ -193,7 +193,7 @@ function useDelayed<T>(value: T): T {
 }
 
 /** The findings at a level, the fields that the closest SCC does not allow, and the errors. */
-function findMarkers({ objects, errors }: Evaluation, level: Level): readonly Marker[] {
+function findMarkers({ objects, errors }: ManifestEvaluation, level: Level): readonly Marker[] {
   return [
     ...errors.map(({ line, column, message }) => ({ line, column, message, severity: 'error' as const })),
     ...objects.flatMap(({ findings, scc }) => [
@@ -217,7 +217,7 @@ const LEVEL_TITLES: Readonly<Record<Level, string>> = {
 };
 
 interface LevelPickerProps {
-  readonly evaluation: Evaluation;
+  readonly evaluation: ManifestEvaluation;
   readonly level: Level;
   onPick(level: Level): void;
 }
@@ -269,7 +269,7 @@ function FixResult({ result: { changes, unfixed } }: { readonly result: FixedTex
 }
 
 interface ResultsProps {
-  readonly evaluation: Evaluation;
+  readonly evaluation: ManifestEvaluation;
   readonly level: Level;
   goTo(position: Position): void;
 }
@@ -346,7 +346,7 @@ function ObjectResult({ object, level, goTo }: ObjectProps) {
 /** Maximum number of fields shown for a finding. */
 const MAX_FIELDS = 20;
 
-function FindingItem({ finding, goTo }: { readonly finding: Finding; goTo(position: Position): void }) {
+function FindingItem({ finding, goTo }: { readonly finding: LocatedViolation; goTo(position: Position): void }) {
   const { check, reason, detail, fix, fields } = finding;
   return (
     <li>
@@ -357,7 +357,7 @@ function FindingItem({ finding, goTo }: { readonly finding: Finding; goTo(positi
   );
 }
 
-function FieldLinks({ fields, goTo }: { readonly fields: Finding['fields']; goTo(position: Position): void }) {
+function FieldLinks({ fields, goTo }: { readonly fields: LocatedViolation['fields']; goTo(position: Position): void }) {
   const rest = fields.length - MAX_FIELDS;
   return (
     <span class="positions">

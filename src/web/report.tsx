@@ -7,7 +7,7 @@ import { HeatMap, rowId, VERDICTS } from './heat-map.tsx';
 import type { ReportData, ReportNamespace, ReportScc, ReportWorkload } from './report-data.ts';
 import { formatView, groupByCause, orderChecks, parseView, selectReport, toCsv, type View } from './report-view.ts';
 import { RolloutDiagram } from './rollout-diagram.tsx';
-import { Chip, Command, count, download, Header, Section, Table, useLimit } from './ui.tsx';
+import { Chip, CopyableCommand, count, download, Header, Section, Table, useLimit } from './ui.tsx';
 import './style.css';
 
 /** Whether the page is connected to its server. */
@@ -506,7 +506,7 @@ function DeniedWorkload({ workload: { kind, name, pods, violations, patch }, isO
       </ul>
       {patch && (
         <>
-          <Command text={patch.command} />
+          <CopyableCommand text={patch.command} />
           {patch.notes.map((note) => (
             <p class="note">Verify: {note}</p>
           ))}
@@ -568,7 +568,7 @@ function SccDenials({ denials }: { readonly denials: readonly SccDenial[] }) {
 
 /** Returns an instruction, followed by its command. */
 function step(text: string, command?: string): ComponentChildren {
-  return command === undefined ? text : [text, ': ', <Command text={command} />];
+  return command === undefined ? text : [text, ': ', <CopyableCommand text={command} />];
 }
 
 function Fixes({ fixes }: Pick<SccDenial, 'fixes'>) {

@@ -174,7 +174,7 @@ function textContent(children: ComponentChildren): string {
 }
 
 /** A command, and a button that copies it. */
-export function Command({ text }: { readonly text: string }) {
+export function CopyableCommand({ text }: { readonly text: string }) {
   const [label, setLabel] = useState('Copy');
   const copy = async (): Promise<void> => {
     // If writing to the clipboard is not permitted, the user can still select the command.

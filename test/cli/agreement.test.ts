@@ -18,7 +18,7 @@ import { settingsFromObject } from '../../src/config/configuration.ts';
 import type { Settings } from '../../src/config/settings.ts';
 import { evaluateFromStore } from '../../src/controllers/namespace-evaluation.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
-import { completePod, createPod } from '../../src/kube/controller-pod.ts';
+import { submittedPod, createPod } from '../../src/kube/controller-pod.ts';
 import { setApiDefaults } from '../../src/kube/defaults.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { hasFinished } from '../../src/kube/pod.ts';
@@ -97,7 +97,7 @@ function fillStore(given: World): WritableStore {
     const { namespace } = object.metadata ?? {};
     // API servers store pods with their service account token.
     const written =
-      kind === 'Pod' ? completePod(object, (name) => store.get('ServiceAccount', name, namespace)) : object;
+      kind === 'Pod' ? submittedPod(object, (name) => store.get('ServiceAccount', name, namespace)) : object;
     const stored = project(kind, { ...written });
     if (stored) store.put(kind, pool(kind, stored));
   }
@@ -169,7 +169,7 @@ async function review(
       isExcepted ||= decision.auditAnnotations?.['exception'] !== undefined;
       isExempt ||= decision.auditAnnotations?.['exempt'] !== undefined;
     }
-    const stored = running && completePod(running, findAccount);
+    const stored = running && submittedPod(running, findAccount);
     const older = stored && (await send('/validate/pods', requestFor('Pod', stored)));
     const complete = structuredClone(value) as unknown as Record<string, unknown>;
     setApiDefaults(complete);

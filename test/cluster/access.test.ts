@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { accessFromStore, canUseScc } from '../../src/cluster/access.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createAuthorizer, RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/index.ts';
-import type { Subject } from '../../src/policy/scc/index.ts';
+import type { AccessSubject } from '../../src/policy/scc/index.ts';
 
 const GROUP = 'security.openshift.io';
 const RESOURCE = 'securitycontextconstraints';
@@ -39,20 +39,20 @@ function put(store: WritableStore, ...objects: readonly RbacObject[]): WritableS
   return store;
 }
 
-const ALICE: Subject = { username: 'alice', groups: ['system:authenticated', 'ops'] };
+const ALICE: AccessSubject = { username: 'alice', groups: ['system:authenticated', 'ops'] };
 const USER = { kind: 'User', name: 'alice' };
 const BOUND = binding('b', 'use', [USER]);
 
 suite('permissions to use SCCs', () => {
   const ops = [{ kind: 'Group', name: 'ops' }];
   const account = [{ kind: 'ServiceAccount', name: 'web' }];
-  const web: Subject = { username: 'system:serviceaccount:shop:web', groups: [] };
-  const proto: Subject = { username: '__proto__', groups: ['toString'] };
+  const web: AccessSubject = { username: 'system:serviceaccount:shop:web', groups: [] };
+  const proto: AccessSubject = { username: '__proto__', groups: ['toString'] };
   const cases: readonly (readonly [
     name: string,
     objects: readonly RbacObject[],
     expected: boolean,
-    subject?: Subject,
+    subject?: AccessSubject,
   ])[] = [
     ['a user without a grant', [], false],
     ['a binding without its role', [BOUND], false],

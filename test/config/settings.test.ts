@@ -12,7 +12,7 @@ import {
   type CurrentSettings,
   loadSettings,
   type Observable,
-  select,
+  selectObservable,
   type Settings,
   watchSettings,
 } from '../../src/config/settings.ts';
@@ -40,7 +40,7 @@ suite('an observable', () => {
   test('is derived from another value, and notifies only if the selected value changes', () => {
     const source = createObservable({ a: 1, b: 1 });
     const calls: number[] = [];
-    const selected = select(source, ({ a }) => a);
+    const selected = selectObservable(source, ({ a }) => a);
     selected.subscribe((value) => calls.push(value));
     source.set({ a: 1, b: 2 });
     source.set({ a: 2, b: 2 });

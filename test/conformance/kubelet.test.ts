@@ -22,7 +22,7 @@ import {
   type NodeState,
   parseKubeletVersion,
   parseMinimum,
-  parseVersion,
+  parseSemanticVersion,
   planMinimum,
   type ResourceAttributes,
   reviewNodesConfig,
@@ -347,7 +347,9 @@ const AREAS: Readonly<Record<string, Area>> = {
   }),
   'version-parse': area<VersionInput, unknown>((input, expected) => {
     const parsed =
-      input.version === undefined ? parseKubeletVersion(input.kubeletVersion ?? '') : parseVersion(input.version);
+      input.version === undefined
+        ? parseKubeletVersion(input.kubeletVersion ?? '')
+        : parseSemanticVersion(input.version);
     assert.deepEqual('value' in parsed ? { normalised: parsed.value.join('.') } : parsed, expected);
   }),
   transition: area<TransitionInput, unknown>(({ spec, status, kubeletVersions, poolsRolledOut }, expected) => {

@@ -8,7 +8,7 @@ import {
   DISABLE_SECURITY_ANNOTATION,
   hardenPod,
   type ProfileId,
-  PROFILES,
+  HARDENING_PROFILES,
   proposeLabels,
   recognizeWorkload,
   resolveCatalogSource,
@@ -172,7 +172,7 @@ const HARDENING: Readonly<Record<string, Area>> = {
       const downstream = harden({ containers: named(['main']) }, profile, true).spec;
       const { seccompProfile, ...rest } = downstream['securityContext'] as JsonObject;
       assert.deepEqual(seccompProfile, { type: 'RuntimeDefault' });
-      assert.deepEqual(rest, PROFILES[profile].hasImageUser ? expect.downstreamPod : {});
+      assert.deepEqual(rest, HARDENING_PROFILES[profile].hasImageUser ? expect.downstreamPod : {});
     },
   ),
   'unpack-job': area(({ workloadUserID }: { readonly workloadUserID: number }, expect: JobExpectation) => {

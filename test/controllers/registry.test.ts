@@ -10,7 +10,7 @@ import {
   createControllerSelector,
   enabledControllers,
 } from '../../src/controllers/index.ts';
-import { type Features, rule } from '../../src/controllers/permissions.ts';
+import { type Features, rbacRule } from '../../src/controllers/permissions.ts';
 import { defaultSettings, PROFILES } from '../../src/install/index.ts';
 import { controllerRoles } from '../../src/install/rbac.ts';
 import { createContext, createController, createTestSettings } from '../support/controllers.ts';
@@ -144,8 +144,8 @@ suite('the enabled controllers', () => {
       description: 'an example',
       runsOn: 'leader',
       permissions: [
-        { role: 'example', clusterRules: [rule(['list', 'watch'], ['Node'])] },
-        { role: 'example-rollout', clusterRules: [rule(['patch'], ['Pod'])], isNeeded: ({ rollout }) => rollout },
+        { role: 'example', clusterRules: [rbacRule(['list', 'watch'], ['Node'])] },
+        { role: 'example-rollout', clusterRules: [rbacRule(['patch'], ['Pod'])], isNeeded: ({ rollout }) => rollout },
       ],
       isEnabled: ({ scc }) => scc,
       create: () => ({ sources: [], reconcile: () => Promise.resolve(undefined) }),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { definedResources } from '../../src/dev-cluster/objects/custom-resources.ts';
 import type { Strategy } from '../../src/dev-cluster/objects/strategy.ts';
-import type { ResourceInfo } from '../../src/dev-cluster/resource-info.ts';
+import type { ServedResource } from '../../src/dev-cluster/resource-info.ts';
 import { createRegistry } from '../../src/dev-cluster/resources.ts';
 import type { ApiObject } from '../../src/dev-cluster/types.ts';
 import { CRDS } from '../../src/install/index.ts';
@@ -282,7 +282,7 @@ describe('other kinds', () => {
   });
 });
 
-function getResource(kind: string): ResourceInfo {
+function getResource(kind: string): ServedResource {
   const definition = CRDS.find(({ spec }) => spec.names.kind === kind);
   const [resource] = definition ? definedResources(definition) : [];
   assert.ok(resource);

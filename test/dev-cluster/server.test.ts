@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { connect } from 'node:tls';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createAuthority, createClient } from '../../src/tls/issue.ts';
+import { createAuthority, issueClient } from '../../src/tls/issue.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { type ApiResponse, createApiClient } from '../support/api-client.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
@@ -39,7 +39,7 @@ describe('the API over HTTP', () => {
 
     test('a certificate from another CA is rejected', async () => {
       const validity = { now: new Date(), days: 1 };
-      const forged = createClient(
+      const forged = issueClient(
         createAuthority(validity),
         { username: 'admin', groups: ['system:masters'] },
         validity,

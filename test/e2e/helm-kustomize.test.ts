@@ -13,7 +13,7 @@ import {
   defaultSettings,
   type Profile,
   PROFILES,
-  webhookConfigurations,
+  staticWebhookConfigurations,
 } from '../../src/install/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseObject } from '../support/answers.ts';
@@ -109,7 +109,7 @@ suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, 
     assert.match(notes, /kubectl label namespace security pod-security\.kubernetes\.io\/enforce=privileged\n/);
     assert.match(notes, /These objects remain after helm uninstall:\n- the CustomResourceDefinitions with /);
     // The leader registers webhooks that the chart does not contain.
-    for (const object of webhookConfigurations(defaultSettings(VERSION))) {
+    for (const object of staticWebhookConfigurations(defaultSettings(VERSION))) {
       const { status, text } = await create(plane.admin, object);
       assert.ok(status === 201 || status === 409, text);
     }

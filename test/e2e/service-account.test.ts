@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { ALL_FEATURES, defaultSettings } from '../../src/install/settings.ts';
-import { webhookConfigurations } from '../../src/install/webhooks.ts';
+import { staticWebhookConfigurations } from '../../src/install/webhooks.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { objectPath, resourcePath } from '../../src/kube/resources.ts';
 import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
@@ -463,7 +463,7 @@ suite('the service account of the replicas', () => {
   for (const [name, policy] of Object.entries(SETTINGS)) {
     test(`may register the webhooks for the settings: ${name}`, async () => {
       const settings = { ...defaultSettings('1.0.0'), features: ALL_FEATURES, policy };
-      const configurations = webhookConfigurations({ ...settings, webhooks: { url: OWN_URL.slice(0, -1) } });
+      const configurations = staticWebhookConfigurations({ ...settings, webhooks: { url: OWN_URL.slice(0, -1) } });
       assert.ok(configurations.some(({ kind }) => kind === 'MutatingWebhookConfiguration'));
       for (const object of configurations as unknown as readonly JsonObject[]) {
         const { collection } = await resolvePaths(plane.admin, object);

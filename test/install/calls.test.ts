@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
-import { defaultSettings, type ManifestSettings, webhookConfigurations } from '../../src/install/index.ts';
+import { defaultSettings, type ManifestSettings, staticWebhookConfigurations } from '../../src/install/index.ts';
 import { PROFILES } from '../../src/install/settings.ts';
 import { objectMember } from '../../src/kube/types.ts';
 import { TEST_MANAGER } from '../support/certificates.ts';
@@ -25,7 +25,7 @@ async function startCluster(settings: ManifestSettings, calls: string[]): Promis
     await cluster.create('Namespace', { metadata: { name } }, TEST_MANAGER);
     await cluster.create('ServiceAccount', { metadata: { name: 'default', namespace: name } }, TEST_MANAGER);
   }
-  for (const { kind, ...configuration } of webhookConfigurations(settings)) {
+  for (const { kind, ...configuration } of staticWebhookConfigurations(settings)) {
     await cluster.create(kind as 'ValidatingWebhookConfiguration', configuration, TEST_MANAGER);
   }
   calls.length = 0;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { completePod, getControllerPod, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
+import { submittedPod, getControllerPod, isMirrorPod, nodeUser } from '../../src/kube/controller-pod.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
 import type { JsonObject, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
@@ -96,7 +96,7 @@ describe('pod defaulting', () => {
   }
   const getSpec = (spec: unknown, accounts: Readonly<Record<string, unknown>> = {}, metadata: unknown = {}): Spec => {
     const find = (name: string): ServiceAccount | undefined => accounts[name] as ServiceAccount | undefined;
-    return completePod({ metadata, spec } as Pod, find).spec as unknown as Spec;
+    return submittedPod({ metadata, spec } as Pod, find).spec as unknown as Spec;
   };
   const containers = [{ name: 'a' }];
 
@@ -120,8 +120,8 @@ describe('pod defaulting', () => {
   });
 
   test('is idempotent', () => {
-    const once = completePod({ metadata: { name: 'p' }, spec: { containers } });
-    assert.deepEqual(completePod(once), once);
+    const once = submittedPod({ metadata: { name: 'p' }, spec: { containers } });
+    assert.deepEqual(submittedPod(once), once);
   });
 
   test('host ports in the host network', () => {
@@ -139,7 +139,7 @@ describe('pod defaulting', () => {
 
   test('a serviceAccountName of the wrong type is not changed', () => {
     assert.equal(getSpec({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
-    assert.deepEqual(completePod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
+    assert.deepEqual(submittedPod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
   });
 });
 

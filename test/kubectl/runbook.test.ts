@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { type BreakGlassStatus, breakGlassStatus } from '../../src/install/break-glass-state.ts';
-import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
+import { defaultSettings, staticWebhookConfigurations } from '../../src/install/index.ts';
 import { parseWebhookConfiguration } from '../../src/install/live-webhooks.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
 import type { JsonObject, Namespace, ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
@@ -42,7 +42,7 @@ describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl
       const run = async (script: string) => await promisify(execFile)('sh', ['-ec', script], { env, timeout: 60_000 });
       const root = '/apis/admissionregistration.k8s.io/v1';
       const kinds = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
-      for (const manifest of webhookConfigurations(defaultSettings('1.2.3'))) {
+      for (const manifest of staticWebhookConfigurations(defaultSettings('1.2.3'))) {
         const { status } = await cluster.admin.send('POST', `${root}/${manifest.kind.toLowerCase()}s`, manifest);
         assert.equal(status, 201);
       }

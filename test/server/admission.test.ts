@@ -17,7 +17,7 @@ import { type AdmissionServer, createServer } from '../../src/server/server.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
-import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
+import { createAuthority, issueClient, createServing } from '../../src/tls/issue.ts';
 import { protocolSettings } from '../../src/tls/protocol.ts';
 import { NAMES, startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { createRecorder, type Recorder } from '../support/controllers.ts';
@@ -352,7 +352,7 @@ suite('client certificates', () => {
   const otherAuthority = createAuthority(validity);
   /** Issues a client certificate. */
   const client = (username: string, authority = clientAuthority, period = validity): KeyPair =>
-    createClient(authority, { username, groups: [] }, period);
+    issueClient(authority, { username, groups: [] }, period);
   const EXPIRED = { now: new Date(now.getTime() - 10 * 24 * 60 * 60 * 1000), days: 1 };
 
   let recorder: Recorder;

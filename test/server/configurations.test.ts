@@ -9,7 +9,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { requiredConfigurations } from '../../src/controllers/required-webhooks.ts';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
-import { defaultSettings, webhookConfigurations } from '../../src/install/index.ts';
+import { defaultSettings, staticWebhookConfigurations } from '../../src/install/index.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -69,7 +69,7 @@ const ENFORCING = {
     podSecurity: { exceptions: { mode: 'approved' } },
   },
 };
-const configurations = webhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
+const configurations = staticWebhookConfigurations(ENFORCING) as unknown as readonly Configuration[];
 const hooks = configurations.flatMap(({ webhooks }) => webhooks);
 const getPath = (hook: Hook): string => hook.clientConfig.service.path;
 
@@ -149,7 +149,7 @@ suite('names and paths', () => {
 
   test('without SCCs and other features, API servers call one webhook for a pod and one for a namespace', () => {
     const policy = { scc: { mode: 'off' } };
-    const configured = webhookConfigurations({ ...defaultSettings('0.0.0'), policy });
+    const configured = staticWebhookConfigurations({ ...defaultSettings('0.0.0'), policy });
     assert.deepEqual((configured as unknown as readonly Configuration[]).flatMap(describe), [
       'Validating portcullis.dev: /validate/pods validate.pods.portcullis.dev',
       'Validating portcullis.dev: /validate/pods own-label.validate.pods.portcullis.dev',
@@ -168,7 +168,7 @@ suite('names and paths', () => {
       [{ nodeWrites: true }, ['leases']],
     ];
     for (const [admission, resources] of cases) {
-      const configured = webhookConfigurations({ ...ENFORCING, policy: { kubelet: { admission } } });
+      const configured = staticWebhookConfigurations({ ...ENFORCING, policy: { kubelet: { admission } } });
       const webhooks = (configured as unknown as readonly Configuration[]).flatMap((one) => one.webhooks);
       const [hook] = webhooks.filter((one) => getPath(one) === '/validate/nodes');
       assert.deepEqual(
@@ -435,8 +435,8 @@ suite('tiers', () => {
       defaults: { mode: 'apply' },
       olm: { hardening: { mode: 'fill' } },
     };
-    const mutating = webhookConfigurations({ ...ENFORCING, policy: exemptNothing }).flatMap(({ kind, webhooks }) =>
-      kind === 'MutatingWebhookConfiguration' ? (webhooks as unknown as readonly Hook[]) : [],
+    const mutating = staticWebhookConfigurations({ ...ENFORCING, policy: exemptNothing }).flatMap(
+      ({ kind, webhooks }) => (kind === 'MutatingWebhookConfiguration' ? (webhooks as unknown as readonly Hook[]) : []),
     );
     const forPods = mutating.filter((hook) => isCovered(hook, 'CREATE', 'pods'));
     const selects = (hook: Hook, name: string): boolean =>
@@ -496,7 +496,9 @@ suite('rules', () => {
       { group: 'argoproj.io', version: '*', resource: 'rollouts' },
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },
     ];
-    const changed = webhookConfigurations(ENFORCING, { workloads: resources }).flatMap((one) => one.webhooks ?? []);
+    const changed = staticWebhookConfigurations(ENFORCING, { workloads: resources }).flatMap(
+      (one) => one.webhooks ?? [],
+    );
     const added = changed.flatMap(({ name, rules = [], failurePolicy }) => {
       const known = hooks.find((hook) => hook.name === name)?.rules ?? [];
       return rules.slice(known.length).map((rule) => ({ name, failurePolicy, ...rule }));
@@ -655,7 +657,7 @@ function anyChange<T extends Changeable>(anyObject: fc.Arbitrary<T>): fc.Arbitra
 }
 
 suite('matchConditions of Pod Security', () => {
-  const withoutSccs = webhookConfigurations({ ...ENFORCING, policy: { scc: { mode: 'off' } } });
+  const withoutSccs = staticWebhookConfigurations({ ...ENFORCING, policy: { scc: { mode: 'off' } } });
   const podHooks = (withoutSccs as unknown as readonly Configuration[]).flatMap((one) => one.webhooks);
   const conditions = (resource: string): readonly JsonObject[] =>
     podHooks.find((hook) => isCovered(hook, 'CREATE', resource))?.matchConditions ?? [];

@@ -7,7 +7,7 @@ import { isObject, type JsonObject, type Pod } from '../../src/kube/types.ts';
 import { defaultScc, type SccSettings } from '../../src/policy/scc/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
-import { createSccReviewer } from '../../src/server/objects/sccs.ts';
+import { createSccObjectReviewer } from '../../src/server/objects/sccs.ts';
 import { watchSccHealth } from '../../src/server/scc-health.ts';
 import { onlyRegistered } from '../../src/server/webhooks/index.ts';
 import { createObjectWebhooks } from '../../src/server/webhooks/objects.ts';
@@ -36,7 +36,7 @@ function start(
     discloses: createDisclosure(areClientsKnown),
   };
   const webhooks = createObjectWebhooks({
-    'securitycontextconstraints.security.openshift.io': createSccReviewer(options),
+    'securitycontextconstraints.security.openshift.io': createSccObjectReviewer(options),
   });
   return startAdmissionServer(
     webhooks.map((one) => onlyRegistered(one, () => ({ workloadResources: [] }))),

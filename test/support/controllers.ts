@@ -6,7 +6,7 @@ import { createStore, type Store } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
-import { createEvaluations } from '../../src/controllers/evaluations.ts';
+import { createNamespaceEvaluations } from '../../src/controllers/evaluations.ts';
 import { createController as createFromDefinition } from '../../src/controllers/index.ts';
 import { followRecentAuthority } from '../../src/controllers/recent-authority.ts';
 import { type RunningController, startController } from '../../src/controllers/runtime.ts';
@@ -141,7 +141,7 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
     settingsStatus: () => ({}),
     initialSettings: {},
     replica: { name: 'portcullis-replica-test', identity: 'test', startMs: 0 },
-    evaluations: createEvaluations(),
+    evaluations: createNamespaceEvaluations(),
     recentAuthority: followRecentAuthority(createStore(), () => new Date()),
     certificate: {
       served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },

@@ -10,7 +10,7 @@ import {
   writeKubeconfig,
 } from '../../src/dev-cluster/index.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
-import { createAuthority, createClient, createServing } from '../../src/tls/issue.ts';
+import { createAuthority, issueClient, createServing } from '../../src/tls/issue.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 
 export interface TestCluster {
@@ -43,7 +43,7 @@ export async function startEmptyCluster(clock = (): Date => new Date()): Promise
   const ca = createAuthority(validity);
   const serving = createServing(ca, { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] }, validity);
   const client = (username: string, groups: readonly string[]): KeyPair =>
-    createClient(ca, { username, groups }, validity);
+    issueClient(ca, { username, groups }, validity);
   const errors: unknown[] = [];
   const caller = createHttpsCaller(() => undefined);
   const cluster = createDevCluster({ clock, call: caller.call });

@@ -1,4 +1,4 @@
-import { rbacObjects } from '../../cluster/scc-grants.ts';
+import { storedRbacObjects } from '../../cluster/scc-grants.ts';
 import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { finishSteps } from '../../kube/steps.ts';
@@ -8,7 +8,7 @@ import {
   type AuditCode,
   type AuditFinding,
   auditUserNamespaces,
-  type Severity,
+  type AuditSeverity,
   SKEW_RELEASES,
 } from '../../policy/rollout/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
@@ -39,8 +39,8 @@ function orderedFixes(findings: readonly AuditFinding[]) {
   return FIX_ORDER.filter((code) => codes.has(code)).map((code) => ({ code, fix: AUDIT_RULES[code].remedy }));
 }
 
-function summarizeFindings(findings: readonly AuditFinding[]): Readonly<Record<Severity, number>> {
-  const count = (severity: Severity): number => findings.filter((one) => one.severity === severity).length;
+function summarizeFindings(findings: readonly AuditFinding[]): Readonly<Record<AuditSeverity, number>> {
+  const count = (severity: AuditSeverity): number => findings.filter((one) => one.severity === severity).length;
   return { high: count('high'), medium: count('medium'), info: count('info') };
 }
 
@@ -114,7 +114,7 @@ export const command = defineCommand({
       pods: store.list('Pod'),
       sources: namespaces.flatMap(({ metadata }) => finishSteps(listPodSources(store, metadata?.name ?? ''))),
       nodes: store.list('Node'),
-      rbac: rbacObjects(store),
+      rbac: storedRbacObjects(store),
       include,
       target,
       emulationVersion: store.emulationVersion,

@@ -29,7 +29,7 @@ import {
   printFindingTable,
   printPosition,
   problems,
-  type Report,
+  type CheckReport,
 } from '../output/findings.ts';
 import { outputOption, outputStyle, printable } from '../output/print.ts';
 import {
@@ -37,7 +37,7 @@ import {
   fixedManifests,
   fixTexts,
   patchTargets,
-  printChanges,
+  printFixes,
   printDiffs,
   printPatches,
   writeFixes,
@@ -181,7 +181,7 @@ export const command = defineCommand({
       patch: () => (targets ? printPatches(manifests, fixed, targets) : ''),
       write: () => stream?.text ?? '',
     };
-    printChanges(io.stderr, fixes);
+    printFixes(io.stderr, fixes);
     io.stdout.write(printed[fix]());
     printReport(report, 'table', { ...io, stdout: io.stderr, text: io.stderr });
     return exitCode(report);
@@ -232,7 +232,7 @@ async function sccReview(
   return { reviewScc };
 }
 
-function printReport(report: Report, output: CheckValues['output'], io: Io): void {
+function printReport(report: CheckReport, output: CheckValues['output'], io: Io): void {
   if (output !== 'table' && output !== 'wide') {
     io.stdout.write(FINDING_FORMATS[output](report));
     return;

@@ -7,11 +7,11 @@ import { quote } from '../../kube/text.ts';
 import { type PodFields, printFieldPath } from '../../policy/pod/index.ts';
 import { findShadow, type Labels } from '../../policy/psa/index.ts';
 import { evaluateExcepted, indexExceptions, type Policy } from '../../policy/pss/index.ts';
-import type { Finding } from '../output/findings.ts';
+import type { ViolatedCheck } from '../output/findings.ts';
 import { createFinding } from './fields.ts';
 
 /** Returns the fields that API servers reject. */
-export function exceptionFindings(object: ManifestObject): readonly Finding[] {
+export function exceptionFindings(object: ManifestObject): readonly ViolatedCheck[] {
   return exceptionErrors(object).map(({ path, error, fix }) =>
     createFinding(object, path, { check: 'decode', reason: 'invalid field', detail: formatFieldError(error), fix }),
   );

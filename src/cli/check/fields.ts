@@ -7,14 +7,14 @@ import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import { printFieldPath } from '../../policy/pod/index.ts';
 import type { Mode } from '../../policy/psa/index.ts';
-import type { FieldPosition, Finding, OtherCheck } from '../output/findings.ts';
+import type { FieldPosition, ViolatedCheck, OtherCheck } from '../output/findings.ts';
 
 /** A field and its position in the file. */
 export function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
   return { path: printFieldPath(path), file: object.document.file, ...object.locate(path) };
 }
 
-interface NewFinding extends Pick<Finding, 'reason' | 'detail' | 'fix'> {
+interface NewFinding extends Pick<ViolatedCheck, 'reason' | 'detail' | 'fix'> {
   readonly mode?: Mode;
   readonly check: OtherCheck;
 }
@@ -24,7 +24,7 @@ export function createFinding(
   object: ManifestObject,
   path: Path,
   { mode = 'enforce', check, reason, detail, fix }: NewFinding,
-): Finding {
+): ViolatedCheck {
   return { mode, check, reason, detail, fix, fields: [fieldPosition(object, path)] };
 }
 
@@ -35,13 +35,13 @@ export function unknownField(
   object: ManifestObject,
   path: Path,
   { fix = UNKNOWN_FIELD_FIX, mode = 'enforce' }: { readonly fix?: string | undefined; readonly mode?: Mode },
-): Finding {
+): ViolatedCheck {
   const detail = quote(printFieldPath(path));
   return createFinding(object, path, { mode, check: 'unknownField', reason: 'unknown field', detail, fix });
 }
 
 /** A value that API servers cannot decode. */
-export function wrongType(object: ManifestObject, { path, error, fix }: WrongType): Finding {
+export function wrongType(object: ManifestObject, { path, error, fix }: WrongType): ViolatedCheck {
   return createFinding(object, path, { check: 'decode', reason: 'wrong type', detail: formatFieldError(error), fix });
 }
 
@@ -49,7 +49,7 @@ export function wrongType(object: ManifestObject, { path, error, fix }: WrongTyp
  * Returns the fields of a built-in kind that API servers cannot decode, and the unknown fields, which are in `warn` mode
  * because API servers drop them if the client does not request strict validation.
  */
-export function builtInFindings(object: ManifestObject): readonly Finding[] {
+export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const { wrong, unknown } = findFieldProblems(object);
   if (wrong.length + unknown.length === 0) return [];
   return [

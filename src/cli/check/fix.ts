@@ -70,7 +70,7 @@ export function fixedManifests(fixes: Fixes, { errors }: Manifests): Manifests {
 export async function writeFixes(fixes: Fixes, stderr: Output): Promise<void> {
   for (const [file, fix] of fixes) {
     if (fix.text !== fix.before) await writeFile(file, fix.text);
-    printChanges(stderr, new Map([[file, fix]]));
+    printFixes(stderr, new Map([[file, fix]]));
   }
 }
 
@@ -163,7 +163,7 @@ const MAX_LINES = 5;
  * Prints a line for each change, each condition to verify, and each finding that the user must resolve. If a file has
  * several changes or findings, also prints their counts.
  */
-export function printChanges(stderr: Output, fixes: Fixes): void {
+export function printFixes(stderr: Output, fixes: Fixes): void {
   const line = (title: string, { object, field }: Pick<FieldChange, 'object' | 'field'>, text: string): string =>
     `${title}: ${printPosition({ file: object.document.file, ...object.locate(field) })}: ${text}`;
   for (const [file, { changes, unfixed }] of fixes) {

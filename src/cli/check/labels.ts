@@ -6,11 +6,11 @@ import { quote } from '../../kube/text.ts';
 import { valueAt } from '../../kube/types.ts';
 import { findUnusedKeys, type NamespacePolicy } from '../../policy/psa/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
-import type { Finding } from '../output/findings.ts';
+import type { ViolatedCheck } from '../output/findings.ts';
 import { createFinding } from './fields.ts';
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */
-export function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): Finding[] {
+export function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): ViolatedCheck[] {
   return errors.map((error) =>
     createFinding(object, parsePath(error.path), {
       check: 'labels',
@@ -25,7 +25,7 @@ export function labelFindings(object: ManifestObject, { errors }: NamespacePolic
  * Returns a finding for an invalid SCC mode of a Namespace. The API server accepts any string, and Portcullis treats
  * invalid values as enforce.
  */
-export function sccModeFindings(object: ManifestObject): Finding[] {
+export function sccModeFindings(object: ManifestObject): ViolatedCheck[] {
   const path = ['metadata', 'labels', SCC_MODE_LABEL];
   const label = manifestLabels(object.value)[SCC_MODE_LABEL];
   const fix = `Use one of ${SCC_MODES.join(', ')}, in lower case.`;
@@ -38,7 +38,7 @@ export function sccModeFindings(object: ManifestObject): Finding[] {
 }
 
 /** Returns the Pod Security labels and annotations without effect of an object or of a pod template in it. */
-export function unusedKeyFindings(object: ManifestObject, path: Path = []): Finding[] {
+export function unusedKeyFindings(object: ManifestObject, path: Path = []): ViolatedCheck[] {
   const metadata = [...path, 'metadata'];
   return findUnusedKeys(valueAt(object.value, metadata), object.kind).map(({ field, key, fix }) =>
     createFinding(object, [...metadata, field, key], {

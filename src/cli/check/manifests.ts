@@ -38,7 +38,7 @@ import {
   resolvePolicies,
 } from '../../policy/psa/index.ts';
 import type { ExceptionIndex, Level, Version } from '../../policy/pss/index.ts';
-import { type CheckedObject, type Finding, MODES_BY_STRENGTH, type Report } from '../output/findings.ts';
+import { type CheckedObject, type ViolatedCheck, MODES_BY_STRENGTH, type CheckReport } from '../output/findings.ts';
 import { exceptionFindings, exceptionWarnings } from './exceptions.ts';
 import { builtInFindings, fieldPosition, wrongType } from './fields.ts';
 import { labelFindings, sccModeFindings, unusedKeyFindings } from './labels.ts';
@@ -54,7 +54,7 @@ export interface CheckSettings {
   /** Namespace for manifests that do not set one. */
   readonly namespace: string;
   /** The weakest mode in which findings fail the check. */
-  readonly failOn: Report['failOn'];
+  readonly failOn: CheckReport['failOn'];
   /** Kinds of other API groups to skip, as `KIND.GROUP`. */
   readonly skippedKinds: readonly string[];
   /** Time at which exceptions in the manifests are evaluated. They are assumed to be approved. */
@@ -76,7 +76,7 @@ interface SccReview {
  * Checks all manifests. Objects of other kinds are only counted. Objects that no API server accepts are reported as
  * errors.
  */
-export function checkManifests(manifests: Manifests, settings: CheckSettings): Report {
+export function checkManifests(manifests: Manifests, settings: CheckSettings): CheckReport {
   const context = createContext(manifests, settings);
   const results = manifests.objects.map((object) => checkObject(object, context));
   return {
@@ -189,7 +189,7 @@ interface TemplateContext {
   readonly context: CheckContext;
   readonly isBuiltIn: boolean;
   /** Findings about the fields of a built-in object. */
-  readonly fields: readonly Finding[];
+  readonly fields: readonly ViolatedCheck[];
 }
 
 function checkPod(
@@ -204,7 +204,7 @@ function checkPod(
   const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
   // API servers evaluate no policies on objects that they cannot decode.
   if (!isDecodable(fieldFindings)) return checkedObject(object, fieldFindings, scope);
-  const findings = findViolations(pod, { object, path }, { namespace, context }).map((violation): Finding => {
+  const findings = findViolations(pod, { object, path }, { namespace, context }).map((violation): ViolatedCheck => {
     const { mode, policy, check, reason, detail, fix } = violation;
     const paths = violation.fields.length === 0 ? [''] : violation.fields.map((field) => field.path);
     const positions = paths.map((field) => fieldPosition(object, sourcePath(parsePath(field))));
@@ -217,7 +217,7 @@ function checkPod(
   return checkedObject(object, [...findings, ...unused, ...fieldFindings], scope);
 }
 
-function isDecodable(findings: readonly Finding[]): boolean {
+function isDecodable(findings: readonly ViolatedCheck[]): boolean {
   return findings.every(({ check }) => check !== 'decode');
 }
 
@@ -251,7 +251,7 @@ interface CheckedScope {
 
 function checkedObject(
   { apiVersion, kind, value, document, locate }: ManifestObject,
-  findings: readonly Finding[],
+  findings: readonly ViolatedCheck[],
   { namespace, policies, path }: CheckedScope = {},
 ): CheckedObject {
   const print = ({ enforce, audit, warn }: NamespacePolicy) => {

@@ -15,7 +15,7 @@ import {
   type InvalidValue,
   validateSccObject,
 } from '../../policy/scc/index.ts';
-import type { Finding } from '../output/findings.ts';
+import type { ViolatedCheck } from '../output/findings.ts';
 import { createFinding, unknownField, wrongType } from './fields.ts';
 
 const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
@@ -29,7 +29,7 @@ export function isScc({ apiVersion, kind }: ManifestObject): boolean {
  * Returns unknown fields and values with the wrong type. If there are no wrong types, also returns fields that are
  * invalid after defaulting. If all fields are valid, also returns fields and values that make the SCC useless.
  */
-export function sccFindings(object: ManifestObject): readonly Finding[] {
+export function sccFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const misshapen = findShapeErrors(object.value, SHAPE);
   const findings = misshapen.map((one) => {
     if ('known' in one) return unknownField(object, one.path, { fix: unknownFieldFix(one.path, one.known) });
@@ -44,7 +44,7 @@ function unknownFieldFix(path: Path, known: readonly string[]): string | undefin
   return similar === undefined ? undefined : `Write ${quote(similar)}.`;
 }
 
-function contentFindings(object: ManifestObject): readonly Finding[] {
+function contentFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const scc = defaultScc(object.value);
   const errors = [...validateSccObject(scc), ...levelErrors(scc)];
   if (errors.length > 0) return errors.map((error) => invalidField(object, error));
@@ -91,7 +91,7 @@ const FIXES: ReadonlyMap<string, string> = new Map([
   ['userNamespaceLevel', 'Use one of the listed levels, or remove the field.'],
 ]);
 
-function invalidField(object: ManifestObject, error: FieldError): Finding {
+function invalidField(object: ManifestObject, error: FieldError): ViolatedCheck {
   const path = parsePath(error.path);
   const fix = FIXES.get(String(path[0])) ?? '';
   return createFinding(object, path, { check: 'scc', reason: 'invalid field', detail: formatFieldError(error), fix });
@@ -103,7 +103,10 @@ const TYPO_FIXES: Partial<Record<InvalidValue['field'], string>> = {
   users: 'Use the namespace and the name of the service account.',
 };
 
-function mistypedValue(object: ManifestObject, { field, index, value, problem, suggestion }: InvalidValue): Finding {
+function mistypedValue(
+  object: ManifestObject,
+  { field, index, value, problem, suggestion }: InvalidValue,
+): ViolatedCheck {
   const path = [field, index];
   const rule = TYPO_FIXES[field] ?? 'Use capability names such as NET_ADMIN.';
   return createFinding(object, path, {

@@ -15,7 +15,7 @@ import {
 } from '../output/print.ts';
 import { readBreakGlass } from './checks/break-glass.ts';
 import { evaluateChecks } from './checks/index.ts';
-import type { Finding, Severity } from './facts.ts';
+import type { DoctorFinding, Severity } from './facts.ts';
 import { printFix } from './fix.ts';
 import { gatherFacts } from './gather.ts';
 import { type Outage, simulateOutage, simulateSccWrites } from './outage.ts';
@@ -45,7 +45,7 @@ export const command = defineCommand({
     const flags = Object.entries(options).flatMap(([name, value]) =>
       value === undefined ? [] : [`--${name}=${value}`],
     );
-    const print = ({ fix, ...finding }: Finding): PrintedFinding =>
+    const print = ({ fix, ...finding }: DoctorFinding): PrintedFinding =>
       fix === undefined ? finding : { ...finding, fix: printFix(fix, flags) };
     const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
       const { server } = client.connection;
@@ -67,7 +67,7 @@ export const command = defineCommand({
 });
 
 /** A finding whose fix is a shell command line or a comment (`# …`). */
-export type PrintedFinding = Omit<Finding, 'fix'> & { readonly fix?: string };
+export type PrintedFinding = Omit<DoctorFinding, 'fix'> & { readonly fix?: string };
 
 interface Diagnosis {
   readonly server: string;

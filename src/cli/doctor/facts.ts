@@ -33,7 +33,7 @@ export interface SuspectGrant extends SccGrant {
   readonly scc: string;
 }
 
-export interface ServedCertificate {
+export interface CheckedCertificate {
   /** A Secret, such as `secrets/portcullis-serving-certificate`, or the address that serves the certificate. */
   readonly source: string;
   /** Certificate chain in PEM, or `undefined` if there is none. */
@@ -88,9 +88,9 @@ export interface Facts {
   readonly disruptionBudgets: Fact<readonly AnyObject[]>;
   readonly leases: Fact<readonly Lease[]>;
   /** Certificate served by the endpoint of the Service. */
-  readonly certificate: Fact<ServedCertificate>;
+  readonly certificate: Fact<CheckedCertificate>;
   /** The certificates served at the URLs of webhooks, by origin. */
-  readonly urlCertificates: ReadonlyMap<string, Fact<ServedCertificate>>;
+  readonly urlCertificates: ReadonlyMap<string, Fact<CheckedCertificate>>;
   readonly settingsObject: Fact<PortcullisConfiguration | undefined>;
   /**
    * PortcullisConfiguration spec that the replicas apply. If the current spec is invalid, they apply the last valid
@@ -150,11 +150,11 @@ export interface CheckResult {
   readonly fix?: Fix;
 }
 
-export interface Finding extends CheckResult {
+export interface DoctorFinding extends CheckResult {
   readonly check: CheckName;
 }
 
-export interface Check {
+export interface DoctorCheck {
   readonly name: CheckName;
   evaluate(facts: Facts): readonly CheckResult[];
 }

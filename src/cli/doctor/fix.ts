@@ -10,7 +10,7 @@ import { kubectl, printCommand } from '../output/shell.ts';
 import { type Facts, factValue, type Fix } from './facts.ts';
 
 /** Returns a fix that runs one command. */
-export function run(program: string, ...args: readonly string[]): Fix {
+export function commandFix(program: string, ...args: readonly string[]): Fix {
   return { commands: [{ program, args }] };
 }
 
@@ -36,8 +36,8 @@ export function replicaLogs(facts: Pick<Facts, 'namespace' | 'deployment' | 'set
   const { namespace, pods } = facts;
   if (runsProcesses(facts)) return instruction('read the logs of the replicas');
   const hasNone = 'value' in pods && !pods.value.some(isReplica);
-  if (hasNone) return run('kubectl', '-n', namespace, 'describe', 'deployments,replicasets', '-l', SELECTOR);
-  return run('kubectl', '-n', namespace, 'logs', '-l', SELECTOR, '--tail=50');
+  if (hasNone) return commandFix('kubectl', '-n', namespace, 'describe', 'deployments,replicasets', '-l', SELECTOR);
+  return commandFix('kubectl', '-n', namespace, 'logs', '-l', SELECTOR, '--tail=50');
 }
 
 /** Changes one webhook of a configuration. Its other fields and the other webhooks remain unchanged. */
@@ -45,7 +45,7 @@ export function changeWebhook(
   { kind, name }: Pick<Configuration, 'kind' | 'name'>,
   change: { readonly name: string; readonly $patch?: 'delete'; readonly namespaceSelector?: object },
 ): Fix {
-  return run('kubectl', 'patch', kind.toLowerCase(), name, '-p', JSON.stringify({ webhooks: [change] }));
+  return commandFix('kubectl', 'patch', kind.toLowerCase(), name, '-p', JSON.stringify({ webhooks: [change] }));
 }
 
 /** Returns the fix for an object that the leader maintains and corrects within seconds. */
@@ -58,7 +58,7 @@ export function leaderCorrects(facts: Facts): Fix {
 }
 
 export const END_BREAK_GLASS: Fix = {
-  ...run(PROGRAM, 'break-glass', 'off'),
+  ...commandFix(PROGRAM, 'break-glass', 'off'),
   after: ['replicas', 'certificates', 'leases'],
 };
 

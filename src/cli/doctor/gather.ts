@@ -51,7 +51,7 @@ import {
   type NamespaceFact,
   type Probe,
   type ProbeRequest,
-  type ServedCertificate,
+  type CheckedCertificate,
   type ServerlessFacts,
   type SuspectGrant,
 } from './facts.ts';
@@ -250,7 +250,7 @@ async function readSecretCertificate(
   client: ClusterClient,
   namespace: string,
   deployment: Deployment | undefined,
-): Promise<Fact<ServedCertificate>> {
+): Promise<Fact<CheckedCertificate>> {
   const { name, key } = certificateSecret(deployment) ?? { name: INSTALLATION.certificateSecret, key: 'tls.crt' };
   return await readFact(async () => {
     const secret = (await client.get(RESOURCES.Secret, name, namespace)) as Secret | undefined;
@@ -402,7 +402,7 @@ async function readUrlCertificates(
   { webhooks }: ManifestSettings,
 ): Promise<Facts['urlCertificates']> {
   const origins = new Set([...webhookUrls(configurations), ...(webhooks === 'service' ? [] : [webhooks.url])]);
-  const facts = [...origins].map(async (origin): Promise<[string, Fact<ServedCertificate>]> => {
+  const facts = [...origins].map(async (origin): Promise<[string, Fact<CheckedCertificate>]> => {
     const result = await readServerCertificate(origin);
     return [origin, 'chain' in result ? { value: { source: origin, ...result } } : result];
   });

@@ -1,5 +1,5 @@
 import { isOff, otherConditions, otherRequirements } from '../../install/break-glass-state.ts';
-import type { Configuration, Webhook } from '../../install/live-webhooks.ts';
+import type { Configuration, LiveWebhook } from '../../install/live-webhooks.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
 import { isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
@@ -18,24 +18,24 @@ export interface Request {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-export interface RegisteredWebhook {
+export interface ConfiguredWebhook {
   readonly configuration: Configuration;
-  readonly webhook: Webhook;
+  readonly webhook: LiveWebhook;
 }
 
-export function allWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
+export function allWebhooks(configurations: readonly Configuration[]): readonly ConfiguredWebhook[] {
   return configurations.flatMap((configuration) =>
     configuration.webhooks.map((webhook) => ({ configuration, webhook })),
   );
 }
 
-export function ownWebhooks(configurations: readonly Configuration[]): readonly RegisteredWebhook[] {
+export function ownWebhooks(configurations: readonly Configuration[]): readonly ConfiguredWebhook[] {
   return allWebhooks(configurations.filter(isPartOfPortcullis));
 }
 
 /** True if API servers call the webhook for a request. Match conditions other than break-glass may exclude requests. */
 export function isCalled(
-  webhook: Webhook,
+  webhook: LiveWebhook,
   { operation, group, resource, subresource = '', namespace, labels = {} }: Request,
 ): boolean {
   const target = { operation, namespace: namespace?.name ?? '', subresource };
@@ -78,7 +78,7 @@ function restoreLevel(namespace: NamespaceFact): NamespaceFact {
     : { ...namespace, labels: { ...labels, [POD_SECURITY_LABELS.enforce]: level } };
 }
 
-export function failsClosed({ failurePolicy }: Webhook): boolean {
+export function failsClosed({ failurePolicy }: LiveWebhook): boolean {
   return failurePolicy !== 'Ignore';
 }
 
@@ -91,13 +91,13 @@ export function namespaceTier(configurations: readonly Configuration[], namespac
 }
 
 /** Returns the tier of a request for which API servers call the webhooks. */
-export function getTier(called: readonly Webhook[]): Tier {
+export function getTier(called: readonly LiveWebhook[]): Tier {
   if (called.some(failsClosed)) return 'fail-closed';
   return called.length > 0 ? 'fail-open' : 'excluded';
 }
 
 /** Returns the webhooks of the installation that API servers call for a request. */
-export function calledWebhooks(configurations: readonly Configuration[], request: Request): readonly Webhook[] {
+export function calledWebhooks(configurations: readonly Configuration[], request: Request): readonly LiveWebhook[] {
   return ownWebhooks(configurations)
     .map(({ webhook }) => webhook)
     .filter((webhook) => isCalled(webhook, request));

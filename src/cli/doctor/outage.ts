@@ -1,5 +1,5 @@
 /** Predicts the effect on requests while no replica responds and break-glass is off. */
-import type { Configuration, Webhook } from '../../install/live-webhooks.ts';
+import type { Configuration, LiveWebhook } from '../../install/live-webhooks.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NOT_PRIVILEGED_CONDITION } from '../../kube/webhooks.ts';
 import { ENFORCE_LABEL } from '../../kube/well-known.ts';
@@ -83,10 +83,10 @@ export function findEffect(configurations: readonly Configuration[], request: Re
   return formatEffect(calledWebhooks(configurations, request));
 }
 
-function formatEffect(called: readonly Webhook[]): Effect {
+function formatEffect(called: readonly LiveWebhook[]): Effect {
   const tier = getTier(called);
   if (tier !== 'fail-closed') return tier === 'fail-open' ? 'not reviewed' : 'unaffected';
-  const isSkipped = ({ matchConditions }: Webhook): boolean =>
+  const isSkipped = ({ matchConditions }: LiveWebhook): boolean =>
     matchConditions?.some(({ name }) => name === NOT_PRIVILEGED_CONDITION) === true;
   return called.filter(failsClosed).every(isSkipped) ? ONLY_PRIVILEGED : 'denied';
 }
@@ -97,7 +97,7 @@ function formatEffect(called: readonly Webhook[]): Effect {
  */
 function explainClosed(configurations: readonly Configuration[], namespace: NamespaceFact): readonly string[] {
   const withLabels = (labels: NamespaceFact['labels']): Request => podCreation({ ...namespace, labels });
-  const findClosed = (request: Request): readonly Webhook[] =>
+  const findClosed = (request: Request): readonly LiveWebhook[] =>
     calledWebhooks(configurations, request).filter(failsClosed);
   const { [ENFORCE_LABEL]: ownLevel, ...others } = namespace.labels;
   const closed = findClosed(podCreation(namespace));

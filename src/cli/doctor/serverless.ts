@@ -29,7 +29,7 @@ import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
 import {
   type CheckName,
   type CheckResult,
-  type Finding,
+  type DoctorFinding,
   type Fix,
   info,
   ok,
@@ -68,7 +68,7 @@ const DECODE = { controllers: CONTROLLER_NAMES, namespace: INSTALLATION.namespac
 export async function diagnosePolicies(
   client: ClusterClient,
   objects: readonly InstalledPolicy[],
-): Promise<readonly Finding[]> {
+): Promise<readonly DoctorFinding[]> {
   const named = (check: CheckName, ...results: readonly CheckResult[]) =>
     results.map((result) => ({ check, ...result }));
   let settings, podSecurity;

@@ -21,7 +21,7 @@ import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
 import { divideSettings, type Installation, readInstallation } from './installation.ts';
-import { gatherFacts, planForCluster, type PlanValues } from './plan.ts';
+import { readClusterFacts, planForCluster, type PlanValues } from './plan.ts';
 import { checkServerless, printPolicies } from './without-server.ts';
 
 interface Upgrade {
@@ -50,7 +50,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     // used.
     const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
     const values = { ...options, image, set: [...carried, ...options.set] };
-    const plan = planForCluster(await gatherFacts(client), installation.settings, values);
+    const plan = planForCluster(await readClusterFacts(client), installation.settings, values);
     const { policy, features } = plan.settings;
     const { namespace } = options;
     const current = installation.settings.policy;

@@ -36,7 +36,7 @@ export interface ClusterFacts extends Server {
 }
 
 /** Reads the properties of a cluster. Rejects with an ApiError or a UserError if its version cannot be read. */
-export async function gatherFacts(client: ClusterClient): Promise<ClusterFacts> {
+export async function readClusterFacts(client: ClusterClient): Promise<ClusterFacts> {
   const isForeign = async (name: string): Promise<boolean> => {
     const crd = await client.get(DEFINITIONS, name).catch(ignoreApiError);
     return crd !== undefined && !isPartOfPortcullis(crd);

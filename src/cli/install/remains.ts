@@ -33,7 +33,7 @@ export async function findRemains(
 ): Promise<readonly string[]> {
   const policies = keepsPolicies ? await readPolicyObjects(client) : [];
   const definitions = purgesDefinitions ? [] : (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
-  const grants = purgesDefinitions ? [] : await findGrants(client, hasForeignSccs);
+  const grants = purgesDefinitions ? [] : await findRemainingGrants(client, hasForeignSccs);
   const temporary = purgesDefinitions && !hasForeignSccs ? [] : await findTemporaryGrants(client);
   const namespaces = (await client.list(RESOURCES.Namespace)).filter((one) => !isTerminating(one));
   const isInstallation = (one: AnyObject): boolean => objectName(one) === namespace && isPartOfPortcullis(one);
@@ -120,7 +120,7 @@ function hasOwnRanges({ metadata }: Namespace): boolean {
  * followed by these ClusterRoles, and the bindings of the roles for exceptions. Without the roles, users could grant
  * themselves permissions by creating roles with these names.
  */
-export async function findGrants(client: ClusterClient, hasForeignSccs: boolean) {
+export async function findRemainingGrants(client: ClusterClient, hasForeignSccs: boolean) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding: Binding } = RESOURCES;
   const lists = [ClusterRoleBinding, Binding, ClusterRole].map(async (resource) => {
     const objects = (await client.list(resource)) as readonly (AnyObject & Pick<Partial<RoleBinding>, 'roleRef'>)[];

@@ -12,7 +12,7 @@ import { confirm } from '../confirm.ts';
 import { findOtherInstallations } from '../installed/deployment.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
-import { findGrants, findRemains } from './remains.ts';
+import { findRemainingGrants, findRemains } from './remains.ts';
 import {
   createRemoval,
   deleteObjects,
@@ -269,7 +269,7 @@ async function deleteOwnObjects(
 async function purgeDefinitions(removal: Removal, { hasForeignSccs }: UninstallScope): Promise<void> {
   const { client, dryRun, report } = removal;
   if (hasForeignSccs) report('SCCs and their roles are kept, because the SCC CRD belongs to another product.');
-  const grants = await findGrants(client, hasForeignSccs);
+  const grants = await findRemainingGrants(client, hasForeignSccs);
   const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
   const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);
   const sccs =

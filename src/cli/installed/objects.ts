@@ -1,6 +1,11 @@
 /** Finds and names objects of an installation. */
 import type { ClusterClient } from '../../cluster/client.ts';
-import { buildManifests, type Manifest, type ManifestSettings, webhookConfigurations } from '../../install/index.ts';
+import {
+  buildManifests,
+  type Manifest,
+  type ManifestSettings,
+  staticWebhookConfigurations,
+} from '../../install/index.ts';
 import { PREREQUISITES } from '../../install/settings.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -17,7 +22,7 @@ const POLICY_KINDS = ['ValidatingAdmissionPolicyBinding', 'ValidatingAdmissionPo
  * without them.
  */
 export async function findObsolete(client: ClusterClient, settings: ManifestSettings): Promise<readonly string[]> {
-  const manifests = [...buildManifests(settings), ...webhookConfigurations(settings)];
+  const manifests = [...buildManifests(settings), ...staticWebhookConfigurations(settings)];
   const names = new Set(manifests.map(({ kind, metadata: { name } }) => `${kind} ${name}`));
   const isNeeded = (kind: Kind, name: string): boolean => names.has(`${kind} ${name}`);
   const list = async (kind: Kind, labels: string): Promise<readonly string[]> => {

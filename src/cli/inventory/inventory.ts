@@ -18,7 +18,7 @@ import {
   readPods,
 } from '../../config/objects.ts';
 import type { ManifestError, Path } from '../../config/yaml.ts';
-import { completePod, type CustomPodSource } from '../../kube/controller-pod.ts';
+import { submittedPod, type CustomPodSource } from '../../kube/controller-pod.ts';
 import { setApiDefaults } from '../../kube/defaults.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
 import { matchesLabelSelector, parseLabelSelector } from '../../kube/label-selector.ts';
@@ -400,7 +400,7 @@ function readMetadata(
 /** Returns the object with the defaults of the API server. */
 function withDefaults(kind: Kind, object: KubeObject, store: WritableStore): Kinds[Kind] {
   const { namespace } = object.metadata ?? {};
-  if (kind === 'Pod') return completePod(object, (name) => store.get('ServiceAccount', name, namespace));
+  if (kind === 'Pod') return submittedPod(object, (name) => store.get('ServiceAccount', name, namespace));
   const complete = draft(object) as Record<string, unknown>;
   setApiDefaults(complete);
   return kind === 'SecurityContextConstraints' ? defaultScc(complete) : complete;

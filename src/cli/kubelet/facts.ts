@@ -15,7 +15,7 @@ import {
   type MinimumVersion,
   nodePools,
   type NodeState,
-  parseVersion,
+  parseSemanticVersion,
   renderMinimum,
 } from '../../policy/kubelet/index.ts';
 import type { Io } from '../command.ts';
@@ -33,7 +33,7 @@ export const kubeletOptions = {
 
 /** Parses the `--minimum` value. */
 export function minimumVersion(value: string): MinimumVersion {
-  const parsed = parseVersion(nonEmpty(value));
+  const parsed = parseSemanticVersion(nonEmpty(value));
   if ('value' in parsed && /^[\d.]+$/.test(value)) return { text: value, version: parsed.value };
   throw new UserError('must be a Kubernetes version x.y.z such as 1.33.0');
 }

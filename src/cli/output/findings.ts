@@ -19,7 +19,7 @@ export interface FieldPosition extends FilePosition {
 }
 
 /** A check that an object violates. */
-export interface Finding {
+export interface ViolatedCheck {
   /** The strongest mode in which the finding applies. */
   readonly mode: Mode;
   /** The violated policy, such as `restricted:v1.30`. Absent if the check belongs to no policy. */
@@ -42,10 +42,10 @@ export interface CheckedObject extends FilePosition {
   readonly template?: string;
   /** The namespace's policies by mode. Absent for SCCs. */
   readonly policies?: Readonly<Record<Mode, string>>;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly ViolatedCheck[];
 }
 
-export interface Report {
+export interface CheckReport {
   readonly objects: readonly CheckedObject[];
   /** Number of objects of kinds that are not checked. */
   readonly otherKinds: number;
@@ -63,7 +63,7 @@ export interface Report {
 export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 
 /** Returns the number of objects by result. `warned` objects have findings only in modes weaker than `failOn`. */
-function summarize(report: Report) {
+function summarize(report: CheckReport) {
   const { objects, notEvaluated, otherKinds, errors } = report;
   const failed = objects.filter(({ findings }) => findings.some((finding) => isFailure(finding, report))).length;
   const passed = objects.filter(({ findings }) => findings.length === 0).length;
@@ -72,19 +72,19 @@ function summarize(report: Report) {
 }
 
 /** True if the finding applies in the mode that fails the check or in a stronger mode. */
-function isFailure({ mode }: Finding, { failOn }: Report): boolean {
+function isFailure({ mode }: ViolatedCheck, { failOn }: CheckReport): boolean {
   return MODES_BY_STRENGTH.indexOf(mode) <= MODES_BY_STRENGTH.indexOf(failOn);
 }
 
 /** Returns exit code 2 for unreadable or invalid objects, 1 for failures, and otherwise 0. */
-export function exitCode(report: Report): number {
+export function exitCode(report: CheckReport): number {
   const { failed, notEvaluated, errors } = summarize(report);
   if (errors + notEvaluated > 0) return EXIT.usage;
   return failed > 0 ? EXIT.violations : EXIT.passed;
 }
 
 /** Prints, for example, `2 passed, 1 failed, 3 of other kinds`. */
-function printSummary(report: Report): string {
+function printSummary(report: CheckReport): string {
   const { objects } = report;
   const { passed, failed, warned, notEvaluated, otherKinds, errors } = summarize(report);
   const parts = [
@@ -100,7 +100,7 @@ function printSummary(report: Report): string {
 }
 
 /** Errors, and objects that were not evaluated. */
-export function problems({ errors, notEvaluated }: Report): readonly ManifestError[] {
+export function problems({ errors, notEvaluated }: CheckReport): readonly ManifestError[] {
   return [...errors, ...notEvaluated];
 }
 
@@ -121,7 +121,7 @@ function printObject({ kind, namespace, name, template = '' }: CheckedObject): s
 }
 
 /** Formats the reason and the detail as Kubernetes does in denials. */
-export function printReason({ reason, detail }: Pick<Finding, 'reason' | 'detail'>): string {
+export function printReason({ reason, detail }: Pick<ViolatedCheck, 'reason' | 'detail'>): string {
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 
@@ -140,14 +140,14 @@ export const OTHER_RESULTS = {
 export type OtherCheck = keyof typeof OTHER_RESULTS;
 
 /** Returns, for example, `violates PodSecurity "restricted:latest"`, with a verb that depends on the mode. */
-function printResult({ mode, policy, check }: Finding): string {
+function printResult({ mode, policy, check }: ViolatedCheck): string {
   if (policy === undefined) return `${OTHER_RESULTS[check as OtherCheck]}${mode === 'enforce' ? '' : ` (${mode})`}`;
   const name = printPodSecurity(parsePolicy(policy));
   return mode === 'enforce' ? `violates ${name}` : `would violate ${name} (${mode})`;
 }
 
 /** Prints each object with its findings, their positions and fixes, followed by the summary. */
-export function printFindingTable(report: Report, style: Style, isWide = false): string {
+export function printFindingTable(report: CheckReport, style: Style, isWide = false): string {
   const blocks = report.objects.flatMap((object) =>
     [...Map.groupBy(object.findings, printResult)].map(([result, findings]) => {
       const title = style('bold', printable(`${printObject(object)} ${result}`));
@@ -159,7 +159,7 @@ export function printFindingTable(report: Report, style: Style, isWide = false):
 }
 
 /** Lists the paths of pod templates in custom resources, because the kind does not determine the path. */
-function templateBlocks({ objects }: Report, style: Style): readonly string[] {
+function templateBlocks({ objects }: CheckReport, style: Style): readonly string[] {
   const evaluated = objects.filter(({ template }) => template !== undefined);
   if (evaluated.length === 0) return [];
   const rows = evaluated.map((object) => [printPosition(object), printObject(object)]);
@@ -171,7 +171,7 @@ function templateBlocks({ objects }: Report, style: Style): readonly string[] {
  * Prints a row for the reason, a row for the fix, and a row for each additional position. The wide format adds a row
  * for the documentation page.
  */
-function findingRows(finding: Finding, report: Report, isWide: boolean): readonly (readonly Cell[])[] {
+function findingRows(finding: ViolatedCheck, report: CheckReport, isWide: boolean): readonly (readonly Cell[])[] {
   const positions = [...new Set(finding.fields.map(printPosition))];
   const texts: readonly Cell[] = [
     [printReason(finding), 'bold'],
@@ -191,7 +191,7 @@ const GITHUB_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 
  * Prints GitHub Actions workflow commands, which annotate the violating lines.
  * @see https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
  */
-function printGithub(report: Report): string {
+function printGithub(report: CheckReport): string {
   const lines = [
     ...report.errors.map((error) => annotation('error', error, 'unreadable', error.message)),
     ...report.notEvaluated.map((error) => annotation('error', error, 'not evaluated', error.message)),
@@ -202,7 +202,7 @@ function printGithub(report: Report): string {
   return `${lines.join('\n')}\n`;
 }
 
-function annotations(object: CheckedObject, finding: Finding): string[] {
+function annotations(object: CheckedObject, finding: ViolatedCheck): string[] {
   const message = `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}\nFix: ${finding.fix}`;
   return finding.fields.map((field) => annotation(GITHUB_LEVELS[finding.mode], field, finding.check, message));
 }
@@ -247,7 +247,7 @@ function escapeAttribute(text: string): string {
  * Prints JUnit XML with a suite for each file and a test case for each object.
  * @see https://github.com/testmoapp/junitxml
  */
-function printJunit(report: Report): string {
+function printJunit(report: CheckReport): string {
   const { passed, failed, warned } = summarize(report);
   const errors = problems(report);
   const counts = { tests: passed + failed + warned + errors.length, failures: failed, errors: errors.length };
@@ -257,9 +257,9 @@ function printJunit(report: Report): string {
   return `<?xml version="1.0" encoding="UTF-8"?>\n${root}\n`;
 }
 
-function testSuite(file: string, all: Report): string {
+function testSuite(file: string, all: CheckReport): string {
   const isInFile = (position: FilePosition): boolean => position.file === file;
-  const report: Report = { ...all, objects: all.objects.filter(isInFile) };
+  const report: CheckReport = { ...all, objects: all.objects.filter(isInFile) };
   const errors = [
     ...all.errors.filter(isInFile).map((error) => errorCase(error, 'unreadable')),
     ...all.notEvaluated.filter(isInFile).map((error) => errorCase(error, 'not evaluated')),
@@ -271,7 +271,7 @@ function testSuite(file: string, all: Report): string {
   return element('testsuite', { name: file, ...counts }, [...cases, ...output]);
 }
 
-function testCase(object: CheckedObject, report: Report): string {
+function testCase(object: CheckedObject, report: CheckReport): string {
   const failures = object.findings.filter((finding) => isFailure(finding, report));
   const others = object.findings.filter((finding) => !isFailure(finding, report));
   const { file, line } = object;
@@ -287,7 +287,7 @@ function errorCase({ file, line, column, message }: ManifestError, type: string)
   return element('testcase', attributes, [element('error', { message, type })]);
 }
 
-function printFindings(findings: readonly Finding[]): string {
+function printFindings(findings: readonly ViolatedCheck[]): string {
   return findings
     .map((finding) => {
       const positions = [...new Set(finding.fields.map(printPosition))].join(', ');
@@ -307,7 +307,7 @@ function checkPage(check: string): string {
  * Prints SARIF for code scanning, with a rule for each violated check and a result for each violating field.
  * @see https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
  */
-function printSarif(report: Report): string {
+function printSarif(report: CheckReport): string {
   const findings = report.objects.flatMap(({ findings }) => findings);
   const rules = [...new Map(findings.map((finding) => [finding.check, sarifRule(finding)])).values()];
   const run = {
@@ -328,7 +328,7 @@ function printSarif(report: Report): string {
   return printData('json', log);
 }
 
-function sarifRule({ check, reason, fix }: Finding) {
+function sarifRule({ check, reason, fix }: ViolatedCheck) {
   const level = checks.find(({ id }) => id === check)?.level;
   return {
     id: check,
@@ -366,7 +366,7 @@ function physicalLocation({ file, line, column }: FilePosition) {
   return { artifactLocation: { uri }, region: { startLine: line, startColumn: column } };
 }
 
-function reportData(report: Report) {
+function reportData(report: CheckReport) {
   const { objects, notEvaluated, warnings, errors, failOn } = report;
   const linked = objects.map((object) => ({
     ...object,
@@ -382,4 +382,4 @@ export const FINDING_FORMATS = {
   sarif: printSarif,
   junit: printJunit,
   github: printGithub,
-} as const satisfies Readonly<Record<string, (report: Report) => string>>;
+} as const satisfies Readonly<Record<string, (report: CheckReport) => string>>;

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printIndented, printYaml } from '../../config/yaml.ts';
-import type { Change } from '../../kube/pod-changes.ts';
+import type { PodFieldChange } from '../../kube/pod-changes.ts';
 import { objectName } from '../../kube/resources.ts';
 import { CONTROL_CHARACTERS, printable } from '../../kube/text.ts';
 import type { KubeObject, Namespace } from '../../kube/types.ts';
@@ -197,7 +197,7 @@ const SECURITY_CONTEXT = /^(?:.*\.)?securityContext\./;
  * Prints the changes to a pod, with one line for each security context: `spec.securityContext: fsGroup=1
  * seccompProfile.type="RuntimeDefault"`.
  */
-export function printChanges(changes: readonly Change[]): readonly string[] {
+export function printChanges(changes: readonly PodFieldChange[]): readonly string[] {
   const byOwner = Map.groupBy(changes, ({ path }) => SECURITY_CONTEXT.exec(path)?.[0] ?? '');
   return [...byOwner].flatMap(([owner, owned]) =>
     owner === ''
@@ -206,7 +206,7 @@ export function printChanges(changes: readonly Change[]): readonly string[] {
   );
 }
 
-function printChange({ path, before, after }: Change, from = 0): string {
+function printChange({ path, before, after }: PodFieldChange, from = 0): string {
   const name = path.slice(from);
   if (after === undefined) return `${name} removed (was ${JSON.stringify(before)})`;
   return `${name}=${JSON.stringify(after)}${before === undefined ? '' : ` (was ${JSON.stringify(before)})`}`;

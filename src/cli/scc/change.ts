@@ -34,7 +34,7 @@ export const grantOptions = {
 };
 
 /** The change to a grant. */
-export interface Change {
+export interface GrantChange {
   readonly client: ClusterClient;
   readonly scc: string;
   readonly subjects: readonly Subject[];
@@ -47,7 +47,7 @@ const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
 /**
  * Returns the subjects of a binding. A user whose name is that of a service account is treated as the service account.
  */
-function readSubjects({ user, group, serviceaccount }: Change['values'], namespace: string): readonly Subject[] {
+function readSubjects({ user, group, serviceaccount }: GrantChange['values'], namespace: string): readonly Subject[] {
   return [
     ...user.map((name): Subject => {
       const [, scope, account] = SERVICE_ACCOUNT.exec(name) ?? [];
@@ -68,7 +68,7 @@ export function includes(subjects: readonly Subject[], { kind, name, namespace }
 export function printChange(
   io: Io,
   verb: 'added' | 'removed',
-  { subjects, values }: Change,
+  { subjects, values }: GrantChange,
   changed: readonly Written[],
 ) {
   const { output, 'dry-run': dryRun } = values;
@@ -102,10 +102,10 @@ export function printChange(
  * @throws {UsageError} if the options contain no subjects
  */
 export async function withChange(
-  values: Change['values'],
+  values: GrantChange['values'],
   scc: string,
   io: Io,
-  run: (change: Change) => Promise<void>,
+  run: (change: GrantChange) => Promise<void>,
 ): Promise<number> {
   if (values.user.length + values.group.length + values.serviceaccount.length === 0) {
     throw new UsageError('at least one of --user, --group and --serviceaccount is required');

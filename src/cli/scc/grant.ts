@@ -7,10 +7,18 @@ import { createTemporaryUseRole, createUseBinding, createUseRole } from '../../p
 import { writeObject } from '../cluster.ts';
 import { defineCommand, type Io } from '../command.ts';
 import { lifetimeMs, option } from '../options.ts';
-import { type Binding, type Change, grantOptions, includes, printChange, withChange, type Written } from './change.ts';
+import {
+  type Binding,
+  type GrantChange,
+  grantOptions,
+  includes,
+  printChange,
+  withChange,
+  type Written,
+} from './change.ts';
 
 /** Prints a warning for each service account that does not exist, as oc does. */
-async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): Promise<void> {
+async function warnAboutAccounts({ client, subjects }: GrantChange, { stderr }: Io): Promise<void> {
   for (const { kind, name, namespace } of subjects) {
     if (kind !== 'ServiceAccount') continue;
     // Without permission to read service accounts, no warning is printed.
@@ -25,7 +33,7 @@ async function warnAboutAccounts({ client, subjects }: Change, { stderr }: Io): 
 }
 
 /** @throws {UserError} if the binding refers to another role */
-async function readBinding({ client, values }: Change, created: Binding): Promise<Binding | undefined> {
+async function readBinding({ client, values }: GrantChange, created: Binding): Promise<Binding | undefined> {
   const { namespace } = values;
   const { name } = created.roleRef;
   const resource = namespace === undefined ? RESOURCES.ClusterRoleBinding : RESOURCES.RoleBinding;
@@ -41,7 +49,7 @@ async function readBinding({ client, values }: Change, created: Binding): Promis
  * Adds the subjects to the binding for the SCC and expiry time, and creates missing objects. Returns the written
  * objects.
  */
-async function addSubjects(change: Change, expiresAt: string | undefined): Promise<readonly Written[]> {
+async function addSubjects(change: GrantChange, expiresAt: string | undefined): Promise<readonly Written[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
   if ((await client.get(RESOURCES.SecurityContextConstraints, scc)) === undefined) {

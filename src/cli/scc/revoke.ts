@@ -2,11 +2,19 @@ import { getApiVersion, objectName, RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import type { ClusterRole } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { readRules, type Rule, ruleAllows, USE_SCC } from '../../policy/rbac/index.ts';
+import { readRules, type VerifiedRule, ruleAllows, USE_SCC } from '../../policy/rbac/index.ts';
 import { createTemporaryUseRole, createUseRole, HOLD_TEMPORARY_GRANT } from '../../policy/scc/index.ts';
 import { writeObject } from '../cluster.ts';
 import { defineCommand } from '../command.ts';
-import { type Binding, type Change, grantOptions, includes, printChange, withChange, type Written } from './change.ts';
+import {
+  type Binding,
+  type GrantChange,
+  grantOptions,
+  includes,
+  printChange,
+  withChange,
+  type Written,
+} from './change.ts';
 
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
 
@@ -14,7 +22,10 @@ const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
  * Returns the rules of a binding's role. The rules of the ClusterRole that grants the SCC are known, so users do not
  * need permission to read it.
  */
-async function readRole({ client, scc }: Change, { roleRef, metadata }: Binding): Promise<readonly Rule[]> {
+async function readRole(
+  { client, scc }: GrantChange,
+  { roleRef, metadata }: Binding,
+): Promise<readonly VerifiedRule[]> {
   const { kind, name } = roleRef;
   const known = [createUseRole(scc), createTemporaryUseRole(scc)].find((role) => objectName(role) === name);
   if (kind === 'ClusterRole' && known !== undefined) return readRules(known.rules);
@@ -34,7 +45,7 @@ interface Removal {
  * Finds the bindings that grant the SCC to the subjects in the namespace or in all namespaces.
  * @throws {UserError} if a role also grants other permissions, which the subjects would lose
  */
-async function findBindings(change: Change): Promise<readonly Removal[]> {
+async function findBindings(change: GrantChange): Promise<readonly Removal[]> {
   const { client, scc, subjects, values } = change;
   const { namespace } = values;
   const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
@@ -59,7 +70,10 @@ async function findBindings(change: Change): Promise<readonly Removal[]> {
   return removals;
 }
 
-function grantsOnly({ verbs, apiGroups, resources, resourceNames, nonResourceURLs }: Rule, scc: string): boolean {
+function grantsOnly(
+  { verbs, apiGroups, resources, resourceNames, nonResourceURLs }: VerifiedRule,
+  scc: string,
+): boolean {
   const isOnly = (list: readonly string[], name: string | undefined): boolean => list.every((one) => one === name);
   const isRule = ({ verb, apiGroup, resource }: Pick<typeof USE_SCC, 'verb' | 'apiGroup' | 'resource'>): boolean =>
     isOnly(verbs, verb) && isOnly(apiGroups, apiGroup) && isOnly(resources, resource);
@@ -68,7 +82,7 @@ function grantsOnly({ verbs, apiGroups, resources, resourceNames, nonResourceURL
 }
 
 /** Removes the subjects from the user and group lists in the SCC, which apply to all namespaces. */
-async function findLists({ client, scc: name, subjects }: Change): Promise<readonly Removal[]> {
+async function findLists({ client, scc: name, subjects }: GrantChange): Promise<readonly Removal[]> {
   const scc = (await client.get(RESOURCES.SecurityContextConstraints, name)) as SecurityContextConstraints | undefined;
   if (!scc) return [];
   const removed = subjects.map(({ kind, name, namespace = '' }) =>
@@ -85,7 +99,7 @@ async function findLists({ client, scc: name, subjects }: Change): Promise<reado
  * Removes the subjects from all grants of the SCC in the scope, and deletes bindings that have no subjects left.
  * Returns the changed objects.
  */
-async function removeSubjects(change: Change): Promise<readonly Written[]> {
+async function removeSubjects(change: GrantChange): Promise<readonly Written[]> {
   const { client, scc, subjects, values } = change;
   const { 'dry-run': dryRun, namespace } = values;
   const removals = [...(await findBindings(change)), ...(namespace === undefined ? await findLists(change) : [])];

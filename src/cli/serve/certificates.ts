@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import type { SecureContextOptions } from 'node:tls';
 import type { Store } from '../../cluster/store.ts';
-import { failureReason, readSource, type Source, watchFile } from '../../config/files.ts';
+import { failureReason, readSource, type TextFile, watchFile } from '../../config/files.ts';
 import type { ReplicaIdentity, ServedPair } from '../../controllers/controller.ts';
 import { foreignConfigurations, installedConfigurations } from '../../controllers/replica.ts';
 import { defined } from '../../kube/defined.ts';
@@ -225,7 +225,7 @@ function checkKeyPair(pair: KeyPair, files: KeyPair): KeyPair {
   return pair;
 }
 
-function checkCertificates(source: Source): Source {
+function checkCertificates(source: TextFile): TextFile {
   if (readCertificates(source.text).length === 0) throw new UserError(`${source.file} contains no PEM certificate`);
   return source;
 }

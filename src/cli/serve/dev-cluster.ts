@@ -20,7 +20,7 @@ import {
   type Manifest,
   type ManifestSettings,
   namespaceObjects,
-  webhookConfigurations,
+  staticWebhookConfigurations,
 } from '../../install/index.ts';
 import { errorCode } from '../../kube/error-code.ts';
 import { ApiError } from '../../kube/status.ts';
@@ -124,7 +124,7 @@ async function readClusterManifests(
     definitions: [...CRDS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
     // Created before the webhooks are registered, so the objects are not reviewed.
     seed: seed.filter((one) => !isScc(one)),
-    configurations: webhookConfigurations(installation, enforcement).map(seedObject),
+    configurations: staticWebhookConfigurations(installation, enforcement).map(seedObject),
     // Created after the webhooks are registered, because the webhooks set the fields that short SCCs omit.
     sccs: seed.filter(isScc),
   };

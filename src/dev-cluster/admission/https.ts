@@ -2,7 +2,7 @@ import { Agent, request, type RequestOptions } from 'node:https';
 import { networkError } from '../../cluster/network-error.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { at, numberAt, objectAt, textAt } from '../types.ts';
+import { at, numberAt, nestedObject, textAt } from '../types.ts';
 
 export interface WebhookCall {
   /** The `clientConfig` of the webhook. */
@@ -76,7 +76,7 @@ function resolveTarget(
   const timeout = `timeout=${Math.ceil(timeoutMs / 1000)}s`;
   const bundle = textAt(clientConfig, 'caBundle');
   const trust = bundle === '' ? {} : { ca: Buffer.from(bundle, 'base64').toString('utf8') };
-  const service = objectAt(clientConfig, 'service');
+  const service = nestedObject(clientConfig, 'service');
   if (at(clientConfig, 'service') === undefined) {
     const base = textAt(clientConfig, 'url');
     const url = `${base}${base.includes('?') ? '&' : '?'}${timeout}`;

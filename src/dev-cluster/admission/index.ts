@@ -5,7 +5,7 @@ import { ApiError, forbidden, notFound, type Status } from '../../kube/status.ts
 import { quote } from '../../kube/text.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
 import { randomSuffix } from '../generated-name.ts';
-import { type ApiObject, getMetadata, itemsAt, numberAt, objectAt, type ObjectReader, textAt } from '../types.ts';
+import { type ApiObject, getMetadata, itemsAt, numberAt, nestedObject, type ObjectReader, textAt } from '../types.ts';
 import { type PolicyOptions, validateWithPolicies } from './policies.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 
@@ -113,7 +113,7 @@ function serviceAccounts(reader: ObjectReader, suffix: () => string): Plugin {
     async admit(attributes) {
       const pod = newPod(attributes);
       if (!pod || isMirrorPod(pod)) return undefined;
-      const spec = objectAt(pod, 'spec') as Record<string, unknown>;
+      const spec = nestedObject(pod, 'spec') as Record<string, unknown>;
       const name = textAt(spec, 'serviceAccountName') || DEFAULT_ACCOUNT;
       Object.assign(spec, { serviceAccountName: name, serviceAccount: name });
       let account = findAccount(attributes, pod);
@@ -149,7 +149,7 @@ function podDefaults(reader: ObjectReader): Plugin {
     admit(attributes) {
       const pod = newPod(attributes);
       if (!pod) return undefined;
-      const spec = objectAt(pod, 'spec') as Record<string, unknown>;
+      const spec = nestedObject(pod, 'spec') as Record<string, unknown>;
       const name = textAt(spec, 'priorityClassName');
       const priorityClass = reader.get(PRIORITY_CLASSES, '', name);
       if (name !== '' && !priorityClass) return deny(attributes, `no PriorityClass with name ${name} was found`);

@@ -6,14 +6,14 @@ import type { JsonObject } from '../../kube/types.ts';
 import { matchesRule } from '../../kube/webhooks.ts';
 import type { CelVariable } from '../../policy/pss/index.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
-import { asStored, Authorizer, compileVariables, firstLine } from '../cel.ts';
+import { asStored, CelAuthorizer, compileVariables, firstLine } from '../cel.ts';
 import { completeRequest } from '../match-conditions.ts';
 import {
   type ApiObject,
   getMetadata,
   hasField,
   itemsAt,
-  objectAt,
+  nestedObject,
   type ObjectReader,
   textAt,
   textsAt,
@@ -55,12 +55,13 @@ export function validateWithPolicies(options: PolicyOptions, attributes: Attribu
   for (const policy of policies) {
     const name = getMetadata(policy).name ?? '';
     const own = bindings.filter((binding) => textAt(binding, 'spec', 'policyName') === name);
-    if (own.length === 0 || !isSelected(objectAt(policy, 'spec', 'matchConstraints'), attributes, options)) continue;
+    if (own.length === 0 || !isSelected(nestedObject(policy, 'spec', 'matchConstraints'), attributes, options))
+      continue;
     for (const binding of own) {
-      const resources = objectAt(binding, 'spec', 'matchResources');
+      const resources = nestedObject(binding, 'spec', 'matchResources');
       if (!isSelected({ resourceRules: ANY_RULE, ...resources }, attributes, options)) continue;
       const bound = `ValidatingAdmissionPolicy '${name}' with binding '${getMetadata(binding).name}'`;
-      const actions = textsAt(objectAt(binding, 'spec'), 'validationActions');
+      const actions = textsAt(nestedObject(binding, 'spec'), 'validationActions');
       for (const { message, reason } of findViolations(policy, attributes, options)) {
         if (actions.includes('Warn')) context.warn(`Validation failed for ${bound}: ${message}`);
         if (actions.includes('Deny')) denial ??= deny(attributes, `${bound} denied request: ${message}`, reason);
@@ -104,7 +105,7 @@ function isNamespace({ resource }: Attributes): boolean {
 
 /** @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/policy/validating/validator.go */
 function findViolations(policy: ApiObject, attributes: Attributes, options: PolicyOptions): readonly Violation[] {
-  const spec = objectAt(policy, 'spec');
+  const spec = nestedObject(policy, 'spec');
   const failed = (message: string): readonly Violation[] =>
     spec['failurePolicy'] === 'Ignore' ? [] : [{ message, reason: 'Invalid' }];
   if (hasField(spec, 'paramKind')) return failed('the development cluster does not support policy parameters');
@@ -145,7 +146,7 @@ function evaluatorFor(
     oldObject: asStored(attributes.oldObject),
     request: completeRequest(reviewRequest('', attributes)),
     namespaceObject: stored,
-    authorizer: new Authorizer(access, user),
+    authorizer: new CelAuthorizer(access, user),
   });
   return (expression) => {
     try {

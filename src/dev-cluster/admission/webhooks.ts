@@ -18,7 +18,7 @@ import {
   getMetadata,
   itemsAt,
   numberAt,
-  objectAt,
+  nestedObject,
   type ObjectReader,
   textAt,
   textsAt,
@@ -96,17 +96,17 @@ async function callWebhook(
   const uid = randomUUID();
   const request = reviewRequest(uid, attributes);
   const reply = await call({
-    clientConfig: objectAt(definition, 'clientConfig'),
+    clientConfig: nestedObject(definition, 'clientConfig'),
     review: { kind: 'AdmissionReview', apiVersion: REVIEW_VERSION, request },
     timeoutMs: (numberAt(definition, 'timeoutSeconds') || 10) * 1000,
     signal: context.signal,
   });
   if (!reply.ok) return failed(name, `failed to call webhook: ${reply.error}`);
-  const response = objectAt(reply.review, 'response');
+  const response = nestedObject(reply.review, 'response');
   const error = responseError(reply.review, uid, type);
   if (error !== undefined) return failed(name, `received invalid webhook response: ${error}`);
   for (const warning of textsAt(response, 'warnings')) context.warn(warning);
-  if (response['allowed'] !== true) return { kind: 'denied', status: denial(name, objectAt(response, 'status')) };
+  if (response['allowed'] !== true) return { kind: 'denied', status: denial(name, nestedObject(response, 'status')) };
   const patch = parsePatch(Buffer.from(textAt(response, 'patch'), 'base64').toString('utf8'));
   if (patch) return { kind: 'allowed', patch };
   return failed(name, 'received undecodable patch in webhook response: it is not a list of operations');
@@ -320,7 +320,7 @@ export function namespaceLabels(
   reader: ObjectReader,
 ): Labels | 'all' | 'missing' {
   const { resource, namespace, subresource, object } = attributes;
-  if (namespace === '' || isEmptySelector(objectAt(definition, 'namespaceSelector'))) return 'all';
+  if (namespace === '' || isEmptySelector(nestedObject(definition, 'namespaceSelector'))) return 'all';
   const isNamespace = resource.group === '' && resource.resource === 'namespaces';
   if (isNamespace && subresource === '' && object) return getMetadata(object).labels ?? {};
   const stored = reader.get(RESOURCES.Namespace, '', namespace);
@@ -328,7 +328,7 @@ export function namespaceLabels(
 }
 
 export function matchesObject(definition: JsonObject, { object, oldObject }: Attributes): boolean {
-  const objectSelector = objectAt(definition, 'objectSelector');
+  const objectSelector = nestedObject(definition, 'objectSelector');
   if (isEmptySelector(objectSelector)) return true;
   return [object, oldObject].some(
     (one) => one?.metadata && matchesLabelSelector(objectSelector, getMetadata(one).labels ?? {}),

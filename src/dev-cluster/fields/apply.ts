@@ -10,7 +10,7 @@ import { compareBytes, quote } from '../../kube/text.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import type { ApiObject } from '../types.ts';
 import { decodeValue, plainError } from './decode.ts';
-import { comparePaths, type FieldPath, type FieldSet, printPath, withParentFields } from './field-set.ts';
+import { comparePaths, type JoinedPath, type FieldSet, printPath, withParentFields } from './field-set.ts';
 import {
   emptyObject,
   NEVER_OWNED,
@@ -104,7 +104,7 @@ function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: F
 /** A field that the applier sets but another manager owns. */
 interface Conflict {
   readonly owner: Owner;
-  readonly path: FieldPath;
+  readonly path: JoinedPath;
 }
 
 function findConflicts(owners: Owners, actor: string, { modified, added }: Comparison): Conflict[] {

@@ -47,7 +47,7 @@ export function decodeBody(text: string, { schema, ...expected }: GroupVersionKi
  * Decodes the body of a server-side apply, which kubectl sends as JSON. Throws ApiError 400.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
  */
-export function decodeConfiguration(text: string): ApiObject {
+export function decodeAppliedObject(text: string): ApiObject {
   const parsed = parseJson(text);
   if ('error' in parsed) throw new ApiError(badRequest(`error decoding YAML: ${parsed.error}`));
   const { value } = parsed;

@@ -13,14 +13,14 @@ import type { Schema } from './schema.ts';
 export type PathElement = string;
 
 /** The elements of a path, joined by a character that no element contains. The empty path means the whole object. */
-export type FieldPath = string;
+export type JoinedPath = string;
 
 /** A set of field paths. Fields above and below a path are in the set only if they are members themselves. */
-export type FieldSet = ReadonlySet<FieldPath>;
+export type FieldSet = ReadonlySet<JoinedPath>;
 
 const SEPARATOR = '\0';
 
-export function joinPath(parent: FieldPath, element: PathElement): FieldPath {
+export function joinPath(parent: JoinedPath, element: PathElement): JoinedPath {
   return parent === '' ? element : parent + SEPARATOR + element;
 }
 
@@ -29,7 +29,7 @@ export function fieldElement(name: string): PathElement {
 }
 
 /** Returns the path of an object's field. */
-export function fieldPath(...names: readonly string[]): FieldPath {
+export function joinedPath(...names: readonly string[]): JoinedPath {
   return names.map(fieldElement).reduce(joinPath, '');
 }
 
@@ -47,12 +47,12 @@ export function itemElement({ list }: Schema, item: unknown): PathElement | unde
 }
 
 /** Returns true if the last element of the path is a field name. */
-export function isField(path: FieldPath): boolean {
+export function isField(path: JoinedPath): boolean {
   return path.slice(path.lastIndexOf(SEPARATOR) + 1).startsWith('f:');
 }
 
 /** Formats a path for messages, such as `.spec.containers[name="c"].image`. */
-export function printPath(path: FieldPath): string {
+export function printPath(path: JoinedPath): string {
   return path.split(SEPARATOR).map(printElement).join('');
 }
 
@@ -65,7 +65,7 @@ function printElement(element: PathElement): string {
 }
 
 /** Returns the parent paths of a path. */
-function parentPaths(path: FieldPath): FieldPath[] {
+function parentPaths(path: JoinedPath): JoinedPath[] {
   const elements = path.split(SEPARATOR);
   return elements.slice(1).map((_element, index) => elements.slice(0, index + 1).join(SEPARATOR));
 }
@@ -84,7 +84,7 @@ export function withParentFields(fields: FieldSet): FieldSet {
  * Orders paths as the API server does: fields first, then items by key, then items by value. A path comes before the
  * paths below it.
  */
-export function comparePaths(a: FieldPath, b: FieldPath): number {
+export function comparePaths(a: JoinedPath, b: JoinedPath): number {
   const [left, right] = [a.split(SEPARATOR), b.split(SEPARATOR)];
   const index = left.findIndex((element, at) => element !== right[at]);
   if (index < 0) return left.length - right.length;
@@ -115,9 +115,9 @@ export function toFieldsV1(fields: FieldSet): FieldTree {
 }
 
 /** Parses `fieldsV1`. Returns `undefined` if it is malformed. */
-export function fromFieldsV1(fields: unknown, parent: FieldPath = ''): FieldSet | undefined {
+export function fromFieldsV1(fields: unknown, parent: JoinedPath = ''): FieldSet | undefined {
   if (!isObject(fields)) return undefined;
-  const paths = new Set<FieldPath>();
+  const paths = new Set<JoinedPath>();
   for (const [element, value] of Object.entries(fields)) {
     if (element === '.') continue;
     const path = joinPath(parent, element);

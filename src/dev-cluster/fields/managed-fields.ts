@@ -9,14 +9,14 @@ import { formatApiVersion } from '../../kube/resources.ts';
 import { compareBy, compareBytes } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import type { ResourceInfo } from '../resource-info.ts';
+import type { ServedResource } from '../resource-info.ts';
 import type { ApiObject } from '../types.ts';
-import { differenceBelow, fieldPath, type FieldSet, fromFieldsV1, toFieldsV1 } from './field-set.ts';
+import { differenceBelow, joinedPath, type FieldSet, fromFieldsV1, toFieldsV1 } from './field-set.ts';
 import { compare, type Comparison } from './typed.ts';
 
 /** The properties of a resource that determine which fields a request can own. */
 export type OwnedResource = Pick<
-  ResourceInfo,
+  ServedResource,
   'group' | 'version' | 'kind' | 'resource' | 'schema' | 'custom' | 'subresources'
 >;
 
@@ -147,8 +147,8 @@ const IDENTITY = [
 
 /** Fields that identify the object or belong to the server. */
 export const NEVER_OWNED: FieldSet = new Set([
-  ...['apiVersion', 'kind', 'metadata'].map((name) => fieldPath(name)),
-  ...IDENTITY.map((name) => fieldPath('metadata', name)),
+  ...['apiVersion', 'kind', 'metadata'].map((name) => joinedPath(name)),
+  ...IDENTITY.map((name) => joinedPath('metadata', name)),
 ]);
 
 /** Selects the fields that a request to a resource or subresource can change. */
@@ -170,10 +170,10 @@ export function ownedChange(
 
 /** Returns the fields that the server resets in a request. */
 function resetFields({ custom, subresources, resource }: OwnedResource, subresource: string): FieldSet {
-  const [status, spec] = [fieldPath('status'), fieldPath('spec')];
+  const [status, spec] = [joinedPath('status'), joinedPath('spec')];
   if (subresource !== 'status') return new Set(custom && !subresources.includes('status') ? [] : [status]);
-  if (custom) return new Set([fieldPath('metadata'), spec]);
-  return new Set(resource === 'pods' ? [spec, fieldPath('metadata', 'ownerReferences')] : [spec]);
+  if (custom) return new Set([joinedPath('metadata'), spec]);
+  return new Set(resource === 'pods' ? [spec, joinedPath('metadata', 'ownerReferences')] : [spec]);
 }
 
 /** Parses `metadata.managedFields`. Returns `undefined` if it is malformed. */

@@ -6,7 +6,7 @@ import { deepEqual } from '../../kube/equality.ts';
 import { isObject, ownMember } from '../../kube/types.ts';
 import {
   fieldElement,
-  type FieldPath,
+  type JoinedPath,
   type FieldSet,
   isField,
   itemElement,
@@ -55,9 +55,9 @@ function getParts(schema: Schema, value: unknown): Map<PathElement, Part> | unde
 }
 
 /** Returns the values at all paths below an object's root. */
-function flatten(schema: Schema, object: unknown): Map<FieldPath, Node> {
-  const nodes = new Map<FieldPath, Node>();
-  const visit = (part: Part, path: FieldPath): void => {
+function flatten(schema: Schema, object: unknown): Map<JoinedPath, Node> {
+  const nodes = new Map<JoinedPath, Node>();
+  const visit = (part: Part, path: JoinedPath): void => {
     const { values } = part;
     const parts = values.length === 1 ? getParts(part.schema, values[0]) : undefined;
     if (path !== '') nodes.set(path, { isLeaf: parts === undefined, values });
@@ -70,7 +70,7 @@ function flatten(schema: Schema, object: unknown): Map<FieldPath, Node> {
 /** Compares two objects. If a field is added or removed, so are all fields below it. */
 export function compare(schema: Schema, before: unknown, after: unknown): Comparison {
   const [old, current] = [flatten(schema, before), flatten(schema, after)];
-  const isModified = ([path, node]: [FieldPath, Node]): boolean => {
+  const isModified = ([path, node]: [JoinedPath, Node]): boolean => {
     const was = old.get(path);
     return was !== undefined && (was.isLeaf || node.isLeaf) && !deepEqual(was.values, node.values);
   };
@@ -83,7 +83,7 @@ export function compare(schema: Schema, before: unknown, after: unknown): Compar
 
 /** Returns all fields that an applied configuration sets, which are its leaves, list items and empty objects. */
 export function collectFields(schema: Schema, value: unknown): FieldSet {
-  const isOwned = ([path, { isLeaf, values }]: [FieldPath, Node]): boolean => {
+  const isOwned = ([path, { isLeaf, values }]: [JoinedPath, Node]): boolean => {
     const [first] = values;
     return isLeaf || !isField(path) || (isObject(first) && Object.keys(first).length === 0);
   };
@@ -143,7 +143,7 @@ export function sortItems(
 }
 
 /** Removes the given fields from the value. An object or a list that loses all of its members becomes empty. */
-export function removeFields(schema: Schema, value: unknown, fields: FieldSet, path: FieldPath = ''): unknown {
+export function removeFields(schema: Schema, value: unknown, fields: FieldSet, path: JoinedPath = ''): unknown {
   if (Array.isArray(value) && schema.list !== undefined) {
     return value.flatMap((item: unknown) => {
       const element = itemElement(schema, item);

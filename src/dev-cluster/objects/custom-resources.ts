@@ -17,7 +17,7 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import { toCelValue } from '../cel.ts';
 import { customResourceSchema } from '../fields/schema.ts';
 import { evaluate } from '../match-conditions.ts';
-import type { ResourceInfo } from '../resource-info.ts';
+import type { ServedResource } from '../resource-info.ts';
 import { age, ageColumn, nameColumn } from '../tables.ts';
 import {
   type ApiObject,
@@ -25,7 +25,7 @@ import {
   hasField,
   itemsAt,
   numberAt,
-  objectAt,
+  nestedObject,
   type TableColumn,
   textAt,
   textsAt,
@@ -40,7 +40,7 @@ export const definitionRules: KindRules = {
       condition(definition, 'NamesAccepted', 'NoConflicts', 'no conflicts found'),
       condition(definition, 'Established', 'InitialNamesAccepted', 'the initial names have been accepted'),
     ],
-    acceptedNames: objectAt(definition, 'spec', 'names'),
+    acceptedNames: nestedObject(definition, 'spec', 'names'),
     storedVersions: itemsAt(definition, 'spec', 'versions')
       .filter((version) => version['storage'] === true)
       .map((version) => textAt(version, 'name')),
@@ -54,7 +54,7 @@ function condition({ metadata }: ApiObject, type: string, reason: string, messag
 
 /** Returns errors for CRDs that the server cannot serve. */
 function definitionErrors(definition: ApiObject): FieldError[] {
-  const spec = objectAt(definition, 'spec');
+  const spec = nestedObject(definition, 'spec');
   const name = textAt(definition, 'metadata', 'name');
   const isNamed = name === `${textAt(spec, 'names', 'plural')}.${textAt(spec, 'group')}`;
   return [
@@ -73,15 +73,15 @@ function definitionErrors(definition: ApiObject): FieldError[] {
 }
 
 function versionSchema(version: JsonObject): JsonObject {
-  return objectAt(version, 'schema', 'openAPIV3Schema');
+  return nestedObject(version, 'schema', 'openAPIV3Schema');
 }
 
 const VERBS = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'];
 
 /** Returns a CRD's resources, one for each served version. */
-export function definedResources(definition: ApiObject): readonly ResourceInfo[] {
-  const spec = objectAt(definition, 'spec');
-  const names = objectAt(spec, 'names');
+export function definedResources(definition: ApiObject): readonly ServedResource[] {
+  const spec = nestedObject(definition, 'spec');
+  const names = nestedObject(spec, 'names');
   return itemsAt(spec, 'versions')
     .filter((version) => version['served'] === true)
     .map((version) => ({
@@ -149,8 +149,8 @@ function findRules(schema: JsonObject, path: readonly string[] = []): readonly R
     expression: String(rule),
     message: String(message),
   }));
-  const fields = Object.keys(objectAt(schema, 'properties')).flatMap((name) =>
-    findRules(objectAt(schema, 'properties', name), [...path, name]),
+  const fields = Object.keys(nestedObject(schema, 'properties')).flatMap((name) =>
+    findRules(nestedObject(schema, 'properties', name), [...path, name]),
   );
   return [...own, ...fields];
 }
@@ -167,7 +167,7 @@ function applyRule({ path, expression, message }: Rule, object: unknown): readon
 /** Removes fields that are not in the schema, and returns their paths. */
 function prune(value: unknown, schema: JsonObject, path = ''): string[] {
   if (Array.isArray(value)) {
-    return value.flatMap((item, index) => prune(item, objectAt(schema, 'items'), `${path}[${index}]`));
+    return value.flatMap((item, index) => prune(item, nestedObject(schema, 'items'), `${path}[${index}]`));
   }
   if (!isObject(value) || !isObject(schema['properties'])) return [];
   return Object.entries(value).flatMap(([name, member]) => {
@@ -215,7 +215,7 @@ function compileSchema(schema: JsonObject): ValidateFunction {
   const known = compiled.get(text);
   if (known !== undefined) return known;
   const typeMeta = { apiVersion: {}, kind: {}, metadata: {} };
-  const validate = ajv.compile({ ...schema, properties: { ...objectAt(schema, 'properties'), ...typeMeta } });
+  const validate = ajv.compile({ ...schema, properties: { ...nestedObject(schema, 'properties'), ...typeMeta } });
   compiled.set(text, validate);
   return validate;
 }

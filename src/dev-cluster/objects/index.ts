@@ -9,7 +9,7 @@ import { type FieldError, invalidValue, requiredField } from '../../kube/field-e
 import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
 import { conditionError } from '../match-conditions.ts';
-import { type ApiObject, at, hasField, itemsAt, objectAt, textAt, textsAt } from '../types.ts';
+import { type ApiObject, at, hasField, itemsAt, nestedObject, textAt, textsAt } from '../types.ts';
 import { definitionRules } from './custom-resources.ts';
 import { podRules, templateErrors } from './pod.ts';
 import { createStrategy, type KindRules, type NameRule, type Strategy } from './strategy.ts';
@@ -71,7 +71,7 @@ const WORKLOAD: KindRules = {
   initialStatus: () => ({}),
   validate: (object) => [
     ...(hasField(object, 'spec', 'selector') ? [] : [requiredField('spec.selector', '')]),
-    ...templateErrors(objectAt(object, 'spec', 'template'), 'spec.template'),
+    ...templateErrors(nestedObject(object, 'spec', 'template'), 'spec.template'),
   ],
   validateUpdate(object, old, subresource) {
     const [selector, before] = [object, old].map((one) => at(one, 'spec', 'selector'));
@@ -87,11 +87,11 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     prepareForCreate(namespace) {
       // A generated name is not known until the object is created.
       setApiDefaults(namespace);
-      const finalizers = textsAt(objectAt(namespace, 'spec'), 'finalizers');
+      const finalizers = textsAt(nestedObject(namespace, 'spec'), 'finalizers');
       namespace['spec'] = { finalizers: [...new Set([...finalizers, 'kubernetes'])] };
     },
     prepareForUpdate(namespace, old, subresource) {
-      if (subresource !== 'finalize') namespace['spec'] = structuredClone(objectAt(old, 'spec'));
+      if (subresource !== 'finalize') namespace['spec'] = structuredClone(nestedObject(old, 'spec'));
     },
   },
   '/Node': { initialStatus: (node) => node['status'] ?? {} },
@@ -100,12 +100,12 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   '/Pod': podRules,
   '/PodTemplate': {
     generation: 'counted',
-    validate: (object) => templateErrors(objectAt(object, 'template'), 'template'),
+    validate: (object) => templateErrors(nestedObject(object, 'template'), 'template'),
   },
   '/ReplicationController': {
     generation: 'counted',
     initialStatus: () => ({ replicas: 0 }),
-    validate: (object) => templateErrors(objectAt(objectAt(object, 'spec'), 'template'), 'spec.template'),
+    validate: (object) => templateErrors(nestedObject(nestedObject(object, 'spec'), 'template'), 'spec.template'),
   },
   '/ResourceQuota': { initialStatus: () => ({}) },
   '/Secret': {
@@ -133,7 +133,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'batch/Job': {
     generation: 'counted',
     initialStatus: () => ({}),
-    validate: (job) => jobSpecErrors(objectAt(job, 'spec'), 'spec'),
+    validate: (job) => jobSpecErrors(nestedObject(job, 'spec'), 'spec'),
   },
   // Go always serializes the spec.
   'coordination.k8s.io/Lease': { defaults: (lease) => void (lease['spec'] ??= {}) },
@@ -152,9 +152,9 @@ export function kindStrategy(group: string, kind: string, namespaced: boolean): 
 
 function encodeStringData(secret: ApiObject): void {
   if (!hasField(secret, 'stringData')) return;
-  const entries = Object.entries(objectAt(secret, 'stringData'));
+  const entries = Object.entries(nestedObject(secret, 'stringData'));
   const encoded = entries.map(([key, value]) => [key, Buffer.from(String(value)).toString('base64')] as const);
-  secret['data'] = { ...objectAt(secret, 'data'), ...Object.fromEntries(encoded) };
+  secret['data'] = { ...nestedObject(secret, 'data'), ...Object.fromEntries(encoded) };
   delete secret['stringData'];
 }
 
@@ -163,7 +163,7 @@ function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
   const policy = textAt(spec, 'template', 'spec', 'restartPolicy');
   const needsPolicy = policy === 'Always' || policy === '';
   return [
-    ...templateErrors(objectAt(spec, 'template'), `${path}.template`),
+    ...templateErrors(nestedObject(spec, 'template'), `${path}.template`),
     ...(needsPolicy
       ? [requiredField(`${path}.template.spec.restartPolicy`, 'valid values: "OnFailure", "Never"')]
       : []),
@@ -173,7 +173,7 @@ function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
 function cronJobErrors(cronJob: ApiObject): FieldError[] {
   return [
     ...(textAt(cronJob, 'spec', 'schedule') === '' ? [requiredField('spec.schedule', '')] : []),
-    ...jobSpecErrors(objectAt(cronJob, 'spec', 'jobTemplate', 'spec'), 'spec.jobTemplate.spec'),
+    ...jobSpecErrors(nestedObject(cronJob, 'spec', 'jobTemplate', 'spec'), 'spec.jobTemplate.spec'),
   ];
 }
 

@@ -15,26 +15,26 @@ import {
 import { dnsLabelErrors } from '../../kube/names.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { type ApiObject, at, hasField, itemsAt, objectAt, textAt } from '../types.ts';
+import { type ApiObject, at, hasField, itemsAt, nestedObject, textAt } from '../types.ts';
 import { type KindRules, labelErrors, restore } from './strategy.ts';
 
 export const podRules: KindRules = {
   generation: 'counted',
-  initialStatus: (pod) => ({ phase: 'Pending', qosClass: qosClass(objectAt(pod, 'spec')) }),
+  initialStatus: (pod) => ({ phase: 'Pending', qosClass: qosClass(nestedObject(pod, 'spec')) }),
   prepareForUpdate(pod, old, subresource) {
-    const [spec, before] = [objectAt(pod, 'spec'), objectAt(old, 'spec')];
+    const [spec, before] = [nestedObject(pod, 'spec'), nestedObject(old, 'spec')];
     const { ephemeralContainers } = spec;
     if (subresource === 'ephemeralcontainers') restoreSpec(pod, old, { ...before, ephemeralContainers });
     if (subresource === 'resize') restoreSpec(pod, old, withResources(before, spec));
     if (subresource === 'status') restoreStatus(pod, old);
   },
-  validate: (pod) => podSpecErrors(objectAt(pod, 'spec'), 'spec'),
+  validate: (pod) => podSpecErrors(nestedObject(pod, 'spec'), 'spec'),
   validateCreate: (pod) =>
     itemsAt(pod, 'spec', 'ephemeralContainers').length > 0
       ? [forbiddenField('spec.ephemeralContainers', 'cannot be set on create')]
       : [],
   validateUpdate(pod, old, subresource) {
-    const [spec, before] = [objectAt(pod, 'spec'), objectAt(old, 'spec')];
+    const [spec, before] = [nestedObject(pod, 'spec'), nestedObject(old, 'spec')];
     if (subresource === '') return updateErrors(spec, before);
     if (subresource !== 'ephemeralcontainers') return [];
     return [...podSpecErrors(spec, 'spec'), ...ephemeralUpdateErrors(spec, before)];
@@ -69,14 +69,14 @@ function withResources(spec: JsonObject, other: JsonObject): JsonObject {
 function restoreStatus(pod: ApiObject, old: ApiObject): void {
   restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => field === 'ownerReferences');
   const oldClass = at(old, 'status', 'qosClass');
-  pod['status'] = { ...defined({ qosClass: oldClass }), ...objectAt(pod, 'status') };
+  pod['status'] = { ...defined({ qosClass: oldClass }), ...nestedObject(pod, 'status') };
 }
 
 /** Validates the pod template of a workload. */
 export function templateErrors(template: JsonObject, path: string): FieldError[] {
   return [
     ...labelErrors(at(template, 'metadata', 'labels'), `${path}.labels`),
-    ...podSpecErrors(objectAt(template, 'spec'), `${path}.spec`),
+    ...podSpecErrors(nestedObject(template, 'spec'), `${path}.spec`),
   ];
 }
 

@@ -4,7 +4,7 @@ import { type FieldError, forbiddenField, invalidValue, requiredField, tooLong }
 import { LIMITS } from '../../kube/limits.ts';
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { type ApiObject, getMetadata, itemsAt, objectAt } from '../types.ts';
+import { type ApiObject, getMetadata, itemsAt, nestedObject } from '../types.ts';
 
 /** Validates a name. Returns the API server's error messages. */
 export type NameRule = (name: string) => readonly string[];
@@ -150,7 +150,7 @@ function commonErrors(metadata: JsonObject): FieldError[] {
 
 /** Validates a map of labels. */
 export function labelErrors(labels: unknown, path: string): FieldError[] {
-  return Object.entries(objectAt({ labels }, 'labels')).flatMap(([key, value]) => [
+  return Object.entries(nestedObject({ labels }, 'labels')).flatMap(([key, value]) => [
     ...labelKeyErrors(key).map((error) => invalidValue(path, key, error)),
     ...labelValueErrors(String(value)).map((error) => invalidValue(path, String(value), error)),
   ]);
@@ -158,7 +158,7 @@ export function labelErrors(labels: unknown, path: string): FieldError[] {
 
 /** Validates a map of annotations, whose keys are case-insensitive. */
 function annotationErrors(annotations: unknown, path: string): FieldError[] {
-  const entries = Object.entries(objectAt({ annotations }, 'annotations'));
+  const entries = Object.entries(nestedObject({ annotations }, 'annotations'));
   const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);
   return [
     ...entries.flatMap(([key]) => labelKeyErrors(key.toLowerCase()).map((error) => invalidValue(path, key, error))),
@@ -168,6 +168,6 @@ function annotationErrors(annotations: unknown, path: string): FieldError[] {
 
 /** Returns true if the selector matches everything. */
 export function isEmptySelector(selector: JsonObject): boolean {
-  const labels = Object.keys(objectAt(selector, 'matchLabels'));
+  const labels = Object.keys(nestedObject(selector, 'matchLabels'));
   return labels.length === 0 && itemsAt(selector, 'matchExpressions').length === 0;
 }

@@ -47,16 +47,16 @@ export function compareNodes(
 }
 
 /** The reviewed fields of `nodes.config.openshift.io/cluster`. Absent fields are empty strings. */
-export interface NodesConfig {
+export interface NodesConfigFields {
   readonly name: string;
   readonly minimumKubeletVersion: string;
   readonly workerLatencyProfile: string;
 }
 
 interface NodesConfigReview {
-  readonly config: NodesConfig;
+  readonly config: NodesConfigFields;
   /** The stored object. Absent on CREATE. */
-  readonly old?: NodesConfig | undefined;
+  readonly old?: NodesConfigFields | undefined;
   /** All nodes. Absent until the store has synced. */
   readonly nodes: readonly NodeState[] | undefined;
   /** If true, nodes are checked only when the minimum changes. */
@@ -81,7 +81,7 @@ export function reviewNodesConfig(review: NodesConfigReview): FieldReview {
   return { errors: [...first, ...errors], warnings };
 }
 
-function validateName({ name }: NodesConfig): readonly FieldError[] {
+function validateName({ name }: NodesConfigFields): readonly FieldError[] {
   return name === 'cluster' ? [] : [invalidValue('metadata.name', name, 'must be cluster')];
 }
 
@@ -89,8 +89,8 @@ const EXTREME_PROFILE = 'LowUpdateSlowReaction';
 const DEFAULT_PROFILES: readonly string[] = ['', 'Default'];
 
 function validateLatencyProfile(
-  { workerLatencyProfile: from }: NodesConfig,
-  { workerLatencyProfile: to }: NodesConfig,
+  { workerLatencyProfile: from }: NodesConfigFields,
+  { workerLatencyProfile: to }: NodesConfigFields,
 ): readonly FieldError[] {
   const isExtreme =
     (DEFAULT_PROFILES.includes(from) && to === EXTREME_PROFILE) ||

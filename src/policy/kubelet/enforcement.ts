@@ -19,7 +19,7 @@ export interface EnforcementCheck {
 const MAX_ERROR = 300;
 
 /** Interprets the review for a node that does not exist. */
-export function readEnforcement(server: string, status: AccessReviewStatus, node: string): EnforcementCheck {
+export function readMinimumEnforcement(server: string, status: AccessReviewStatus, node: string): EnforcementCheck {
   const { denied = false, reason = '', evaluationError = '' } = status;
   // OpenShift's authorizer returns an error. This webhook returns a reason.
   const isFromWebhook = denied && `${reason}\n${evaluationError}`.includes(nodeNotFound(node));

@@ -1,5 +1,5 @@
 /** The minimum kubelet version: its checks, its feature gates, and its rollout. */
-export { compareNodes, type NodesConfig, type NodeState, reviewNodesConfig } from './admission.ts';
+export { compareNodes, type NodesConfigFields, type NodeState, reviewNodesConfig } from './admission.ts';
 export {
   type AccessRequest,
   accessReviewStatus,
@@ -11,7 +11,7 @@ export {
   nodeName,
   type ResourceAttributes,
 } from './authorizer.ts';
-export { describeEnforcement, type EnforcementCheck, printServer, readEnforcement } from './enforcement.ts';
+export { describeEnforcement, type EnforcementCheck, printServer, readMinimumEnforcement } from './enforcement.ts';
 export {
   compareMinimums,
   describeNodes,
@@ -32,5 +32,5 @@ export {
   type MinimumVersion,
   parseKubeletVersion,
   parseMinimum,
-  parseVersion,
+  parseSemanticVersion,
 } from './version.ts';

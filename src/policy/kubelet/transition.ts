@@ -7,11 +7,11 @@
 import type { ConditionState } from '../../kube/conditions.ts';
 import { compareBytes, summarizeNames, plural } from '../../kube/text.ts';
 import { compareNodes, type NodeState, type NodeViolation } from './admission.ts';
-import { compareKubeletVersions, parseMinimum, parseVersion } from './version.ts';
+import { compareKubeletVersions, parseMinimum, parseSemanticVersion } from './version.ts';
 
 /** Returns a negative number if the first minimum is lower. An invalid version is treated as no minimum. */
 export function compareMinimums(a: string, b: string): number {
-  const [first, second] = [parseVersion(a), parseVersion(b)];
+  const [first, second] = [parseSemanticVersion(a), parseSemanticVersion(b)];
   if ('error' in first || 'error' in second) return Number('value' in first) - Number('value' in second);
   return compareKubeletVersions(first.value, second.value);
 }

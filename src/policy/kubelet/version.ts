@@ -10,14 +10,14 @@ const ALPHANUMERIC = /^[0-9A-Za-z-]*$/;
 
 /** Parses the version that a node reports, with an optional `v` prefix. */
 export function parseKubeletVersion(text: string): Result<KubeletVersion> {
-  return parseVersion(text.startsWith('v') ? text.slice(1) : text);
+  return parseSemanticVersion(text.startsWith('v') ? text.slice(1) : text);
 }
 
 /**
  * Parses a semantic version strictly.
  * @see https://github.com/blang/semver/blob/v4.0.0/v4/semver.go
  */
-export function parseVersion(text: string): Result<KubeletVersion> {
+export function parseSemanticVersion(text: string): Result<KubeletVersion> {
   if (text === '') return { error: 'Version string empty' };
   const [major, minor, ...rest] = text.split('.');
   if (major === undefined || minor === undefined || rest.length === 0) {
@@ -44,7 +44,7 @@ export interface MinimumVersion {
 /** Parses a minimum kubelet version. An empty string means no minimum. */
 export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
   if (text === '') return { value: undefined };
-  const parsed = parseVersion(text);
+  const parsed = parseSemanticVersion(text);
   if ('value' in parsed) return { value: { text, version: parsed.value } };
   return { error: `failed to parse submitted version ${text} ${parsed.error}` };
 }

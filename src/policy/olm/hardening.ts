@@ -22,7 +22,7 @@ interface Profile {
 const SECCOMP_PROFILE = { type: 'RuntimeDefault' } as const;
 const NON_ROOT = { runAsNonRoot: true, runAsUser: 1001, seccompProfile: SECCOMP_PROFILE } as const;
 
-export const PROFILES: Readonly<Record<ProfileId, Profile>> = {
+export const HARDENING_PROFILES: Readonly<Record<ProfileId, Profile>> = {
   'olm-controller': {
     pod: { runAsNonRoot: true, seccompProfile: SECCOMP_PROFILE },
     readOnlyRootFilesystem: true,
@@ -79,7 +79,7 @@ export function hardenPod(input: HardeningInput): Hardened {
   const { pod, profile, isForced, isJob = false } = input;
   // The API server rejects these fields in Windows pods.
   if (pod.osName === 'windows') return { pod: pod.json, changes: [], conflicts: [] };
-  const data = PROFILES[profile];
+  const data = HARDENING_PROFILES[profile];
   const state: Application = { ...input, isForced: isForced && !isJob, data, changes: [], conflicts: [] };
   const spec = objectMember(pod.json, 'spec');
   const securityContext = hardenPodContext(state, objectMember(spec, 'securityContext'));

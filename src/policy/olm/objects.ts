@@ -1,6 +1,6 @@
 import { diff, escapeKey, type JsonPatchOp } from '../../kube/json-patch.ts';
 import type { Kind, Kinds } from '../../kube/kinds.ts';
-import { type Change, findChanges } from '../../kube/pod-changes.ts';
+import { type PodFieldChange, findChanges } from '../../kube/pod-changes.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { compareBy } from '../../kube/text.ts';
@@ -29,7 +29,7 @@ export interface HardenedObject {
   readonly profile?: string;
   /** Mode of a CatalogSource's pods. */
   readonly mode?: string;
-  readonly changes: readonly Change[];
+  readonly changes: readonly PodFieldChange[];
   /** The values that are kept, or why an object is not patched. */
   readonly notes: readonly string[];
   /** The JSON patch. Absent if nothing changes or the object cannot be patched. */

@@ -35,7 +35,7 @@ export {
   objectAt,
   objectsAt,
   reportInvalid,
-  type Source,
+  type DecodeSource,
   stringAt,
   stringMapAt,
   stringsAt,

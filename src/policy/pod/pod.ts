@@ -19,7 +19,7 @@ import {
   objectsAt,
   optionalStringAt,
   reportTooMany,
-  type Source,
+  type DecodeSource,
   stringAt,
   stringMapAt,
   stringsAt,
@@ -164,13 +164,13 @@ function isTooLarge({ containers }: JsonObject): boolean {
   return Array.isArray(containers) && containers[0] === TOO_LARGE;
 }
 
-function reportTooLarge({ state }: Source): void {
+function reportTooLarge({ state }: DecodeSource): void {
   const field = tooLong('spec', LIMITS.storedPodBytes);
   state.error = { field, message: formatFieldError(field) };
 }
 
 /** Like `decodePod`, but for a pod template inside another object. */
-export function decodePodAt(source: Source): DecodedPod {
+export function decodePodAt(source: DecodeSource): DecodedPod {
   const pod = readPod(source);
   const { error } = source.state;
   return error === undefined ? { pod } : { error };
@@ -220,7 +220,7 @@ interface PodBuilder extends Filled<PodFields> {
   handlerHosts: HandlerHost[];
 }
 
-function readPod(source: Source): PodFields {
+function readPod(source: DecodeSource): PodFields {
   const metadata = objectAt(source, 'metadata', 'ObjectMeta');
   const annotations = metadata ? stringMapAt(metadata, 'annotations') : NO_ANNOTATIONS;
   const pod: PodBuilder = {
@@ -260,10 +260,10 @@ function readPod(source: Source): PodFields {
   return pod;
 }
 
-function readPodSpec(spec: Source, pod: PodBuilder): void {
-  let initContainers: readonly Source[] = NONE;
-  let containers: readonly Source[] = NONE;
-  let ephemeralContainers: readonly Source[] = NONE;
+function readPodSpec(spec: DecodeSource, pod: PodBuilder): void {
+  let initContainers: readonly DecodeSource[] = NONE;
+  let containers: readonly DecodeSource[] = NONE;
+  let ephemeralContainers: readonly DecodeSource[] = NONE;
   for (const key in spec.json) {
     switch (key) {
       case 'initContainers':
@@ -324,11 +324,11 @@ function readSeccompAnnotations({ annotations, containers }: PodBuilder): void {
   }
 }
 
-function readOsName(os: Source | undefined): string {
+function readOsName(os: DecodeSource | undefined): string {
   return os ? stringAt(os, 'name', 'OSName') : '';
 }
 
-function readPodSecurityContext(context: Source | undefined, pod: PodBuilder): void {
+function readPodSecurityContext(context: DecodeSource | undefined, pod: PodBuilder): void {
   if (context === undefined) return;
   pod.hasSecurityContext = true;
   for (const key in context.json) {
@@ -351,7 +351,7 @@ function readPodSecurityContext(context: Source | undefined, pod: PodBuilder): v
 }
 
 /** Reads one field if pod and container security contexts share it. */
-function readSharedField(context: Source, key: string, into: Filled<SecurityContextFields>): void {
+function readSharedField(context: DecodeSource, key: string, into: Filled<SecurityContextFields>): void {
   switch (key) {
     case 'runAsUser':
       into.runAsUser = int64At(context, key);
@@ -379,7 +379,7 @@ function readSharedField(context: Source, key: string, into: Filled<SecurityCont
 }
 
 /** Reads the SELinux options of a security context or of an SCC strategy. */
-export function readSeLinuxOptions(context: Source): SeLinuxFields | undefined {
+export function readSeLinuxOptions(context: DecodeSource): SeLinuxFields | undefined {
   const options = objectAt(context, 'seLinuxOptions', 'SELinuxOptions');
   return (
     options && {
@@ -391,7 +391,7 @@ export function readSeLinuxOptions(context: Source): SeLinuxFields | undefined {
   );
 }
 
-function readSeccompProfile(context: Source): SeccompProfile | undefined {
+function readSeccompProfile(context: DecodeSource): SeccompProfile | undefined {
   const profile = objectAt(context, 'seccompProfile', 'SeccompProfile');
   if (profile === undefined) return undefined;
   const type = stringAt(profile, 'type', 'SeccompProfileType');
@@ -399,7 +399,7 @@ function readSeccompProfile(context: Source): SeccompProfile | undefined {
   return localhostProfile === undefined ? { type } : { type, localhostProfile };
 }
 
-function readContainer(source: Source, pod: PodBuilder): void {
+function readContainer(source: DecodeSource, pod: PodBuilder): void {
   const { json, key: list, index = 0 } = source;
   const container: Filled<ContainerFields> = {
     json,
@@ -447,7 +447,7 @@ function readContainer(source: Source, pod: PodBuilder): void {
   }
 }
 
-function readSecurityContext(context: Source | undefined, container: Filled<ContainerFields>): void {
+function readSecurityContext(context: DecodeSource | undefined, container: Filled<ContainerFields>): void {
   if (context === undefined) return;
   container.hasSecurityContext = true;
   for (const key in context.json) {
@@ -471,7 +471,7 @@ function readSecurityContext(context: Source | undefined, container: Filled<Cont
   }
 }
 
-function readCapabilities(context: Source): Capabilities | undefined {
+function readCapabilities(context: DecodeSource): Capabilities | undefined {
   const capabilities = objectAt(context, 'capabilities', 'Capabilities');
   return (
     capabilities && {
@@ -481,14 +481,14 @@ function readCapabilities(context: Source): Capabilities | undefined {
   );
 }
 
-function readPorts(source: Source, container: ContainerFields, hostPorts: HostPort[]): void {
+function readPorts(source: DecodeSource, container: ContainerFields, hostPorts: HostPort[]): void {
   for (const port of objectsAt(source, 'ports', 'ContainerPort')) {
     const hostPort = int32At(port, 'hostPort') ?? 0;
     if (hostPort !== 0) hostPorts.push({ container, index: port.index ?? 0, port: hostPort });
   }
 }
 
-function readLifecycle(lifecycle: Source | undefined, container: ContainerFields, hosts: HandlerHost[]): void {
+function readLifecycle(lifecycle: DecodeSource | undefined, container: ContainerFields, hosts: HandlerHost[]): void {
   if (lifecycle === undefined) return;
   readHandler(objectAt(lifecycle, 'postStart', 'LifecycleHandler'), 'lifecycle.postStart', container, hosts);
   readHandler(objectAt(lifecycle, 'preStop', 'LifecycleHandler'), 'lifecycle.preStop', container, hosts);
@@ -496,7 +496,7 @@ function readLifecycle(lifecycle: Source | undefined, container: ContainerFields
 
 /** Collects the hosts in a probe or hook. The exec, grpc and sleep actions have no host. */
 function readHandler(
-  handler: Source | undefined,
+  handler: DecodeSource | undefined,
   path: string,
   container: ContainerFields,
   hosts: HandlerHost[],
@@ -561,7 +561,7 @@ const KNOWN_SOURCES: ReadonlyMap<string, KnownSource> = new Map(
   SOURCE_TYPES.map(([name, type]) => [name, { type, alone: [name] }]),
 );
 
-function readVolume(source: Source): VolumeFields {
+function readVolume(source: DecodeSource): VolumeFields {
   let sources: readonly string[] = NONE;
   let hostPath: string | undefined;
   let flexDriver: string | undefined;

@@ -37,13 +37,13 @@ interface DecodeState {
 }
 
 /** A JSON object to read from, and its position. Paths are computed from the chain of parents, and only for errors. */
-export interface Source {
+export interface DecodeSource {
   readonly json: JsonObject;
   readonly state: DecodeState;
   /** Name of the Go type for error messages, such as `Container`. */
   readonly struct: string;
   /** `undefined` for the root object. */
-  readonly parent: Source | undefined;
+  readonly parent: DecodeSource | undefined;
   /** Field name in the parent. Empty for the root object. */
   readonly key: string;
   /** Index in a list, or `undefined` if the source is not in a list. */
@@ -69,13 +69,13 @@ const INT32: ExpectedType = { go: 'int32', text: 'an integer' };
 const INT64: ExpectedType = { go: 'int64', text: 'an integer' };
 const STRING_MAP: ExpectedType = { go: 'map[string]string', text: OBJECT };
 
-export function createSource(json: JsonObject, struct: string): Source {
+export function createSource(json: JsonObject, struct: string): DecodeSource {
   const state: DecodeState = { error: undefined, nullElement: undefined, nullObject: undefined, items: 0 };
   return { json, state, struct, parent: undefined, key: '', index: undefined };
 }
 
 /** Returns `undefined` for a boolean that is absent, null or of the wrong type. */
-export function booleanAt(source: Source, key: string): boolean | undefined {
+export function booleanAt(source: DecodeSource, key: string): boolean | undefined {
   const value = source.json[key];
   if (typeof value === 'boolean') return value;
   if (value != null) reportType(source, key, value, BOOLEAN);
@@ -83,12 +83,12 @@ export function booleanAt(source: Source, key: string): boolean | undefined {
 }
 
 /** Returns `''` for a string that is absent, null or of the wrong type. Set `type` if Go uses a named type. */
-export function stringAt(source: Source, key: string, type?: string): string {
+export function stringAt(source: DecodeSource, key: string, type?: string): string {
   return optionalStringAt(source, key, type) ?? '';
 }
 
 /** Like `stringAt`, but returns `undefined` for an absent or null string. */
-export function optionalStringAt(source: Source, key: string, type?: string): string | undefined {
+export function optionalStringAt(source: DecodeSource, key: string, type?: string): string | undefined {
   const value = source.json[key];
   if (typeof value === 'string') return value;
   if (value == null) return undefined;
@@ -97,7 +97,7 @@ export function optionalStringAt(source: Source, key: string, type?: string): st
 }
 
 /** Returns `undefined` for a 32-bit integer that is absent, null or of the wrong type. */
-export function int32At(source: Source, key: string): number | undefined {
+export function int32At(source: DecodeSource, key: string): number | undefined {
   const value = source.json[key];
   if (typeof value === 'number' && (value | 0) === value) return value;
   if (value != null) reportType(source, key, value, INT32);
@@ -105,7 +105,7 @@ export function int32At(source: Source, key: string): number | undefined {
 }
 
 /** Returns `undefined` for a 64-bit integer that is absent, null or of the wrong type. */
-export function int64At(source: Source, key: string): number | undefined {
+export function int64At(source: DecodeSource, key: string): number | undefined {
   const value = source.json[key];
   if (isInt64(value)) return value;
   if (value != null) reportType(source, key, value, INT64);
@@ -120,7 +120,7 @@ function isInt64(value: unknown): value is number {
 /**
  * Returns the object as a source, or `undefined` if it is absent, null or of the wrong type. `struct` is its Go type.
  */
-export function objectAt(source: Source, key: string, struct: string): Source | undefined {
+export function objectAt(source: DecodeSource, key: string, struct: string): DecodeSource | undefined {
   const value = source.json[key];
   if (isObject(value)) return { json: value, state: source.state, struct, parent: source, key, index: undefined };
   if (value != null) reportType(source, key, value, { go: struct, text: OBJECT });
@@ -128,10 +128,10 @@ export function objectAt(source: Source, key: string, struct: string): Source | 
 }
 
 /** Returns the elements of a list of objects. Reads a null element as an empty object. */
-export function objectsAt(source: Source, key: string, struct: string): readonly Source[] {
+export function objectsAt(source: DecodeSource, key: string, struct: string): readonly DecodeSource[] {
   const list = listAt(source, key, struct);
   if (list.length === 0) return NO_ITEMS;
-  const sources: Source[] = [];
+  const sources: DecodeSource[] = [];
   for (const item of list) {
     const index = sources.length;
     if (!isObject(item)) reportElement(source, { key, item, index }, { go: struct, text: OBJECT });
@@ -144,7 +144,7 @@ export function objectsAt(source: Source, key: string, struct: string): readonly
 /**
  * Returns the elements of a list of strings. Reads a null element as an empty string. `type` is the elements' Go type.
  */
-export function stringsAt(source: Source, key: string, type = 'string'): readonly string[] {
+export function stringsAt(source: DecodeSource, key: string, type = 'string'): readonly string[] {
   const list = listAt(source, key, type);
   if (list.every((item) => typeof item === 'string')) return list;
   return list.map((item, index) => {
@@ -155,7 +155,7 @@ export function stringsAt(source: Source, key: string, type = 'string'): readonl
 }
 
 /** Returns the elements of a list of integers. Reads a null element as 0. */
-export function int64sAt(source: Source, key: string): readonly number[] {
+export function int64sAt(source: DecodeSource, key: string): readonly number[] {
   const list = listAt(source, key, 'int64');
   if (list.every(isInt64)) return list;
   return list.map((item, index) => {
@@ -165,7 +165,7 @@ export function int64sAt(source: Source, key: string): readonly number[] {
   });
 }
 
-function listAt(source: Source, key: string, type: string): readonly unknown[] {
+function listAt(source: DecodeSource, key: string, type: string): readonly unknown[] {
   const value = source.json[key];
   if (value == null) return NO_ITEMS;
   if (!Array.isArray(value)) {
@@ -180,7 +180,7 @@ function listAt(source: Source, key: string, type: string): readonly unknown[] {
 }
 
 /** Returns a map of strings, such as labels or annotations. Reads a null value as an empty string. */
-export function stringMapAt(source: Source, key: string): Readonly<Record<string, string>> {
+export function stringMapAt(source: DecodeSource, key: string): Readonly<Record<string, string>> {
   const map = source.json[key];
   if (!isObject(map)) {
     if (map != null) reportType(source, key, map, STRING_MAP);
@@ -198,19 +198,19 @@ export function stringMapAt(source: Source, key: string): Readonly<Record<string
 }
 
 /** Returns the path of an object, such as `spec.containers[0]`, or an empty string for the root object. */
-function sourcePath({ parent, key, index }: Source): string {
+function sourcePath({ parent, key, index }: DecodeSource): string {
   if (parent === undefined) return '';
   return index === undefined ? memberPath(parent, key) : elementPath(parent, key, index);
 }
 
 /** Records an error for a list with too many elements, unless the object already has an error. */
-export function reportTooMany(source: Source, key: string, limit: LimitName, count: number): void {
+export function reportTooMany(source: DecodeSource, key: string, limit: LimitName, count: number): void {
   const field = beyondLimit(memberPath(source, key), limit, count);
   source.state.error ??= { field, message: formatFieldError(field) };
 }
 
 function reportElement(
-  source: Source,
+  source: DecodeSource,
   { key, item, index }: { key: string; item: unknown; index: number },
   type: ExpectedType,
 ): void {
@@ -227,7 +227,13 @@ function reportElement(
  * Records an error for a value that has the wrong type, unless the object already has an error. `element` is the
  * value's index or key in the field.
  */
-function reportType(source: Source, key: string, value: unknown, type: ExpectedType, element?: number | string): void {
+function reportType(
+  source: DecodeSource,
+  key: string,
+  value: unknown,
+  type: ExpectedType,
+  element?: number | string,
+): void {
   if (source.state.error !== undefined) return;
   const path = element === undefined ? memberPath(source, key) : elementPath(source, key, element);
   source.state.error = {
@@ -241,22 +247,22 @@ function qualifiedType(type: string): string {
   return /^[A-Z]/.test(type) ? `v1.${type}` : type;
 }
 
-function memberPath(source: Source, key: string): string {
+function memberPath(source: DecodeSource, key: string): string {
   const path = sourcePath(source);
   return path === '' ? key : `${path}.${key}`;
 }
 
-function elementPath(source: Source, key: string, element: number | string): string {
+function elementPath(source: DecodeSource, key: string, element: number | string): string {
   return `${memberPath(source, key)}[${element}]`;
 }
 
 /** Go's decoder prints paths without indexes. */
-function goPath({ parent, key: own }: Source, key: string): string {
+function goPath({ parent, key: own }: DecodeSource, key: string): string {
   return parent === undefined ? key : `${goPath(parent, own)}.${key}`;
 }
 
 /** Records an error for an invalid field, unless the object already has an error. */
-export function reportInvalid(source: Source, key: string, detail: string): void {
+export function reportInvalid(source: DecodeSource, key: string, detail: string): void {
   const field = invalidValue(memberPath(source, key), source.json[key], detail);
   source.state.error ??= { field, message: formatFieldError(field) };
 }

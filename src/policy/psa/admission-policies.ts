@@ -20,7 +20,7 @@ import {
   withOtherInputs,
 } from '../pss/index.ts';
 import type { PodSecurity } from './configuration.ts';
-import { isStricter, LABELS, LEVEL_RULE, type Mode, MODES, VERSION_RULE } from './policy.ts';
+import { isStricter, MODE_LABELS, LEVEL_RULE, type Mode, MODES, VERSION_RULE } from './policy.ts';
 
 interface PolicySettings {
   readonly podSecurity: PodSecurity;
@@ -28,7 +28,7 @@ interface PolicySettings {
   readonly emulationVersion?: Version;
 }
 
-export interface PolicyOptions {
+export interface AdmissionPolicyOptions {
   /** Whether to generate policies for all modes, or only for enforce mode. */
   readonly modes: 'all' | 'enforce';
   /** Minor version of the oldest API server that evaluates the policies, at least `MIN_POLICY_MINOR`. */
@@ -64,7 +64,7 @@ export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> 
  * Generates the policies for the modes, each followed by its bindings. The result depends only on the arguments. The
  * policies let the exempt namespaces, users and runtime classes pass. The settings must be valid.
  */
-export function generatePolicies(settings: PolicySettings, options: PolicyOptions): readonly PolicyObject[] {
+export function generatePolicies(settings: PolicySettings, options: AdmissionPolicyOptions): readonly PolicyObject[] {
   const context = { settings, options };
   const modes = options.modes === 'all' ? MODES : (['enforce'] as const);
   return modes.flatMap((mode) =>
@@ -76,7 +76,7 @@ const POLICY_LEVELS = ['baseline', 'restricted'] as const;
 
 interface Context {
   readonly settings: PolicySettings;
-  readonly options: PolicyOptions;
+  readonly options: AdmissionPolicyOptions;
 }
 
 type BlockingMode = Exclude<Mode, 'audit'>;
@@ -132,17 +132,17 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
   };
   const effect = isWarning ? 'Warns about pods and pod templates that would violate' : 'Denies pods that violate';
   return [
-    createObject(
+    createPolicyObject(
       'ValidatingAdmissionPolicy',
       name,
       `${effect} Pod Security level ${level} in namespaces with that level.`,
       spec,
     ),
     ...selectNamespaces(context, mode, level).map(({ suffix, selector, resourceRules }) =>
-      createObject(
+      createPolicyObject(
         'ValidatingAdmissionPolicyBinding',
         policyName(`${mode}-${level}${suffix}`),
-        `Namespaces ${suffix === '' ? 'with' : 'without'} the label ${LABELS[mode].level}.`,
+        `Namespaces ${suffix === '' ? 'with' : 'without'} the label ${MODE_LABELS[mode].level}.`,
         {
           policyName: name,
           validationActions: [ACTIONS[mode]],
@@ -198,13 +198,13 @@ function auditPolicy(context: Context): PolicyObject[] {
     ],
   };
   return [
-    createObject(
+    createPolicyObject(
       'ValidatingAdmissionPolicy',
       name,
       'Records the violations of pods and pod templates in the audit log. The name is the prefix of the keys.',
       spec,
     ),
-    createObject('ValidatingAdmissionPolicyBinding', name, 'All namespaces.', {
+    createPolicyObject('ValidatingAdmissionPolicyBinding', name, 'All namespaces.', {
       policyName: name,
       validationActions: [ACTIONS.audit],
     }),
@@ -219,7 +219,7 @@ function policyName(name: string): string {
  * Returns an admission policy or binding with the labels that all generated policies have. It contains the defaults of
  * API servers, so applying it again changes nothing, and a second field manager does not conflict with the first.
  */
-export function createObject<K extends PolicyKind | DefaultsKind>(
+export function createPolicyObject<K extends PolicyKind | DefaultsKind>(
   kind: K,
   name: string,
   description: string,
@@ -334,7 +334,7 @@ interface NamespaceSelection {
  */
 function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Level): NamespaceSelection[] {
   const { defaults } = settings.podSecurity;
-  const key = LABELS[mode].level;
+  const key = MODE_LABELS[mode].level;
   const others = LEVELS.filter((one) => one !== level);
   // In enforce mode, an invalid label means restricted.
   const takesInvalid = mode === 'enforce' && level === 'restricted';
@@ -351,10 +351,13 @@ function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Leve
   // If there is no warn label, the warn level is at least as strict as a valid enforce label.
   const stricter = LEVELS.filter((one) => isStricter(one, fallback));
   if (fallback === level) {
-    selections.push({ suffix: '-unlabeled', selector: [...unlabelled, ...exclude(LABELS.enforce.level, stricter)] });
+    selections.push({
+      suffix: '-unlabeled',
+      selector: [...unlabelled, ...exclude(MODE_LABELS.enforce.level, stricter)],
+    });
   } else if (stricter.includes(level)) {
-    const raised: Requirement[] = [...unlabelled, { key: LABELS.enforce.level, operator: 'In', values: [level] }];
-    const version = LABELS.warn.version;
+    const raised: Requirement[] = [...unlabelled, { key: MODE_LABELS.enforce.level, operator: 'In', values: [level] }];
+    const version = MODE_LABELS.warn.version;
     // If there is no warn version, the warn policy is the same as the enforce policy, which already evaluates the pods.
     selections.push(
       {
@@ -406,9 +409,9 @@ function enforceVariables({ settings }: Context): CelVariable[] {
 /** Version of a mode in a namespace that has a level for that mode. */
 function modeVariables(context: Context, mode: BlockingMode, level: Level): CelVariable[] {
   const { defaults } = context.settings.podSecurity;
-  const own = label(LABELS[mode].version, defaults[mode].version);
+  const own = label(MODE_LABELS[mode].version, defaults[mode].version);
   if (mode === 'enforce') return [LABELS_VARIABLE, ...versionVariables('version', own)];
-  const isRaised = `!(${celString(LABELS.warn.level)} in variables.labels) && !(${celString(LABELS.warn.version)} in variables.labels)`;
+  const isRaised = `!(${celString(MODE_LABELS.warn.level)} in variables.labels) && !(${celString(MODE_LABELS.warn.version)} in variables.labels)`;
   const version = isStricter(level, defaults.warn.level) ? `${isRaised} ? variables.enforceVersion : ${own}` : own;
   return [LABELS_VARIABLE, ...enforceVariables(context), ...versionVariables('version', version)];
 }
@@ -445,7 +448,7 @@ function auditVariables(context: Context): CelVariable[] {
         'variables.level == "privileged"',
         `${label(POD_SECURITY_LABELS.warn, warn.level)} == "privileged"`,
         // Workloads are never denied. If there is no warn label, an enforce label raises the warn level.
-        `(variables.enforceLevel == "privileged" || !(${IS_POD}) && (${celString(LABELS.warn.level)} in variables.labels || !(${celString(LABELS.enforce.level)} in variables.labels)))`,
+        `(variables.enforceLevel == "privileged" || !(${IS_POD}) && (${celString(MODE_LABELS.warn.level)} in variables.labels || !(${celString(MODE_LABELS.enforce.level)} in variables.labels)))`,
       ].join(' && '),
     },
   ];

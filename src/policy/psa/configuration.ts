@@ -151,7 +151,7 @@ export function findExemption(
 }
 
 /** Returns true if the request is not exempt and its namespace enforces a level other than privileged. */
-export function isLimited(
+export function isLevelEnforced(
   request: AdmissionRequest,
   namespace: Namespace,
   { exemptions, namespaceRules }: PodSecurity,

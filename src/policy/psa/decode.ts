@@ -19,7 +19,7 @@ import {
   objectAt,
   type PodFields,
   printFieldPath,
-  type Source,
+  type DecodeSource,
   stringAt,
   stringMapAt,
   type WorkloadResource,
@@ -74,7 +74,7 @@ interface LocatedTemplate {
 }
 
 /** A decoded workload. Objects of resources that the settings list may have several templates. */
-export type Workload =
+export type DecodedWorkload =
   | Decoded
   | {
       readonly outcome: 'templates';
@@ -93,7 +93,7 @@ const MAX_TEMPLATES = 100;
 export function decodeWorkload(
   { object, kind, resource: { group, resource } }: AdmissionRequest,
   resources: readonly WorkloadResource[],
-): Workload {
+): DecodedWorkload {
   const named = resources.find((one) => one.resource === resource && one.group === group);
   if (!named) return decodeObject(object, kind);
   if (!isObject(object)) return { outcome: 'absent' };
@@ -179,7 +179,7 @@ function readObject(object: JsonObject, { group, kind }: GroupVersionKind): Read
 }
 
 /** Follows the path to the template. Also verifies the type of `spec.replicas`. */
-function findTemplate(source: Source, path: readonly string[]): Source | undefined {
+function findTemplate(source: DecodeSource, path: readonly string[]): DecodeSource | undefined {
   const [key, ...rest] = path;
   if (key === undefined) return source;
   const inner = objectAt(source, key, getStructName(source.struct, key));

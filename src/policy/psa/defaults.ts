@@ -14,7 +14,7 @@ import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import { type ContainerFields, decodePod, type PodFields, type SecurityContextFields } from '../pod/index.ts';
 import type { CelVariable } from '../pss/index.ts';
 import { sccMode, type SccSettings, selectEnforcedNamespaces } from '../scc/index.ts';
-import { createObject, POD_RULE, type PolicyObject } from './admission-policies.ts';
+import { createPolicyObject, POD_RULE, type PolicyObject } from './admission-policies.ts';
 
 /** Pods with more containers get no defaults. */
 export const MAX_CONTAINERS = 500;
@@ -264,7 +264,7 @@ export function generateDefaultsPolicy(
   const names = chosen.map(({ path: [field] }) => field).join(', ');
   const unlessEnforced = scc.mode === 'off' ? '' : `${isSelected(selectEnforcedNamespaces(scc))} ? [] : `;
   return [
-    createObject('MutatingAdmissionPolicy', name, `Sets absent security context fields of new pods: ${names}.`, {
+    createPolicyObject('MutatingAdmissionPolicy', name, `Sets absent security context fields of new pods: ${names}.`, {
       // Ignoring failures is safe because Pod Security evaluates the pod even if the defaults are missing.
       failurePolicy: 'Ignore',
       reinvocationPolicy: 'IfNeeded',
@@ -281,7 +281,7 @@ export function generateDefaultsPolicy(
         },
       ],
     }),
-    createObject('MutatingAdmissionPolicyBinding', name, 'All namespaces that the policy selects.', {
+    createPolicyObject('MutatingAdmissionPolicyBinding', name, 'All namespaces that the policy selects.', {
       policyName: name,
     }),
   ];

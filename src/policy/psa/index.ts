@@ -15,7 +15,7 @@ export {
   type Exemptions,
   EXEMPTIONS_FIELDS,
   findExemption,
-  isLimited,
+  isLevelEnforced,
   type PodSecurity,
   type PodSecurityConfiguration,
   validateConfiguration,
@@ -28,7 +28,7 @@ export {
   denyUndecodable,
   isKnownKind,
   isSignificantUpdate,
-  type Workload,
+  type DecodedWorkload,
 } from './decode.ts';
 export {
   completeTemplate,

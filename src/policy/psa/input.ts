@@ -3,13 +3,13 @@ import type { Namespace, Pod } from '../../kube/types.ts';
 import type { WorkloadResource } from '../pod/index.ts';
 import type { ExceptionIndex, Version } from '../pss/index.ts';
 import type { PodSecurity } from './configuration.ts';
-import type { Workload } from './decode.ts';
+import type { DecodedWorkload } from './decode.ts';
 
 /** Input for a review. Reviews call a function only if the response depends on it. */
 export interface PodSecurityInput {
   readonly request: AdmissionRequest;
   /** The workload object after SCC admission has defaulted its templates. Absent where SCCs do not apply. */
-  readonly workload?: Workload | undefined;
+  readonly workload?: DecodedWorkload | undefined;
   readonly podSecurity: PodSecurity;
   /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;

@@ -87,7 +87,7 @@ export interface NamespacePolicy extends Policies {
 }
 
 /** The label names for each mode. */
-export const LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
+export const MODE_LABELS: Readonly<Record<Mode, { readonly level: string; readonly version: string }>> = {
   enforce: { level: POD_SECURITY_LABELS.enforce, version: POD_SECURITY_LABELS.enforceVersion },
   audit: { level: POD_SECURITY_LABELS.audit, version: POD_SECURITY_LABELS.auditVersion },
   warn: { level: POD_SECURITY_LABELS.warn, version: POD_SECURITY_LABELS.warnVersion },
@@ -111,14 +111,14 @@ export function resolvePolicies(labels: Labels | null | undefined, defaults: Pol
 
 /** Returns true if the namespace has a label for the mode, even if it is invalid. */
 export function setsMode(labels: Labels | null | undefined, mode: Mode): boolean {
-  const names = LABELS[mode];
+  const names = MODE_LABELS[mode];
   const keys = [names.level, names.version, ...(mode === 'enforce' ? [ENFORCE_LABEL] : [])];
   return labels != null && keys.some((key) => labels[key] !== undefined);
 }
 
 /** Level and version default independently, so a version label without a level label uses the default level. */
 function readPolicy(labels: Labels, mode: Mode, fallback: Policy, errors: FieldError[]): Policy {
-  const names = LABELS[mode];
+  const names = MODE_LABELS[mode];
   const level = readLevel(labels, names.level, SUBSTITUTES[mode], errors);
   const version = readVersion(labels, names.version, errors);
   return { level: level ?? fallback.level, version: version ?? fallback.version };
@@ -153,8 +153,8 @@ function raiseEnforce(labels: Labels, enforce: Policy, errors: FieldError[]): Po
 
 /** If there is no warn label, the warn level is at least as strict as a valid enforce label. */
 function raiseWarn(labels: Labels, warn: Policy, enforce: Policy): Policy {
-  const { level, version } = LABELS.warn;
-  const hasEnforce = [LABELS.enforce.level, ENFORCE_LABEL].some((key) => isLevel(getLabel(labels, key)));
+  const { level, version } = MODE_LABELS.warn;
+  const hasEnforce = [MODE_LABELS.enforce.level, ENFORCE_LABEL].some((key) => isLevel(getLabel(labels, key)));
   if (getLabel(labels, level) !== undefined || !hasEnforce) return warn;
   if (!isStricter(enforce.level, warn.level)) return warn;
   return { level: enforce.level, version: getLabel(labels, version) === undefined ? enforce.version : warn.version };

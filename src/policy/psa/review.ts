@@ -27,7 +27,7 @@ import {
   isCore,
   isSignificantUpdate,
   printKind,
-  type Workload,
+  type DecodedWorkload,
 } from './decode.ts';
 import type { PodSecurityInput } from './input.ts';
 import { reviewNamespace } from './namespace-review.ts';
@@ -190,7 +190,7 @@ function reviewTemplate(decoded: Decoded, input: PodSecurityInput, policies: Nam
 
 /** Reviews the templates of an object whose kind is not built in. */
 function reviewTemplates(
-  { templates, unknown }: Extract<Workload, { outcome: 'templates' }>,
+  { templates, unknown }: Extract<DecodedWorkload, { outcome: 'templates' }>,
   input: PodSecurityInput,
   policies: NamespacePolicy,
 ): PodSecurityReview {

@@ -59,7 +59,7 @@ export function celQuotedList(items: string): string {
 }
 
 /** Returns the distinct strings in a list of lists, sorted by bytes. Kubernetes 1.34 added these functions. */
-export function sortedSet(lists: string): string {
+export function celSortedSet(lists: string): string {
   return `${lists}.flatten().distinct().sort()`;
 }
 
@@ -99,7 +99,7 @@ export function celSetters({ name, passes }: SetterPasses): SetterExpressions {
       [`${name}Setters`]: `(${pod} ? [] : ["pod"]) + (size(${names}) == 0 ? [] : [${celNames(names)}])`,
     },
     values: (value) =>
-      sortedSet(
+      celSortedSet(
         `[${pod} ? [] : [${value('variables.spec')}], variables.containers.filter(c, !(${passes('c')})).map(c, ${value('c')})]`,
       ),
   };

@@ -2,7 +2,7 @@
 import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
 import { plural, sortedSet } from '../../kube/text.ts';
 import { type ContainerFields, fieldPath, type PodFields, type Repair } from '../pod/index.ts';
-import { celNames, celQuotedList, type CelRule, celSetters, offendingNames, sortedSet as celSortedSet } from './cel.ts';
+import { celNames, celQuotedList, type CelRule, celSetters, offendingNames, celSortedSet } from './cel.ts';
 import type { Level, Version } from './policy.ts';
 
 /** A Pod Security Standards check and its descriptions. */
@@ -155,7 +155,7 @@ export function joinTexts(one: string, separator: string, other: string): string
 }
 
 /** Returns a field error for a forbidden value. `field` is a path below the pod spec or the container. */
-export function forbidden(setter: Setter, field: string, value?: unknown): FieldError {
+export function forbiddenValue(setter: Setter, field: string, value?: unknown): FieldError {
   return withValue(forbiddenField(fieldPath(setter, field), ''), value);
 }
 
@@ -232,7 +232,7 @@ interface Offenders<Owner extends Setter> {
 function createRule<Owner extends Setter>(rule: ContextRule<Owner>, { find, format, cel }: Offenders<Owner>): Rule {
   const { name, reason, field } = rule;
   const values = cel.values === undefined ? {} : { [`${name}Types`]: cel.values };
-  const error = (owner: Owner): FieldError => rule.error?.(owner) ?? forbidden(owner, field, rule.value(owner));
+  const error = (owner: Owner): FieldError => rule.error?.(owner) ?? forbiddenValue(owner, field, rule.value(owner));
   return {
     check(pod) {
       const offenders = find(pod);

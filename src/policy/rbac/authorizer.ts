@@ -6,7 +6,7 @@ import {
   type RbacKind,
   type RbacObjects,
   readRules,
-  type Rule,
+  type VerifiedRule,
   ruleAllows,
   ruleCovers,
   type User,
@@ -46,7 +46,7 @@ interface Bindings {
 interface Scope {
   /** Increases with every change. */
   revision: number;
-  readonly roles: Map<string, readonly Rule[]>;
+  readonly roles: Map<string, readonly VerifiedRule[]>;
   readonly users: Map<string, Bindings>;
   readonly groups: Map<string, Bindings>;
 }
@@ -73,14 +73,18 @@ export function createRbac(): Rbac {
     if (scope.roles.size + scope.users.size + scope.groups.size > 0) scopes.set(namespace, scope);
     else scopes.delete(namespace);
   };
-  const someBoundRule = (bindings: Bindings | undefined, test: (rule: Rule) => boolean): boolean => {
+  const someBoundRule = (bindings: Bindings | undefined, test: (rule: VerifiedRule) => boolean): boolean => {
     if (!bindings) return false;
     for (const { namespace, name } of bindings.roles.values()) {
       if (scopes.get(namespace)?.roles.get(name)?.some(test)) return true;
     }
     return false;
   };
-  const someRuleIn = (namespace: string, { username, groups }: User, test: (rule: Rule) => boolean): boolean => {
+  const someRuleIn = (
+    namespace: string,
+    { username, groups }: User,
+    test: (rule: VerifiedRule) => boolean,
+  ): boolean => {
     const scope = scopes.get(namespace);
     if (!scope) return false;
     if (someBoundRule(scope.users.get(username ?? ''), test)) return true;
@@ -89,7 +93,11 @@ export function createRbac(): Rbac {
   /**
    * Returns true if the predicate is true for any cluster-wide rule of the user or any rule in the action's namespace.
    */
-  const someRule = (user: User, { nonResourceURL, namespace }: Action, test: (rule: Rule) => boolean): boolean =>
+  const someRule = (
+    user: User,
+    { nonResourceURL, namespace }: Action,
+    test: (rule: VerifiedRule) => boolean,
+  ): boolean =>
     someRuleIn(CLUSTER, user, test) ||
     // Non-resource URLs have no namespace.
     (nonResourceURL == null && Boolean(namespace) && someRuleIn(namespace ?? CLUSTER, user, test));

@@ -14,7 +14,7 @@ export {
   type RbacKind,
   type RbacObjects,
   readRules,
-  type Rule,
+  type VerifiedRule,
   ruleAllows,
   selectRules,
   USE_SCC,

@@ -77,7 +77,7 @@ export const USE_SCC: Required<Pick<Action, 'verb' | 'apiGroup' | 'resource'>> =
 export type Authorizer = (user: User, action: Action) => boolean;
 
 /** A rule whose types were verified. */
-export type Rule = Required<PolicyRule>;
+export type VerifiedRule = Required<PolicyRule>;
 
 const ALL = '*';
 
@@ -85,12 +85,12 @@ const ALL = '*';
  * Reads the rules of a role. Drops malformed rules, because a rule that loses one of its lists might grant more
  * permissions.
  */
-export function readRules(rules: unknown): readonly Rule[] {
+export function readRules(rules: unknown): readonly VerifiedRule[] {
   if (!Array.isArray(rules)) return [];
   return rules.map(readRule).filter((rule) => rule !== undefined);
 }
 
-function readRule(rule: unknown): Rule | undefined {
+function readRule(rule: unknown): VerifiedRule | undefined {
   if (!isObject(rule)) return undefined;
   const verbs = readTexts(rule['verbs']);
   const apiGroups = readTexts(rule['apiGroups']);
@@ -110,7 +110,7 @@ function readTexts(value: unknown): readonly string[] | undefined {
  * Returns true if the rule grants the action, regardless of the namespace.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/rbac/v1/evaluation_helpers.go
  */
-export function ruleAllows(rule: Rule, action: Action): boolean {
+export function ruleAllows(rule: VerifiedRule, action: Action): boolean {
   if (action.nonResourceURL != null) {
     return matches(rule.verbs, action.verb) && matchesUrl(rule.nonResourceURLs, action.nonResourceURL);
   }
@@ -120,7 +120,7 @@ export function ruleAllows(rule: Rule, action: Action): boolean {
 }
 
 /** Returns true if the rule grants the action on at least some objects of the resource. */
-export function ruleCovers(rule: Rule, { verb, apiGroup, resource, subresource }: Action): boolean {
+export function ruleCovers(rule: VerifiedRule, { verb, apiGroup, resource, subresource }: Action): boolean {
   return (
     matches(rule.verbs, verb) &&
     matches(rule.apiGroups, apiGroup ?? '') &&

@@ -80,7 +80,7 @@ export {
   countFindings,
   decidedConditions,
   decideReadiness,
-  type Decision,
+  type ReadinessDecision,
   isBlocking,
   newlyViolating,
   readinessCondition,
@@ -119,13 +119,13 @@ export {
   type RolloutView,
 } from './state.ts';
 export { getSyncState, isAwaitingLabel, type SyncState } from './sync-state.ts';
-export { completePod, getTemplatePod } from './template-pod.ts';
+export { admitTemplatePod, getTemplatePod } from './template-pod.ts';
 export {
   AUDIT_RULES,
   type AuditCode,
   type AuditFinding,
   auditUserNamespaces,
   findSkew,
-  type Severity,
+  type AuditSeverity,
   SKEW_RELEASES,
 } from './user-namespace-audit.ts';

@@ -12,7 +12,7 @@ import {
   findExemption,
   isSignificantUpdate,
   printPolicy,
-  type Workload,
+  type DecodedWorkload,
 } from '../psa/index.ts';
 import { evaluateDecoded, type Level, type Version } from '../pss/index.ts';
 import { type DefaultLevel, readEnforcement } from './enforcement.ts';
@@ -42,7 +42,7 @@ export function isEnforcementPending({ settings, gate, enforce, config }: Enforc
 interface PreviewInput {
   readonly request: AdmissionRequest;
   /** The workload object after SCC admission has defaulted its template. Absent where SCCs do not apply. */
-  readonly workload?: Workload | undefined;
+  readonly workload?: DecodedWorkload | undefined;
   readonly exemptions: Exemptions;
   /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
@@ -117,7 +117,7 @@ function hasPods({ group, kind }: GroupVersionKind): boolean {
   return (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
 }
 
-function expectKind(decoded: Workload, { group, kind }: GroupVersionKind): DecodedObject | undefined {
+function expectKind(decoded: DecodedWorkload, { group, kind }: GroupVersionKind): DecodedObject | undefined {
   const isExpected = decoded.outcome === 'decoded' && decoded.kind.kind === kind && decoded.kind.group === group;
   return isExpected ? decoded : undefined;
 }

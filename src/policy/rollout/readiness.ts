@@ -300,7 +300,7 @@ interface DecisionInput {
 
 type Status = NonNullable<PSAEnforcementConfig['status']>;
 
-export interface Decision {
+export interface ReadinessDecision {
   readonly spec: string;
   /** The desired status, except for the observed generation and the conditions of other controllers. */
   readonly status: Status & { readonly conditions: readonly Condition[] };
@@ -317,7 +317,7 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set([
  * Makes the enforcement decision based on the last evaluation. The evaluation time advances only if all namespaces have
  * a verdict.
  */
-export function decideReadiness(input: DecisionInput): Decision {
+export function decideReadiness(input: DecisionInput): ReadinessDecision {
   const { object, settings, sweep, nowMs } = input;
   const { inconclusivePolicy } = settings;
   const newest = sweep && summarize(sweep);
@@ -392,13 +392,19 @@ function countRestarts(evaluations: readonly NamespaceEvaluation[]): number {
 }
 
 /** Returns the conditions in a stored status that the decision replaces or removes. */
-export function decidedConditions(status: Status | null | undefined, decision: Decision): readonly Condition[] {
+export function decidedConditions(
+  status: Status | null | undefined,
+  decision: ReadinessDecision,
+): readonly Condition[] {
   const types = new Set(decision.status.conditions.map(({ type }) => type));
   return status?.conditions?.filter(({ type }) => types.has(type) || OWN_CONDITIONS.has(type)) ?? [];
 }
 
 /** Returns the names of the namespaces that the decision newly reports as violating. */
-export function newlyViolating({ status: before }: PSAEnforcementConfig, { status }: Decision): readonly string[] {
+export function newlyViolating(
+  { status: before }: PSAEnforcementConfig,
+  { status }: ReadinessDecision,
+): readonly string[] {
   const known = new Set(before?.violatingNamespaces?.filter((entry) => !isPrevious(entry)).map(({ name }) => name));
   const current = status.violatingNamespaces?.filter((entry) => !isPrevious(entry)) ?? [];
   return current.flatMap(({ name }) => (known.has(name) ? [] : name));

@@ -38,13 +38,13 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   if (path === undefined || created === undefined) return undefined;
   const { name = '' } = object.metadata ?? {};
   const decoded = decodePod(created.pod);
-  const pod = decoded.pod ? { pod: completePod(decoded.pod, context) } : decoded;
+  const pod = decoded.pod ? { pod: admitTemplatePod(decoded.pod, context) } : decoded;
   const sourceField = source.template && source.sourceField;
   return { kind, name, path: printFieldPath(path), pod, ...(sourceField && { sourceField }) };
 }
 
 /** Returns the pod after defaulting by admission, or the unchanged pod if no SCC admits it. */
-export function completePod(pod: PodFields, context: TemplateContext): PodFields {
+export function admitTemplatePod(pod: PodFields, context: TemplateContext): PodFields {
   const { sccMode, namespace, defaults } = context;
   if (sccMode === 'enforce') return admitTemplate(pod, context).pod;
   return defaults ? completeTemplate(pod, namespace, defaults) : pod;

@@ -27,15 +27,15 @@ export const AUDIT_RULES = {
   UN006: { severity: 'high', remedy: 'Upgrade the kubelet, or drain the node.' },
   UN007: { severity: 'info', remedy: 'No action is needed.' },
   UN008: { severity: 'info', remedy: 'No action is needed.' },
-} as const satisfies Readonly<Record<string, { readonly severity: Severity; readonly remedy: string }>>;
+} as const satisfies Readonly<Record<string, { readonly severity: AuditSeverity; readonly remedy: string }>>;
 
 export type AuditCode = keyof typeof AUDIT_RULES;
-export type Severity = 'high' | 'medium' | 'info';
+export type AuditSeverity = 'high' | 'medium' | 'info';
 
 /** An object whose safety depends on user namespaces. */
 export interface AuditFinding {
   readonly code: AuditCode;
-  readonly severity: Severity;
+  readonly severity: AuditSeverity;
   readonly kind: string;
   /** Absent for cluster-scoped objects. */
   readonly namespace?: string;

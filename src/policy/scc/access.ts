@@ -4,7 +4,7 @@ import type { SccDecision } from './decision.ts';
 import type { Compatibility } from './mode.ts';
 import type { PreparedScc } from './scc.ts';
 
-export interface Subject {
+export interface AccessSubject {
   readonly username: string;
   readonly groups: readonly string[];
   readonly uid?: string;
@@ -16,9 +16,9 @@ export interface Subject {
  * SCC's `users` and `groups` fields.
  */
 export interface CanUse {
-  (subject: Subject, sccName: string, namespaceName: string): boolean;
+  (subject: AccessSubject, sccName: string, namespaceName: string): boolean;
   /** Returns the names of all SCCs that the authorizer grants. Optional, but saves a separate call for each SCC. */
-  readonly namesFor?: (subject: Subject, namespaceName: string) => ReadonlySet<string> | 'any';
+  readonly namesFor?: (subject: AccessSubject, namespaceName: string) => ReadonlySet<string> | 'any';
 }
 
 /** The type of subject that may use an SCC, as recorded on the pod. */
@@ -26,8 +26,8 @@ export type SubjectType = 'serviceaccount' | 'user';
 
 export interface Subjects {
   /** Absent if the pod has no service account. */
-  readonly serviceAccount: Subject | undefined;
-  readonly user: Subject;
+  readonly serviceAccount: AccessSubject | undefined;
+  readonly user: AccessSubject;
 }
 
 interface SubjectsInput {
@@ -38,7 +38,7 @@ interface SubjectsInput {
 }
 
 /** Returns the requesting user as a subject. */
-export function userSubject({ username, groups, uid, extra }: UserInfo): Subject {
+export function userSubject({ username, groups, uid, extra }: UserInfo): AccessSubject {
   return {
     username: typeof username === 'string' ? username : '',
     groups: Array.isArray(groups) ? groups : [],
@@ -57,21 +57,25 @@ export function podSubjects({ userInfo, serviceAccountName, namespaceName, compa
  * Returns the service account as a subject. OpenShift omits the `system:authenticated` group, so it admits most pods
  * based on the permissions of their creator.
  */
-export function serviceAccountSubject(namespaceName: string, name: string, compatibility?: Compatibility): Subject {
+export function serviceAccountSubject(
+  namespaceName: string,
+  name: string,
+  compatibility?: Compatibility,
+): AccessSubject {
   const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespaceName}`];
   if (compatibility !== 'openshift') groups.push('system:authenticated');
   return { username: `system:serviceaccount:${namespaceName}:${name}`, groups };
 }
 
 /** Returns whether a subject may use an SCC, either through the SCC's users and groups or through the authorizer. */
-export type MayUse = (subject: Subject, scc: PreparedScc) => boolean;
+export type MayUse = (subject: AccessSubject, scc: PreparedScc) => boolean;
 
 /**
  * Creates a `MayUse` function for one namespace. If the authorizer supports it, the function lists each subject's SCCs
  * only once.
  */
 export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
-  const namesBySubject = new Map<Subject, ReadonlySet<string> | 'any' | undefined>();
+  const namesBySubject = new Map<AccessSubject, ReadonlySet<string> | 'any' | undefined>();
   return (subject, scc) => {
     if (isListed(subject, scc)) return true;
     if (!namesBySubject.has(subject)) namesBySubject.set(subject, canUse.namesFor?.(subject, namespaceName));
@@ -80,7 +84,7 @@ export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
   };
 }
 
-function isListed(subject: Subject, { users, groups }: PreparedScc): boolean {
+function isListed(subject: AccessSubject, { users, groups }: PreparedScc): boolean {
   return users.includes(subject.username) || (groups.length > 0 && subject.groups.some((one) => groups.includes(one)));
 }
 
@@ -98,7 +102,7 @@ export function findSubjectType(
 }
 
 export interface AccessQuestion {
-  readonly subject: Subject;
+  readonly subject: AccessSubject;
   readonly sccName: string;
   readonly namespaceName: string;
 }

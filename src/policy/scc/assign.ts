@@ -16,7 +16,7 @@ import { type Compatibility, OPENSHIFT_REQUIRED_SCCS, type SccMode } from './mod
 import { isWithoutScc, podAnnotation, readDecoded, type ReadRequest, readRequest, type SccInput } from './request.ts';
 import { explainOrder } from './scc.ts';
 import {
-  type Admission,
+  type SccAdmission,
   createSearch,
   findNextAdmitting,
   findProblem,
@@ -33,18 +33,18 @@ import {
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
 export function assignScc(input: SccInput): SccDecision {
-  return evaluate(input, 'assign').decision;
+  return evaluateScc(input, 'assign').decision;
 }
 
 /** The validating pass, in which a usable SCC must allow the pod without changing it. */
 export function validateScc(input: SccInput): SccDecision {
-  return evaluate(input, 'validate').decision;
+  return evaluateScc(input, 'validate').decision;
 }
 
 /**
  * A decision, and the pod and search that led to it. Pod and search are absent if the decision does not depend on them.
  */
-export interface Evaluation {
+export interface SccEvaluation {
   readonly decision: SccDecision;
   readonly pod?: PodFields;
   readonly search?: Search;
@@ -53,7 +53,7 @@ export interface Evaluation {
 
 type Pass = 'assign' | 'validate';
 
-export function evaluate(input: SccInput, pass: Pass): Evaluation {
+export function evaluateScc(input: SccInput, pass: Pass): SccEvaluation {
   const found = findScc(input, pass, readRequest(input));
   if ('decision' in found) return found;
   const decision = (pass === 'assign' ? decideAssign : decideValidate)(found.search, found.result);
@@ -65,7 +65,7 @@ function findScc(
   input: SccInput,
   pass: Pass,
   request: ReadRequest,
-): Required<Omit<Evaluation, 'decision'>> | Pick<Evaluation, 'decision' | 'pod'> {
+): Required<Omit<SccEvaluation, 'decision'>> | Pick<SccEvaluation, 'decision' | 'pod'> {
   const unchanged = pass === 'assign' ? { object: input.object } : {};
   if (request.verdict === 'deny') return { decision: denyWith(request.status, { limit: request.limit }) };
   if (request.verdict === 'ignore') return { decision: admit(unchanged) };
@@ -254,7 +254,7 @@ function auditRejection({ scc, reason, messages }: Rejection): readonly [key: st
   return [auditKey(scc.name), value];
 }
 
-function explainChoice(search: Search, { scc }: Admission): string {
+function explainChoice(search: Search, { scc }: SccAdmission): string {
   const name = quote(scc.name);
   const next = findNextAdmitting(search, scc);
   if (next === 'unknown') {

@@ -8,7 +8,7 @@ export {
   findSubjectType,
   podSubjects,
   serviceAccountSubject,
-  type Subject,
+  type AccessSubject,
   userSubject,
 } from './access.ts';
 export {
@@ -56,7 +56,7 @@ export { sccWarnings } from './advice/scc-warnings.ts';
 export {
   admitTemplate,
   assignScc,
-  evaluate,
+  evaluateScc,
   reportScc,
   type TemplateInput,
   templateWarnings,
@@ -84,7 +84,7 @@ export {
 } from './mode.ts';
 export { bindScc, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
 export { defaultScc, findSccTypeError, validateSccObject } from './objects.ts';
-export { createSccSet, findCandidates, getSccSet, type SccSet } from './order.ts';
+export { createSccSet, findCandidates, toSccSet, type SccSet } from './order.ts';
 export { VOLUME_TYPES } from './pod.ts';
 export { isIgnoredUpdate, podAnnotation, readRequest, type SccInput } from './request.ts';
 export { answerReview, REVIEW_KINDS } from './review.ts';

@@ -19,7 +19,7 @@ import type { SccDecision } from './decision.ts';
 import type { SccInput } from './request.ts';
 
 export type { SecurityContextConstraints } from '../../kube/scc.ts';
-export type { CanUse, Subject } from './access.ts';
+export type { CanUse, AccessSubject } from './access.ts';
 export type { SccDecision } from './decision.ts';
 export type { Compatibility } from './mode.ts';
 export type { SccInput } from './request.ts';

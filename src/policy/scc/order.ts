@@ -19,7 +19,7 @@ export function createSccSet(objects: readonly SecurityContextConstraints[]): Sc
 }
 
 /** Returns the prepared SCCs. Prepares them first if necessary. */
-export function getSccSet(sccs: readonly SecurityContextConstraints[] | SccSet): SccSet {
+export function toSccSet(sccs: readonly SecurityContextConstraints[] | SccSet): SccSet {
   return 'byName' in sccs ? sccs : createSccSet(sccs);
 }
 

@@ -12,11 +12,11 @@ import { badRequest, createStatus, invalid, type Status } from '../../kube/statu
 import { quote } from '../../kube/text.ts';
 import { draft, isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import { decodeMutablePod, type PodFields } from '../pod/index.ts';
-import { serviceAccountSubject, type Subject } from './access.ts';
+import { serviceAccountSubject, type AccessSubject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
 import { aggregate } from './messages.ts';
 import { bindingError } from './namespace.ts';
-import { getSccSet } from './order.ts';
+import { toSccSet } from './order.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 import { createSearch, type Search } from './search.ts';
@@ -185,14 +185,14 @@ function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: S
 }
 
 /** Returns the SCCs that one of the subjects may use, and the errors for those that cannot be used in the namespace. */
-function findUsableSccs(subjects: readonly Subject[], { candidates, mayUse, namespace }: Search) {
+function findUsableSccs(subjects: readonly AccessSubject[], { candidates, mayUse, namespace }: Search) {
   const usable = candidates.filter((scc) => subjects.some((subject) => mayUse(subject, scc)));
   return { usable, broken: usable.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined) };
 }
 
 /** Returns the SCCs that allow the pod. Includes the defaulted pod if the pod names its service account. */
 function findAdmissions(usable: readonly PreparedScc[], search: Search): readonly JsonObject[] {
-  const { objects } = getSccSet(search.input.sccs);
+  const { objects } = toSccSet(search.input.sccs);
   return usable.flatMap((scc) => {
     const completion = completePod(scc, search);
     if (completion.errors.length > 0) return [];

@@ -10,7 +10,7 @@ import {
   readSeLinuxOptions,
   reportInvalid,
   type SeLinuxFields,
-  type Source,
+  type DecodeSource,
   stringAt,
   stringsAt,
 } from '../pod/index.ts';
@@ -63,7 +63,7 @@ export function decodeScc(scc: unknown): DecodedScc {
   return { fields, error: error?.field ?? nullError };
 }
 
-function readScc(scc: Source) {
+function readScc(scc: DecodeSource) {
   const metadata = objectAt(scc, 'metadata', 'ObjectMeta');
   const profiles = stringsAt(scc, 'seccompProfiles');
   const isSet = (key: string): boolean => booleanAt(scc, key) ?? false;
@@ -101,7 +101,7 @@ function readScc(scc: Source) {
   } as const;
 }
 
-function readRunAsUser(options: Source | undefined): RunAsUserFields {
+function readRunAsUser(options: DecodeSource | undefined): RunAsUserFields {
   return {
     type: options ? stringAt(options, 'type') : '',
     uid: options && int64At(options, 'uid'),
@@ -110,14 +110,14 @@ function readRunAsUser(options: Source | undefined): RunAsUserFields {
   };
 }
 
-function readSeLinuxContext(options: Source | undefined): SeLinuxContextFields {
+function readSeLinuxContext(options: DecodeSource | undefined): SeLinuxContextFields {
   return {
     type: options ? stringAt(options, 'type') : '',
     seLinuxOptions: options && readSeLinuxOptions(options),
   };
 }
 
-function readGroups(options: Source | undefined): GroupFields {
+function readGroups(options: DecodeSource | undefined): GroupFields {
   if (options === undefined) return { type: '', ranges: [] };
   const ranges = objectsAt(options, 'ranges', 'IDRange').map((range) => ({
     min: int64At(range, 'min') ?? 0,
@@ -126,7 +126,7 @@ function readGroups(options: Source | undefined): GroupFields {
   return { type: stringAt(options, 'type'), ranges };
 }
 
-function int32At(source: Source, key: string): number | undefined {
+function int32At(source: DecodeSource, key: string): number | undefined {
   const value = int64At(source, key);
   if (value === undefined || (value | 0) === value) return value;
   reportInvalid(source, key, `must be from ${-(2 ** 31)} to ${2 ** 31 - 1}`);

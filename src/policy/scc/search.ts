@@ -6,7 +6,7 @@ import { type Budget, createBudget, createBudgetError, MAX_ERRORS, spendErrors, 
 import { allowsPod, type ChangeExtent, completePod, type Completion, findExtent } from './complete.ts';
 import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from './messages.ts';
 import { bindingError, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
-import { type CandidatesInput, findCandidates, getSccSet } from './order.ts';
+import { type CandidatesInput, findCandidates, toSccSet } from './order.ts';
 import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 
@@ -36,7 +36,7 @@ export function createSearch(input: SccInput, pod: PodFields, { mutable, ...opti
   const namespace = input.namespaceRanges ?? readNamespaceRanges(input.namespace);
   const { serviceAccountName } = pod;
   const preferUserNamespaces = input.preferUserNamespaces === true && pod.hostUsers === false;
-  const candidates = findCandidates(getSccSet(input.sccs), { ...options, preferUserNamespaces });
+  const candidates = findCandidates(toSccSet(input.sccs), { ...options, preferUserNamespaces });
   return {
     input,
     candidates: 'error' in candidates ? [] : candidates.sccs,
@@ -73,7 +73,7 @@ export interface Rejection {
   readonly messages: readonly string[];
 }
 
-export interface Admission {
+export interface SccAdmission {
   readonly scc: PreparedScc;
   readonly completion: Completion;
   readonly subjectType: SubjectType;
@@ -81,7 +81,7 @@ export interface Admission {
 
 export interface SearchResult {
   readonly rejections: readonly Rejection[];
-  readonly admission?: Admission;
+  readonly admission?: SccAdmission;
   /** Set if the search stopped because the pod is too large to evaluate the remaining SCCs. */
   readonly budgetError?: FieldError;
 }

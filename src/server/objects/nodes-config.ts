@@ -3,7 +3,7 @@ import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/ad
 import { RESOURCES, typeMeta } from '../../kube/resources.ts';
 import { invalid } from '../../kube/status.ts';
 import { objectMember } from '../../kube/types.ts';
-import { type NodesConfig, reviewNodesConfig } from '../../policy/kubelet/index.ts';
+import { type NodesConfigFields, reviewNodesConfig } from '../../policy/kubelet/index.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { ObjectReviewer } from '../webhooks/objects.ts';
 
@@ -43,7 +43,7 @@ function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
  * Reads the fields of an unvalidated object. Ignores fields of other types, which API servers reject because of the
  * schema.
  */
-function readConfig(object: unknown): NodesConfig {
+function readConfig(object: unknown): NodesConfigFields {
   const read = (member: string, field: string): string => {
     const value = objectMember(object, member)[field];
     return typeof value === 'string' ? value : '';

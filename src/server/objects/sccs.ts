@@ -35,7 +35,7 @@ interface SccObjectsDeps {
  * pods. API servers validate the schema after the defaults and would otherwise report every field that a short SCC omits.
  * An SCC with a field of the wrong type cannot be defaulted and is denied with an error that names the field.
  */
-export function createSccReviewer(deps: SccObjectsDeps): ObjectReviewer {
+export function createSccObjectReviewer(deps: SccObjectsDeps): ObjectReviewer {
   const isOff = (): boolean => deps.settings().mode === 'off';
   return {
     enforces: () => !isOff(),

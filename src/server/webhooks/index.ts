@@ -14,12 +14,12 @@ import {
   withStoredAccess,
 } from '../access-reviews.ts';
 import { createDisclosure } from '../disclosure.ts';
-import { createEnforcementPreview, createLabelPreview, type Installation } from '../enforcement-preview.ts';
+import { createEnforcementPreview, createLabelPreview, type InstallationIdentity } from '../enforcement-preview.ts';
 import { createEvaluations } from '../evaluations.ts';
 import { createEnforcementConfigReviewer } from '../objects/enforcement-config.ts';
 import { createExceptionReviewer } from '../objects/exceptions.ts';
 import { createNodesConfigReviewer } from '../objects/nodes-config.ts';
-import { createSccReviewer } from '../objects/sccs.ts';
+import { createSccObjectReviewer } from '../objects/sccs.ts';
 import { createSettingsReviewer, type SettingsDeps } from '../objects/settings.ts';
 import { createOlmHardening } from '../olm-hardening.ts';
 import { setPodDefaults } from '../pod-defaults.ts';
@@ -47,7 +47,7 @@ export interface WebhooksOptions extends Pick<SettingsDeps, 'readSettings' | 'cr
   settings(): Settings;
   /** Returns the effective Pod Security configuration. */
   podSecurity(): PodSecurity;
-  readonly installation: Installation;
+  readonly installation: InstallationIdentity;
   /** Input of the webhooks for the minimum kubelet version. Absent if the feature is not installed. */
   readonly kubelet?: KubeletScope | undefined;
   /** True if a controller restores the standard SCCs after changes. */
@@ -128,7 +128,7 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
     { path: WORKLOADS.path, ...podSecurity },
     createNodes(kubelet),
     ...createObjectWebhooks({
-      'securitycontextconstraints.security.openshift.io': createSccReviewer({ ...review, evaluate, discloses }),
+      'securitycontextconstraints.security.openshift.io': createSccObjectReviewer({ ...review, evaluate, discloses }),
       'podsecurityexceptions.policy.portcullis.dev': createExceptionReviewer({
         settings: () => settings().exceptions,
         cluster,

@@ -5,7 +5,7 @@ import { defined } from '../../kube/defined.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../kube/webhooks.ts';
-import { isLimited, NOT_MIRROR, type PodSecurity } from '../../policy/psa/index.ts';
+import { isLevelEnforced, NOT_MIRROR, type PodSecurity } from '../../policy/psa/index.ts';
 import { assignScc, podAnnotation, validateScc } from '../../policy/scc/index.ts';
 import { OLM_POD } from '../olm-hardening.ts';
 import { enforcesSccs, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
@@ -220,5 +220,7 @@ function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, flo
   if (!floor.failsOpen() || operation !== 'CREATE' || !isObject(object)) return false;
   if (podAnnotation(object, POD_SCC_ANNOTATIONS.scc) !== '') return false;
   const namespace = store.get('Namespace', name);
-  return namespace !== undefined && isLimited(request, namespace, floor.podSecurity(), objectMember(object, 'spec'));
+  return (
+    namespace !== undefined && isLevelEnforced(request, namespace, floor.podSecurity(), objectMember(object, 'spec'))
+  );
 }

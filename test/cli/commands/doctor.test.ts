@@ -21,7 +21,7 @@ import {
   DEV_CLUSTER_ENFORCEMENT,
   type ManifestSettings,
   PROFILES,
-  webhookConfigurations,
+  staticWebhookConfigurations,
 } from '../../../src/install/index.ts';
 import { parseWebhookConfiguration } from '../../../src/install/live-webhooks.ts';
 import { allow } from '../../../src/kube/admission.ts';
@@ -45,8 +45,8 @@ const SETTINGS: ManifestSettings = {
   ...WITH_SCCS,
   policy: { webhooks: { management: 'static' }, scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } },
 };
-const INSTALLED = webhookConfigurations(SETTINGS);
-const DEV_CLUSTER = webhookConfigurations(SETTINGS, DEV_CLUSTER_ENFORCEMENT);
+const INSTALLED = staticWebhookConfigurations(SETTINGS);
+const DEV_CLUSTER = staticWebhookConfigurations(SETTINGS, DEV_CLUSTER_ENFORCEMENT);
 
 /**
  * Replaces `ALL webhooks` with the number of webhooks of the configuration, and `OTHERS more` with the number of
@@ -437,7 +437,7 @@ const HEALTHY: Facts = {
 /** The default settings with the webhooks that the leader registers for them. */
 const MANAGED = {
   settings: WITH_SCCS,
-  webhookConfigurations: registered(undefined, webhookConfigurations(WITH_SCCS)),
+  webhookConfigurations: registered(undefined, staticWebhookConfigurations(WITH_SCCS)),
 };
 
 const NOTHING: Partial<Facts> = {
@@ -522,7 +522,7 @@ function withFloor(
   const required = requiredPolicies({ podSecurity, ...versions, namespace: 'portcullis' });
   const policies = select(required);
   const isOpen = failurePolicy === 'Ignore' && policies === required;
-  const webhooks = webhookConfigurations(settings, { rollout: false, floor: isOpen });
+  const webhooks = staticWebhookConfigurations(settings, { rollout: false, floor: isOpen });
   return {
     settings,
     webhookConfigurations: registered(undefined, webhooks),
@@ -768,10 +768,10 @@ test('an outage is simulated by tier', () => {
   /** Webhooks as the leader registers them. */
   const managed = (
     policy: ManifestSettings['policy'],
-    state: Parameters<typeof webhookConfigurations>[1],
+    state: Parameters<typeof staticWebhookConfigurations>[1],
   ): Partial<Facts> => {
     const settings = { ...WITH_SCCS, policy };
-    return { settings, webhookConfigurations: registered(undefined, webhookConfigurations(settings, state)) };
+    return { settings, webhookConfigurations: registered(undefined, staticWebhookConfigurations(settings, state)) };
   };
   const everything = [
     'fail-closed+default level+SCCs | denied | denied | not reviewed | default,legacy,shop',

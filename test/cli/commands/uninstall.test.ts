@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { buildManifests, defaultSettings, PROFILES, webhookConfigurations } from '../../../src/install/index.ts';
+import { buildManifests, defaultSettings, PROFILES, staticWebhookConfigurations } from '../../../src/install/index.ts';
 import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
 import type { KubeObject, Namespace, Node, PortcullisConfiguration } from '../../../src/kube/types.ts';
@@ -29,7 +29,7 @@ const SCC = STANDARD_SCCS[0]?.scc;
 
 const SETTINGS = { ...defaultSettings('1.2.3'), ...PROFILES.scc };
 /** The leader has registered the webhooks. */
-const INSTALLED: readonly KubeObject[] = [...buildManifests(SETTINGS), ...webhookConfigurations(SETTINGS)];
+const INSTALLED: readonly KubeObject[] = [...buildManifests(SETTINGS), ...staticWebhookConfigurations(SETTINGS)];
 
 /** Returns the names of all manifests of a kind in the order of the API server. */
 function getNames(kind: string): readonly string[] {

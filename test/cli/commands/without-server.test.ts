@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { readDocuments } from '../../../src/config/yaml.ts';
-import { defaultSettings, webhookConfigurations } from '../../../src/install/index.ts';
+import { defaultSettings, staticWebhookConfigurations } from '../../../src/install/index.ts';
 import { setApiDefaults } from '../../../src/kube/defaults.ts';
 import { draft, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
 import { type Outcome, runProgram } from '../../support/memory-io.ts';
@@ -789,7 +789,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
       });
     }
     test('policies beside a server', async () => {
-      const configurations = webhookConfigurations(defaultSettings('0.1.0'));
+      const configurations = staticWebhookConfigurations(defaultSettings('0.1.0'));
       const { stdout } = await run({ objects, namespaces, configurations }, 'doctor', '-o', 'json');
       const { findings: all } = JSON.parse(stdout) as { readonly findings: readonly JsonObject[] };
       const finding = all.find(({ check }) => check === 'policies');

@@ -1,14 +1,14 @@
 /** Support for admission tests, with resources, request attributes, and a context that records warnings. */
 import assert from 'node:assert/strict';
 import type { Attributes, RequestContext } from '../../../src/dev-cluster/attributes.ts';
-import type { ResourceInfo } from '../../../src/dev-cluster/resource-info.ts';
+import type { ServedResource } from '../../../src/dev-cluster/resource-info.ts';
 import { createRegistry } from '../../../src/dev-cluster/resources.ts';
 import type { ApiObject } from '../../../src/dev-cluster/types.ts';
 import { ApiError, type Status } from '../../../src/kube/status.ts';
 
 const resources = createRegistry().list();
 
-export function resource(name: string): ResourceInfo {
+export function resource(name: string): ServedResource {
   const found = resources.find((info) => info.resource === name);
   assert.ok(found, name);
   return found;

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compareKubeletVersions, parseKubeletVersion, parseVersion } from '../../../src/policy/kubelet/version.ts';
+import {
+  compareKubeletVersions,
+  parseKubeletVersion,
+  parseSemanticVersion,
+} from '../../../src/policy/kubelet/version.ts';
 
 const LONG = '9'.repeat(21);
 
@@ -18,7 +22,7 @@ for (const [text, error] of INVALID) {
 test('versions compare numerically', () => {
   const order = ['1.9.0', '1.29.8', '1.30.0', '1.30.1', '1.30.10', '1.100.0', '2.0.0', '2.0.18446744073709551615'];
   const versions = order
-    .map((text) => parseVersion(text))
+    .map((text) => parseSemanticVersion(text))
     .flatMap((parsed) => ('value' in parsed ? [parsed.value] : []));
   assert.equal(versions.length, order.length);
   assert.deepEqual(

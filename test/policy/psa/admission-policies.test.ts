@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import {
   generatePolicies,
   MAX_POLICY_ITEMS as MAX,
-  type PolicyOptions,
+  type AdmissionPolicyOptions,
 } from '../../../src/policy/psa/admission-policies.ts';
 import {
   createPodSecurity,
@@ -27,14 +27,14 @@ import {
 } from '../../support/pod-security.ts';
 import { pods } from '../pss/arbitrary.ts';
 
-const OPTIONS: PolicyOptions = { modes: 'all', kubernetesMinor: minorVersion(newestVersion) };
+const OPTIONS: AdmissionPolicyOptions = { modes: 'all', kubernetesMinor: minorVersion(newestVersion) };
 
 interface Configuration {
   readonly defaults?: Partial<PodSecurityConfiguration['defaults']>;
   readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
 }
 
-function generate({ defaults, exemptions }: Configuration = {}, options: Partial<PolicyOptions> = {}) {
+function generate({ defaults, exemptions }: Configuration = {}, options: Partial<AdmissionPolicyOptions> = {}) {
   const podSecurity = createPodSecurity({
     defaults: { ...DEFAULT_CONFIGURATION.defaults, ...defaults },
     exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...exemptions },

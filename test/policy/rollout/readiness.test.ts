@@ -24,7 +24,7 @@ import {
   violationReason,
 } from '../../../src/policy/rollout/readiness.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../../src/policy/rollout/settings.ts';
-import { completePod, getTemplatePod, type TemplatePod } from '../../../src/policy/rollout/template-pod.ts';
+import { admitTemplatePod, getTemplatePod, type TemplatePod } from '../../../src/policy/rollout/template-pod.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { managedFieldsEntry } from '../../support/namespace-writes.ts';
@@ -250,7 +250,7 @@ suite('the decision for a workload', () => {
     sccs: STANDARD_SCCS.map(({ scc }) => scc),
     canUse: canUseBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
   } as const;
-  const complete: NamespaceInput['complete'] = (pod) => completePod(pod, surroundings);
+  const complete: NamespaceInput['complete'] = (pod) => admitTemplatePod(pod, surroundings);
   /** Workloads as `kind/name verdict level pods`. */
   const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: readonly string[]])[] = [
     [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { type Change, findChanges } from '../../../src/kube/pod-changes.ts';
+import { type PodFieldChange, findChanges } from '../../../src/kube/pod-changes.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { decidePod, type ExplainedPod, explainPod, type PodVerdict } from '../../../src/policy/scc/advice/explain.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
@@ -239,7 +239,7 @@ describe('planned pods that are admitted', () => {
 });
 
 describe('findChanges', () => {
-  const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly Change[] }[] = [
+  const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly PodFieldChange[] }[] = [
     { name: 'equal pods', before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, expected: [] },
     { name: 'values that are not pods', before: undefined, after: 'x', expected: [{ path: '', after: 'x' }] },
     {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { ApiRequest } from '../../../src/dev-cluster/call.ts';
+import type { ResourceRequest } from '../../../src/dev-cluster/call.ts';
 import {
   createApiServer,
   createDevCluster,
@@ -61,7 +61,7 @@ export async function startDevControlPlane(): Promise<ControlPlane> {
 
 /** Returns the cluster with a recorder for external requests. */
 function observe(cluster: DevCluster, calls: RecordedCall[]): DevCluster {
-  const note = (request: ApiRequest, code: number): void => {
+  const note = (request: ResourceRequest, code: number): void => {
     const { verb, group, resource, subresource, namespace, name, user } = request;
     const isAuthorized = cluster.access(user, { verb, apiGroup: group, resource, subresource, namespace, name });
     calls.push({ user: user.username ?? '', verb, group, resource, subresource, namespace, name, code, isAuthorized });

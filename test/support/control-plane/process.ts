@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { writeKubeconfig } from '../../../src/dev-cluster/index.ts';
 import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
-import { createAuthority, createClient, createServing } from '../../../src/tls/issue.ts';
+import { createAuthority, issueClient, createServing } from '../../../src/tls/issue.ts';
 import { type ApiClient, createApiClient } from '../api-client.ts';
 
 /** A server process. */
@@ -116,7 +116,7 @@ export async function createCredentials(): Promise<Credentials> {
   const authority = createAuthority(validity);
   const names = { dnsNames: ['localhost', 'kubernetes.default.svc'], ipAddresses: ['127.0.0.1'] };
   const issueClientCertificate = (username: string, groups: readonly string[]): KeyPair =>
-    createClient(authority, { username, groups }, validity);
+    issueClient(authority, { username, groups }, validity);
   await mkdir(join(folder, 'kubeconfigs'));
   let kubeconfigs = 0;
   return {

@@ -2,13 +2,13 @@ import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';
 import { latestVersion, minorVersion, type Version } from '../../../policy/pss/index.ts';
 import { CHART_CONSEQUENCE } from '../../installed/settings.ts';
-import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, unknown } from '../facts.ts';
-import { instruction, run } from '../fix.ts';
+import { type DoctorCheck, type CheckResult, evaluateFact, type Facts, info, ok, problem, unknown } from '../facts.ts';
+import { instruction, commandFix } from '../fix.ts';
 
 const OBJECT = 'API server';
 
 /** Checks that the API server supports match conditions, and reports the version of the Pod Security Standards. */
-export const apiServer: Check = {
+export const apiServer: DoctorCheck = {
   name: 'api-server',
   evaluate: ({ server, settings }) =>
     evaluateFact(server, OBJECT, ({ version, minor }) => [
@@ -58,6 +58,6 @@ function describeDefaults(settings: Facts['settings'], server: Version | undefin
 function describeGroups(settings: Facts['settings']): readonly CheckResult[] {
   const { mode } = decodePolicy(settings).scc;
   if (!settings.features.scc || mode === 'enforce') return [];
-  const fix = { ...run('portcullis', 'scc', 'plan'), note: 'shows what spec.scc.mode=enforce would change' };
+  const fix = { ...commandFix('portcullis', 'scc', 'plan'), note: 'shows what spec.scc.mode=enforce would change' };
   return [info('security.openshift.io', `is served, but spec.scc.mode is ${mode}`, { impact: CHART_CONSEQUENCE, fix })];
 }

@@ -7,7 +7,7 @@ import {
 import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { RELAXED_LABEL } from '../../../kube/well-known.ts';
-import { type Check, type Facts, factValue, ok, problem } from '../facts.ts';
+import { type DoctorCheck, type Facts, factValue, ok, problem } from '../facts.ts';
 import { END_BREAK_GLASS } from '../fix.ts';
 
 /** Returns the break-glass state of the webhooks, the floor and the enforce labels of namespaces. */
@@ -21,7 +21,7 @@ export function readBreakGlass({ webhookConfigurations, policies, namespaces }: 
 }
 
 /** Checks that break-glass is off. */
-export const breakGlass: Check = {
+export const breakGlass: DoctorCheck = {
   name: 'break-glass',
   evaluate(facts) {
     const { webhooks, notes, relaxedNamespaces } = readBreakGlass(facts);

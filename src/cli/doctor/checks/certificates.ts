@@ -4,18 +4,18 @@ import { getWebhooks, hasCaInjection, isKnownConfiguration } from '../../../kube
 import { readCertificates } from '../../../tls/certificate-pair.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Fact,
   type Facts,
   ok,
   problem,
-  type ServedCertificate,
+  type CheckedCertificate,
   warning,
 } from '../facts.ts';
-import { instruction, replicaLogs, run } from '../fix.ts';
-import { ownWebhooks, type RegisteredWebhook } from '../matching.ts';
+import { instruction, replicaLogs, commandFix } from '../fix.ts';
+import { ownWebhooks, type ConfiguredWebhook } from '../matching.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const OVERDUE = 'its renewal is overdue';
@@ -30,7 +30,7 @@ function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): 
 }
 
 /** Checks that API servers trust the serving certificate and that it does not expire soon. */
-export const certificates: Check = {
+export const certificates: DoctorCheck = {
   name: 'certificates',
   evaluate: (facts) => [
     ...evaluateFact(facts.certificate, 'serving certificate', (certificate) => evaluateServed(certificate, facts)),
@@ -38,7 +38,7 @@ export const certificates: Check = {
   ],
 };
 
-function evaluateServed({ source, chain }: ServedCertificate, facts: Facts): readonly CheckResult[] {
+function evaluateServed({ source, chain }: CheckedCertificate, facts: Facts): readonly CheckResult[] {
   const { now, settings } = facts;
   const fix = replicaLogs(facts);
   if (chain === undefined) {
@@ -87,7 +87,7 @@ function evaluateBundles(facts: Facts): readonly CheckResult[] {
 }
 
 /** Replicas set the caBundle only in the installed configurations, not in copies of them. */
-function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Facts): readonly CheckResult[] {
+function evaluateBundle({ configuration, webhook }: ConfiguredWebhook, facts: Facts): readonly CheckResult[] {
   const { kind, name: configurationName } = configuration;
   const [parsed] = getWebhooks({ webhooks: [webhook] });
   if (!parsed) return [];
@@ -96,7 +96,7 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
   const authorities = Buffer.from(caBundle, 'base64').toString('latin1');
   const isCopy = !isKnownConfiguration(kind, configurationName);
   const suffix = isCopy ? `, in ${kind} ${configurationName}, which is not part of the installation` : '';
-  const fix = isCopy ? run('kubectl', 'delete', kind.toLowerCase(), configurationName) : replicaLogs(facts);
+  const fix = isCopy ? commandFix('kubectl', 'delete', kind.toLowerCase(), configurationName) : replicaLogs(facts);
   const results = evaluateFact(servedAt(url, facts), name, ({ chain, source }): readonly CheckResult[] => {
     if (chain === undefined) return [];
     // Without a caBundle, API servers use the system roots, as intended for URLs without CA injection.
@@ -112,7 +112,7 @@ function evaluateBundle({ configuration, webhook }: RegisteredWebhook, facts: Fa
   return [warning(name, 'all CAs in its caBundle expire soon', { impact: OVERDUE, fix: replicaLogs(facts) })];
 }
 
-function servedAt(url: string | null | undefined, facts: Facts): Fact<ServedCertificate> {
+function servedAt(url: string | null | undefined, facts: Facts): Fact<CheckedCertificate> {
   if (url == null) return facts.certificate;
   const origin = URL.parse(url)?.origin ?? url;
   return facts.urlCertificates.get(origin) ?? { unknown: `${origin}: not read` };

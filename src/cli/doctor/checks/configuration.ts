@@ -1,11 +1,11 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
-import { type Check, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
-import { applyManifests, instruction, printFix, replicaLogs, run } from '../fix.ts';
+import { type DoctorCheck, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
+import { applyManifests, instruction, printFix, replicaLogs, commandFix } from '../fix.ts';
 import { invalidReason } from '../gather.ts';
 
 const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
-const EDIT = run('kubectl', 'edit', 'portcullisconfiguration', CONFIGURATION_NAME);
+const EDIT = commandFix('kubectl', 'edit', 'portcullisconfiguration', CONFIGURATION_NAME);
 
 const LAST_VALID = 'replicas apply the last valid settings';
 const NONE_RECORDED =
@@ -18,7 +18,13 @@ const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new M
     {
       impact: 'these pods keep running, and are not changed or deleted',
       fix: {
-        ...run('kubectl', 'get', 'portcullisconfiguration', CONFIGURATION_NAME, '-o=jsonpath={.status.unreviewedPods}'),
+        ...commandFix(
+          'kubectl',
+          'get',
+          'portcullisconfiguration',
+          CONFIGURATION_NAME,
+          '-o=jsonpath={.status.unreviewedPods}',
+        ),
         note: 'lists the pods to correct and to replace',
       },
     },
@@ -46,7 +52,7 @@ function evaluateMissing({ webhookConfigurations }: Facts): CheckResult {
 }
 
 /** Checks that the policy settings are valid and in force. */
-export const configuration: Check = {
+export const configuration: DoctorCheck = {
   name: 'configuration',
   evaluate: (facts) =>
     evaluateFact(facts.settingsObject, 'configuration', (object) => {
@@ -61,7 +67,15 @@ export const configuration: Check = {
       if (missing !== undefined) {
         const message = `spec.${missing} is set, but the ${missing} feature is not installed`;
         const patch = JSON.stringify({ spec: { [missing]: null } });
-        const fix = run('kubectl', 'patch', 'portcullisconfiguration', CONFIGURATION_NAME, '--type=merge', '-p', patch);
+        const fix = commandFix(
+          'kubectl',
+          'patch',
+          'portcullisconfiguration',
+          CONFIGURATION_NAME,
+          '--type=merge',
+          '-p',
+          patch,
+        );
         const impact = `Portcullis ignores these settings. To use them, install the feature instead: ${printFix(applyManifests(facts, missing), [])}`;
         return [warning(OBJECT, message, { impact, fix })];
       }

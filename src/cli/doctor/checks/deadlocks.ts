@@ -1,7 +1,7 @@
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { INSTALLATION, NAMESPACE_NAME_LABEL } from '../../../kube/well-known.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Facts,
@@ -19,14 +19,14 @@ import {
   isCalled,
   namespaceTier,
   podCreation,
-  type RegisteredWebhook,
+  type ConfiguredWebhook,
   type Request,
   withoutBreakGlass,
 } from '../matching.ts';
 import { restoreWebhook } from './webhooks.ts';
 
 /** Checks that no fail-closed webhook prevents the replicas from starting. */
-export const deadlocks: Check = {
+export const deadlocks: DoctorCheck = {
   name: 'deadlocks',
   evaluate: (all) =>
     evaluateFact(all.namespaces, 'namespaces', (namespaces) => {
@@ -52,7 +52,7 @@ function startRequests(own: NamespaceFact): readonly Request[] {
   ];
 }
 
-function evaluateWebhook(registered: RegisteredWebhook, own: NamespaceFact, facts: Facts): readonly CheckResult[] {
+function evaluateWebhook(registered: ConfiguredWebhook, own: NamespaceFact, facts: Facts): readonly CheckResult[] {
   const { configuration, webhook } = registered;
   const matched = startRequests(own).filter((request) => isCalled(webhook, request));
   if (matched.length === 0) return [];

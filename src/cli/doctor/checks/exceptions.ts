@@ -2,13 +2,13 @@ import { decodePolicy } from '../../../install/index.ts';
 import type { PodSecurityException } from '../../../kube/pod-security-exception.ts';
 import { parseTimestamp } from '../../../kube/units.ts';
 import { EXPIRY_NOTICE_MS } from '../../../kube/well-known.ts';
-import { type Check, type CheckResult, evaluateFact, ok, warning } from '../facts.ts';
-import { instruction, run } from '../fix.ts';
+import { type DoctorCheck, type CheckResult, evaluateFact, ok, warning } from '../facts.ts';
+import { instruction, commandFix } from '../fix.ts';
 
 const OBJECT = 'PodSecurityExceptions';
 
 /** Checks for exceptions that are shadowed, have expired or expire soon. */
-export const exceptions: Check = {
+export const exceptions: DoctorCheck = {
   name: 'exceptions',
   evaluate: (facts) =>
     decodePolicy(facts.settings).exceptions.mode === 'off'
@@ -32,7 +32,7 @@ function evaluateException(
   const { name = '', namespace = '' } = metadata;
   const { expiresAt = '' } = spec ?? {};
   const object = `PodSecurityException ${namespace}/${name}`;
-  const remove = run('kubectl', '-n', namespace, 'delete', 'podsecurityexception', name);
+  const remove = commandFix('kubectl', '-n', namespace, 'delete', 'podsecurityexception', name);
   const find = (type: string) => status?.conditions?.find((one) => one.type === type && one.status === 'True');
   const leftMs = (parseTimestamp(expiresAt) ?? 0) - nowMs;
   if (leftMs <= 0) {
@@ -41,12 +41,12 @@ function evaluateException(
   const shadow = find('Shadowed')?.message;
   if (shadow !== undefined) {
     const [impact = '', command] = shadow.split(COMMAND);
-    const fix = command === undefined ? instruction(shadow) : run('kubectl', ...command.split(' '));
+    const fix = command === undefined ? instruction(shadow) : commandFix('kubectl', ...command.split(' '));
     return [warning(object, 'has no effect', { impact, fix })];
   }
   if (find('Active') === undefined || leftMs > EXPIRY_NOTICE_MS) return [];
   const isUnused = find('Unused') !== undefined;
-  const fix = isUnused ? remove : run('kubectl', '-n', namespace, 'edit', 'podsecurityexception', name);
+  const fix = isUnused ? remove : commandFix('kubectl', '-n', namespace, 'edit', 'podsecurityexception', name);
   const note = 'change expiresAt. Another user must then approve the exception';
   return [
     warning(object, `expires at ${expiresAt}`, {

@@ -5,7 +5,7 @@ import { KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
 import { MIN_POLICY_MINOR, resolvePolicies, setsMode } from '../../../policy/psa/index.ts';
 import { minorVersion } from '../../../policy/pss/index.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Facts,
@@ -17,7 +17,7 @@ import {
   unknown,
   warning,
 } from '../facts.ts';
-import { instruction, leaderCorrects, run } from '../fix.ts';
+import { instruction, leaderCorrects, commandFix } from '../fix.ts';
 import { closedNamespaces } from '../matching.ts';
 
 const OBJECT = 'floor';
@@ -31,7 +31,7 @@ function withoutFloor(facts: Facts): string {
 /**
  * Checks that the floor is in force. Does not compare the policies with the settings, because the leader corrects them.
  */
-export const floor: Check = {
+export const floor: DoctorCheck = {
   name: 'floor',
   evaluate: (facts) =>
     evaluateFact(facts.spec, OBJECT, () =>
@@ -73,7 +73,7 @@ function evaluateSystem(facts: Facts): readonly CheckResult[] {
   return [
     warning(`namespace ${KUBE_SYSTEM}`, 'has the default level, because it has no label and is not exempt', {
       impact: 'during an outage, the floor denies its pods that violate the level, such as network pods',
-      fix: run('kubectl', 'label', 'namespace', KUBE_SYSTEM, `${POD_SECURITY_LABELS.enforce}=privileged`),
+      fix: commandFix('kubectl', 'label', 'namespace', KUBE_SYSTEM, `${POD_SECURITY_LABELS.enforce}=privileged`),
     }),
   ];
 }

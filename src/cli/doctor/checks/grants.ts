@@ -1,13 +1,13 @@
 import { TEMPORARY_GRANTS_ANNOTATION } from '../../../kube/scc.ts';
 import { KUBE_SYSTEM } from '../../../kube/well-known.ts';
-import { type Check, type CheckResult, evaluateFact, type SuspectGrant, warning } from '../facts.ts';
-import { run } from '../fix.ts';
+import { type DoctorCheck, type CheckResult, evaluateFact, type SuspectGrant, warning } from '../facts.ts';
+import { commandFix } from '../fix.ts';
 
 /**
  * Checks for permanent grants of SCCs that a subject of a temporary grant may have created. RBAC lets the holder of a
  * permission pass it on.
  */
-export const grants: Check = {
+export const grants: DoctorCheck = {
   name: 'grants',
   evaluate: (facts) => evaluateFact(facts.suspectGrants, 'grants of SCCs', (found) => found.flatMap(describeGrant)),
 };
@@ -24,7 +24,7 @@ function describeGrant({ scc, subject, through, during }: SuspectGrant): readonl
       {
         impact: 'a subject of the temporary grant may have created it',
         fix: {
-          ...run('kubectl', ...scope, 'delete', kind.toLowerCase(), name),
+          ...commandFix('kubectl', ...scope, 'delete', kind.toLowerCase(), name),
           note: `only if it is not intended. After you have reviewed all of these grants, remove the record, which is the annotation ${TEMPORARY_GRANTS_ANNOTATION} of namespace ${recorded}`,
         },
       },

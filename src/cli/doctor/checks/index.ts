@@ -1,4 +1,4 @@
-import type { Check, Facts, Finding, Severity } from '../facts.ts';
+import type { DoctorCheck, Facts, DoctorFinding, Severity } from '../facts.ts';
 import { instruction } from '../fix.ts';
 import { apiServer } from './api-server.ts';
 import { breakGlass } from './break-glass.ts';
@@ -18,7 +18,7 @@ import { tiers } from './tiers.ts';
 import { webhooks } from './webhooks.ts';
 
 /** All checks, in output order. */
-const CHECKS: readonly Check[] = [
+const CHECKS: readonly DoctorCheck[] = [
   installation,
   apiServer,
   webhooks,
@@ -38,10 +38,10 @@ const CHECKS: readonly Check[] = [
 ];
 
 /** The development cluster lacks the objects that these checks need. */
-const NOT_FOR_DEV_CLUSTER: readonly Check[] = [certificates, replicas, leases, deadlocks];
+const NOT_FOR_DEV_CLUSTER: readonly DoctorCheck[] = [certificates, replicas, leases, deadlocks];
 
 /** Evaluates the checks that apply to the cluster. */
-export function evaluateChecks(facts: Facts): readonly Finding[] {
+export function evaluateChecks(facts: Facts): readonly DoctorFinding[] {
   const skipped = isDevCluster(facts) ? NOT_FOR_DEV_CLUSTER : [];
   const checks = isInstalled(facts) ? CHECKS.filter((check) => !skipped.includes(check)) : [installation];
   const findings = checks.flatMap(({ name, evaluate }) =>
@@ -51,7 +51,7 @@ export function evaluateChecks(facts: Facts): readonly Finding[] {
 }
 
 /** Withholds a fix until the checks that it depends on have run and found no problems. */
-function postponeFix(finding: Finding, findings: readonly Finding[]): Finding {
+function postponeFix(finding: DoctorFinding, findings: readonly DoctorFinding[]): DoctorFinding {
   const { after = [] } = finding.fix ?? {};
   const checksWith = (severity: Severity): string =>
     after.filter((name) => findings.some((one) => one.check === name && one.severity === severity)).join(', ');

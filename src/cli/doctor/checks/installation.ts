@@ -1,10 +1,10 @@
-import { type Manifest, webhookConfigurations } from '../../../install/index.ts';
+import { type Manifest, staticWebhookConfigurations } from '../../../install/index.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
 import { deleteObsolete } from '../../installed/objects.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Facts,
@@ -28,7 +28,7 @@ function hasPermissions({ changedObjects }: Facts): boolean {
 /** False if there are no Deployment, webhook configuration and permissions. */
 export function isInstalled(facts: Facts): boolean {
   const { webhookConfigurations: configurations, deployment, settings } = facts;
-  const names = new Set(webhookConfigurations(settings).map(({ metadata: { name } }) => name));
+  const names = new Set(staticWebhookConfigurations(settings).map(({ metadata: { name } }) => name));
   const isRegistered = configurations.some((one) => isPartOfPortcullis(one) || names.has(one.name));
   return isRegistered || !('value' in deployment) || deployment.value !== undefined || hasPermissions(facts);
 }
@@ -50,7 +50,7 @@ export function isDevCluster(facts: Facts): boolean {
  * Checks that Portcullis is installed with the CRDs of its features, and with the roles and the policy of its service
  * account.
  */
-export const installation: Check = {
+export const installation: DoctorCheck = {
   name: 'installation',
   evaluate(facts) {
     if (!isInstalled(facts)) {

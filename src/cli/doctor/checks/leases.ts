@@ -2,7 +2,7 @@ import { isCurrentLease } from '../../../controllers/replica-leases.ts';
 import type { Lease } from '../../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION } from '../../../kube/well-known.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Facts,
@@ -12,10 +12,10 @@ import {
   problem,
   warning,
 } from '../facts.ts';
-import { instruction, replicaLogs, run, runsProcesses } from '../fix.ts';
+import { instruction, replicaLogs, commandFix, runsProcesses } from '../fix.ts';
 
 /** Checks that a leader exists and that the replicas renew their Leases, according to the local clock. */
-export const leases: Check = {
+export const leases: DoctorCheck = {
   name: 'leases',
   evaluate: (facts) =>
     evaluateFact(facts.leases, 'Leases', (all) => {
@@ -70,7 +70,7 @@ function evaluateStopped({ metadata, spec }: Lease, facts: Facts): readonly Chec
   if (!runsProcesses(facts) && isReplaced) return [];
   const fix: Fix = runsProcesses(facts)
     ? instruction('start the replica again. If you removed it, another replica deletes the Lease after ten minutes')
-    : run('kubectl', '-n', facts.namespace, 'logs', '--tail=50', name);
+    : commandFix('kubectl', '-n', facts.namespace, 'logs', '--tail=50', name);
   const impact = 'availability is reduced if another replica stops';
   const message = `the replica does not renew it, and last renewed it at ${spec?.renewTime ?? 'an unknown time'}`;
   return [warning(`Lease ${name}`, message, { impact, fix })];

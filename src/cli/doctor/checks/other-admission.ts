@@ -1,6 +1,6 @@
 import { isOpenShift, patchSettings } from '../../installed/settings.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Facts,
@@ -14,7 +14,7 @@ import { ownWebhooks } from '../matching.ts';
 import { restoreConfigurations } from './webhooks.ts';
 
 /** Detects the PodSecurity plugin of the API server and OpenShift's SCC admission. */
-export const otherAdmission: Check = {
+export const otherAdmission: DoctorCheck = {
   name: 'other-admission',
   evaluate: (facts) => [...evaluatePlugin(facts), ...evaluatePlatform(facts)],
 };

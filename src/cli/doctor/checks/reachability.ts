@@ -2,7 +2,7 @@ import { isOff } from '../../../install/break-glass-state.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { printPage } from '../../command.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   type Facts,
   type Fix,
@@ -12,14 +12,14 @@ import {
   problem,
   unknown,
 } from '../facts.ts';
-import { applyManifests, replicaLogs, run } from '../fix.ts';
+import { applyManifests, replicaLogs, commandFix } from '../fix.ts';
 import { failsClosed, isCalled, ownWebhooks } from '../matching.ts';
 
 const FAILED = /failed calling webhook "([^"]+)": (.*)/s;
 const DENIED = /admission webhook "([^"]+)" denied the request/;
 
 /** Checks that API servers reach the webhooks. */
-export const reachability: Check = {
+export const reachability: DoctorCheck = {
   name: 'reachability',
   evaluate(facts) {
     const probes = reviewProbes(facts);
@@ -59,7 +59,7 @@ function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
   const message = `the call for ${subject(probe)} failed: ${error}`;
   if (!isOwnWebhook(facts, name)) {
     const impact = `this webhook does not belong to Portcullis, and prevents the creation of ${subject(probe)}`;
-    const fix = run('kubectl', 'get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations');
+    const fix = commandFix('kubectl', 'get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations');
     return [problem(name, message, { impact, fix })];
   }
   const impact = 'matching requests are denied in fail-closed namespaces, and are admitted without a review elsewhere';

@@ -2,7 +2,7 @@ import type { Kinds } from '../../../kube/kinds.ts';
 import type { Node, Pod } from '../../../kube/types.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Facts,
@@ -13,7 +13,7 @@ import {
   problem,
   warning,
 } from '../facts.ts';
-import { applyManifests, instruction, isReplica, run, SELECTOR } from '../fix.ts';
+import { applyManifests, instruction, isReplica, commandFix, SELECTOR } from '../fix.ts';
 import { respondingWebhooks } from './reachability.ts';
 
 const DEPLOYMENT = `Deployment ${INSTALLATION.name}`;
@@ -23,7 +23,7 @@ const NO_RESPONSE = 'no replica responds to reviews';
 /**
  * Checks that enough replicas are ready, that they run on several nodes, and that a drain does not evict all replicas.
  */
-export const replicas: Check = {
+export const replicas: DoctorCheck = {
   name: 'replicas',
   evaluate: (facts) => [
     ...evaluateFact(facts.deployment, DEPLOYMENT, (deployment) =>
@@ -46,7 +46,7 @@ function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts)
     return [info(DEPLOYMENT, `${message}. API servers call the webhooks at ${settings.webhooks.url}`)];
   }
   const kinds = factValue(facts.pods)?.some(isReplica) === false ? 'deployments,replicasets' : 'pods';
-  const describe = run('kubectl', '-n', namespace, 'describe', kinds, '-l', SELECTOR);
+  const describe = commandFix('kubectl', '-n', namespace, 'describe', kinds, '-l', SELECTOR);
   const reduced = 'availability is reduced if another replica stops';
   const readiness =
     ready === 0
@@ -55,7 +55,7 @@ function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts)
         ? warning(DEPLOYMENT, message, { impact: reduced, fix: describe })
         : ok(DEPLOYMENT, message);
   if (replicas > 1) return [readiness, ...evaluateBudget(facts)];
-  const scale = run('kubectl', '-n', namespace, 'scale', 'deployment', INSTALLATION.name, '--replicas=3');
+  const scale = commandFix('kubectl', '-n', namespace, 'scale', 'deployment', INSTALLATION.name, '--replicas=3');
   const impact = 'no replica responds while the only replica is replaced';
   return [readiness, warning(DEPLOYMENT, 'has only one replica', { impact, fix: scale })];
 }
@@ -70,7 +70,7 @@ function evaluateOthers({ otherInstallations }: Facts): readonly CheckResult[] {
         {
           impact: 'only the installation that was applied last has permissions, and its removal ends enforcement',
           fix: {
-            ...run('kubectl', '-n', namespace, 'delete', 'deployment', INSTALLATION.name),
+            ...commandFix('kubectl', '-n', namespace, 'delete', 'deployment', INSTALLATION.name),
             note: 'then delete the namespace if it contains nothing else',
             after: ['installation'],
           },
@@ -88,7 +88,7 @@ function evaluateEndpoints({ endpointSlices, settings, namespace }: Facts): read
     const own = slices.filter(({ metadata }) => metadata?.labels?.['kubernetes.io/service-name'] === INSTALLATION.name);
     const isReached = own.some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready !== false));
     if (isReached) return [ok(object, 'has a ready endpoint')];
-    const fix = run('kubectl', '-n', namespace, 'get', 'pods,services,endpointslices', '-l', SELECTOR);
+    const fix = commandFix('kubectl', '-n', namespace, 'get', 'pods,services,endpointslices', '-l', SELECTOR);
     return [problem(object, 'has no ready endpoint', { impact: NO_RESPONSE, fix })];
   });
 }
@@ -135,7 +135,7 @@ function spreadFix(facts: Facts, ready: readonly Pod[], used: ReadonlySet<string
   if (others.length === 0) return instruction('add a node, or remove the taints of another node');
   const name = ready[0]?.metadata?.name ?? '';
   const note = 'its replacement runs on another node if one has capacity';
-  return { ...run('kubectl', '-n', facts.namespace, 'delete', 'pod', name), note };
+  return { ...commandFix('kubectl', '-n', facts.namespace, 'delete', 'pod', name), note };
 }
 
 /** True if pods without tolerations can be scheduled on the node. */

@@ -1,6 +1,6 @@
 import { deleteAllCommand } from '../../installed/serverless.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckName,
   type Facts,
   factValue,
@@ -11,7 +11,7 @@ import {
 import { instruction } from '../fix.ts';
 
 /** Reports the policies of a serverless installation. The fix deletes them if the server is at least as strict. */
-export const policies: Check = {
+export const policies: DoctorCheck = {
   name: 'policies',
   evaluate: (facts) =>
     facts.serverless

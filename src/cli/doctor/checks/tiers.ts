@@ -1,10 +1,10 @@
 import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
-import { type Check, type CheckResult, evaluateFact, type Facts, ok } from '../facts.ts';
-import { run } from '../fix.ts';
+import { type DoctorCheck, type CheckResult, evaluateFact, type Facts, ok } from '../facts.ts';
+import { commandFix } from '../fix.ts';
 import { closedNamespaces } from '../matching.ts';
 
 /** Checks that the namespaces that a cluster needs to start do not fail closed. */
-export const tiers: Check = {
+export const tiers: DoctorCheck = {
   name: 'tiers',
   evaluate: (facts) =>
     evaluateFact(facts.namespaces, 'namespaces', () => {
@@ -27,7 +27,7 @@ function evaluateNamespace(name: string, { settings }: Facts): readonly CheckRes
       message: `fails closed, and its name indicates ${purpose}`,
       impact,
       fix: {
-        ...run('kubectl', 'label', 'namespace', name, `${TIER_LABEL}=${FAIL_OPEN}`, '--overwrite'),
+        ...commandFix('kubectl', 'label', 'namespace', name, `${TIER_LABEL}=${FAIL_OPEN}`, '--overwrite'),
         // Users may choose names of namespaces.
         note: 'only if cluster administrators alone can create pods in it',
       },

@@ -1,5 +1,5 @@
 import { decodePolicy, DEV_CLUSTER_ENFORCEMENT, type Enforcement } from '../../../install/index.ts';
-import type { Configuration, Webhook } from '../../../install/live-webhooks.ts';
+import type { Configuration, LiveWebhook } from '../../../install/live-webhooks.ts';
 import { expectedConfigurations, findDifferences } from '../../../install/webhook-comparison.ts';
 import { printCount } from '../../../kube/text.ts';
 import { isKnownConfiguration, isPartOfPortcullis } from '../../../kube/webhooks.ts';
@@ -7,7 +7,7 @@ import { PART_OF, PART_OF_LABEL } from '../../../kube/well-known.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';
 import { minorVersion } from '../../../policy/pss/index.ts';
 import {
-  type Check,
+  type DoctorCheck,
   type CheckResult,
   evaluateFact,
   type Facts,
@@ -17,8 +17,8 @@ import {
   problem,
   warning,
 } from '../facts.ts';
-import { applyManifests, changeWebhook, instruction, leaderCorrects, run } from '../fix.ts';
-import type { RegisteredWebhook } from '../matching.ts';
+import { applyManifests, changeWebhook, instruction, leaderCorrects, commandFix } from '../fix.ts';
+import type { ConfiguredWebhook } from '../matching.ts';
 import { isDevCluster } from './installation.ts';
 
 /**
@@ -26,7 +26,7 @@ import { isDevCluster } from './installation.ts';
  * leader maintains a configuration, reports it only if it is missing, because the leader corrects all other
  * differences.
  */
-export const webhooks: Check = {
+export const webhooks: DoctorCheck = {
   name: 'webhooks',
   evaluate: (facts) =>
     evaluateFact(facts.spec, 'webhooks', () => {
@@ -72,9 +72,9 @@ export function restoreConfigurations(facts: Facts): Fix {
 }
 
 /** Returns the fix for a registered webhook that differs from the expected one or that this version does not define. */
-export function restoreWebhook(facts: Facts, { configuration, webhook }: RegisteredWebhook): Fix {
+export function restoreWebhook(facts: Facts, { configuration, webhook }: ConfiguredWebhook): Fix {
   const { kind, name } = configuration;
-  if (!isKnownConfiguration(kind, name)) return run('kubectl', 'delete', kind.toLowerCase(), name);
+  if (!isKnownConfiguration(kind, name)) return commandFix('kubectl', 'delete', kind.toLowerCase(), name);
   const isExpected = findExpected(facts, configuration)?.webhooks.some((one) => one.name === webhook.name) === true;
   return isExpected || isManaged(facts)
     ? restoreConfigurations(facts)
@@ -107,7 +107,7 @@ function compareConfiguration(facts: Facts, expected: Configuration): readonly C
   return results.length > 0 ? results : [ok(object, `${count}, as expected by this version`)];
 }
 
-function compareWebhook({ webhooks: all }: Configuration, expected: Webhook, fix: Fix): readonly CheckResult[] {
+function compareWebhook({ webhooks: all }: Configuration, expected: LiveWebhook, fix: Fix): readonly CheckResult[] {
   const { name } = expected;
   const live = all.find((webhook) => webhook.name === name);
   if (!live) return [problem(name, NOT_REGISTERED, { impact: MISSING, fix })];
@@ -128,7 +128,7 @@ function findUnknown(facts: Facts, configuration: Configuration): readonly Check
   if (isManaged(facts) && isKnownConfiguration(kind, name)) return [];
   const known = findExpected(facts, configuration);
   if (!known) {
-    const fix = run('kubectl', 'delete', kind.toLowerCase(), name);
+    const fix = commandFix('kubectl', 'delete', kind.toLowerCase(), name);
     return [warning(`${kind} ${name}`, 'is not defined in this version', { impact: UNKNOWN, fix })];
   }
   const names = new Set(known.webhooks.map((webhook) => webhook.name));

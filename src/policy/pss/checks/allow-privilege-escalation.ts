@@ -1,4 +1,4 @@
-import { type Check, containerRule, forbidden, missing } from '../check.ts';
+import { type Check, containerRule, forbiddenValue, missing } from '../check.ts';
 
 const FIELD = 'securityContext.allowPrivilegeEscalation';
 
@@ -11,7 +11,7 @@ const RULE = containerRule({
   must: () => `must set ${FIELD}=false`,
   value: ({ allowPrivilegeEscalation }) => allowPrivilegeEscalation ?? 'nil',
   error(container) {
-    const error = container.hasSecurityContext ? forbidden : missing;
+    const error = container.hasSecurityContext ? forbiddenValue : missing;
     return error(container, FIELD, container.allowPrivilegeEscalation ?? 'nil');
   },
 });

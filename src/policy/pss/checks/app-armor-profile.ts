@@ -8,7 +8,7 @@ import {
   findAnnotations,
   type Finding,
   findSetters,
-  forbidden,
+  forbiddenValue,
   forbiddenAnnotation,
   formatSetters,
   joinTexts,
@@ -75,7 +75,7 @@ function onlySafeProfiles(pod: PodFields): Finding | undefined {
     reason: plural(values.length, 'forbidden AppArmor profile'),
     detail: `${offenders} must not set AppArmor profile type to ${quotedList(values)}`,
     fields: () => [
-      ...setters.map((setter) => forbidden(setter, FIELD, profileType(setter))),
+      ...setters.map((setter) => forbiddenValue(setter, FIELD, profileType(setter))),
       ...annotations.map(forbiddenAnnotation),
     ],
   };

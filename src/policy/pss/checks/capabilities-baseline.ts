@@ -6,8 +6,16 @@ import {
   LOST,
   type PodFields,
 } from '../../pod/index.ts';
-import { celNames, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
-import { type Check, distinct, findContainers, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
+import { celNames, celQuotedList, type CelRule, offendingNames, celSortedSet } from '../cel.ts';
+import {
+  type Check,
+  distinct,
+  findContainers,
+  type Finding,
+  forbiddenValue,
+  formatNames,
+  quotedList,
+} from '../check.ts';
 
 const FIELD = 'securityContext.capabilities.add';
 
@@ -21,7 +29,7 @@ export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string) 
   const passes = `${added}.all(name, ${isAllowed})`;
   return {
     variables: {
-      [`${prefix}Names`]: sortedSet(`variables.containers.map(c, ${added}.filter(name, !(${isAllowed})))`),
+      [`${prefix}Names`]: celSortedSet(`variables.containers.map(c, ${added}.filter(name, !(${isAllowed})))`),
       [`${prefix}Containers`]: offendingNames(passes),
     },
     /** Expression that reads the container `c`. */
@@ -75,6 +83,6 @@ export function findAddedCapabilities(
   const names = quotedList(distinct(offenders.flatMap(forbiddenNames)));
   return {
     detail: `${formatNames('container', offenders)} must not include ${names} in securityContext.capabilities.add`,
-    fields: () => offenders.map((container) => forbidden(container, FIELD, distinct(forbiddenNames(container)))),
+    fields: () => offenders.map((container) => forbiddenValue(container, FIELD, distinct(forbiddenNames(container)))),
   };
 }

@@ -6,7 +6,7 @@ import {
   distinct,
   findContainers,
   type Finding,
-  forbidden,
+  forbiddenValue,
   formatNames,
   joinTexts,
   missing,
@@ -76,5 +76,5 @@ function keepsCapabilities({ capabilities }: ContainerFields): boolean {
 
 function dropError(container: ContainerFields): FieldError {
   const drop = container.capabilities?.drop ?? [];
-  return drop.length === 0 ? missing(container, DROP) : forbidden(container, DROP, distinct(drop));
+  return drop.length === 0 ? missing(container, DROP) : forbiddenValue(container, DROP, distinct(drop));
 }

@@ -1,6 +1,6 @@
 import { LOST, type PodFields } from '../../pod/index.ts';
 import type { CelRule } from '../cel.ts';
-import { type Check, type Finding, forbidden } from '../check.ts';
+import { type Check, type Finding, forbiddenValue } from '../check.ts';
 
 const FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
 
@@ -38,6 +38,6 @@ function noHostNamespaces(pod: PodFields): Finding | undefined {
   return {
     reason: 'host namespaces',
     detail: set.map((field) => `${field}=true`).join(', '),
-    fields: () => set.map((field) => forbidden(pod, field, true)),
+    fields: () => set.map((field) => forbiddenValue(pod, field, true)),
   };
 }

@@ -1,6 +1,6 @@
 import { type PodFields, VOLUME_CHOICES } from '../../pod/index.ts';
 import { celNames, type CelRule } from '../cel.ts';
-import { type Check, type Finding, forbidden, formatNames } from '../check.ts';
+import { type Check, type Finding, forbiddenValue, formatNames } from '../check.ts';
 
 const CEL: CelRule = {
   variables: { hostPaths: 'variables.volumes.filter(v, has(v.hostPath)).map(v, v.name)' },
@@ -33,6 +33,6 @@ function noHostPaths(pod: PodFields): Finding | undefined {
   return {
     reason: 'hostPath volumes',
     detail: formatNames('volume', offenders),
-    fields: () => offenders.map(({ index, hostPath }) => forbidden(pod, `volumes[${index}].hostPath`, hostPath)),
+    fields: () => offenders.map(({ index, hostPath }) => forbiddenValue(pod, `volumes[${index}].hostPath`, hostPath)),
   };
 }

@@ -1,13 +1,13 @@
 import { plural } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, celPlural, type CelRule, offendingNames, sortedSet } from '../cel.ts';
-import { type Check, distinct, type Finding, forbidden, formatNames } from '../check.ts';
+import { celNames, celPlural, type CelRule, offendingNames, celSortedSet } from '../cel.ts';
+import { type Check, distinct, type Finding, forbiddenValue, formatNames } from '../check.ts';
 
 const CONTAINER_PASSES = 'c.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)';
 const CEL: CelRule = {
   variables: {
     hostPortContainers: offendingNames(CONTAINER_PASSES),
-    hostPortNumbers: sortedSet(
+    hostPortNumbers: celSortedSet(
       'variables.containers.map(c, c.?ports.orValue([]).filter(port, port.?hostPort.orValue(0) != 0).map(port, string(port.hostPort)))',
     ),
   },
@@ -43,6 +43,7 @@ function noHostPorts({ hostPorts: offenders }: PodFields): Finding | undefined {
   return {
     reason: 'hostPort',
     detail: `${formatNames('container', containers)} ${verb} ${noun} ${ports.join(', ')}`,
-    fields: () => offenders.map(({ container, index, port }) => forbidden(container, `ports[${index}].hostPort`, port)),
+    fields: () =>
+      offenders.map(({ container, index, port }) => forbiddenValue(container, `ports[${index}].hostPort`, port)),
   };
 }

@@ -1,7 +1,7 @@
 import { plural } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, celPlural, celQuotedList, type CelRule, offendingNames, sortedSet } from '../cel.ts';
-import { type Check, distinct, type Finding, forbidden, quotedList } from '../check.ts';
+import { celNames, celPlural, celQuotedList, type CelRule, offendingNames, celSortedSet } from '../cel.ts';
+import { type Check, distinct, type Finding, forbiddenValue, quotedList } from '../check.ts';
 
 const HANDLERS = ['livenessProbe', 'readinessProbe', 'startupProbe', 'lifecycle.?postStart', 'lifecycle.?preStop'];
 const HOSTS = HANDLERS.flatMap((handler) =>
@@ -12,8 +12,8 @@ const HOSTS = HANDLERS.flatMap((handler) =>
 const CONTAINER_PASSES = HOSTS.map((host) => `${host} == ""`).join(' && ');
 const CEL: CelRule = {
   variables: {
-    handlerContainers: sortedSet(`[${offendingNames(CONTAINER_PASSES)}]`),
-    handlerHosts: sortedSet(`variables.containers.map(c, [${HOSTS.join(', ')}].filter(host, host != ""))`),
+    handlerContainers: celSortedSet(`[${offendingNames(CONTAINER_PASSES)}]`),
+    handlerHosts: celSortedSet(`variables.containers.map(c, [${HOSTS.join(', ')}].filter(host, host != ""))`),
   },
   passes: `variables.containers.all(c, ${CONTAINER_PASSES})`,
   text: `"probe or lifecycle host (" + ${celNames('variables.handlerContainers')} + ${celPlural('variables.handlerContainers', ' uses ', ' use ')} + ${celPlural('variables.handlerHosts', 'probe or lifecycle host ', 'probe or lifecycle hosts ')} + ${celQuotedList('variables.handlerHosts')} + ")"`,
@@ -48,6 +48,6 @@ function noHosts({ handlerHosts: offenders }: PodFields): Finding | undefined {
   return {
     reason: 'probe or lifecycle host',
     detail: `${subject} ${quotedList(containers)} ${verb} probe or lifecycle ${noun} ${quotedList(hosts)}`,
-    fields: () => offenders.map(({ container, path, host }) => forbidden(container, path, host)),
+    fields: () => offenders.map(({ container, path, host }) => forbiddenValue(container, path, host)),
   };
 }

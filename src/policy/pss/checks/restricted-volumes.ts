@@ -7,15 +7,15 @@ import {
   VOLUME_SOURCES,
   type VolumeFields,
 } from '../../pod/index.ts';
-import { celNames, celPlural, celQuotedList, type CelRule, sortedSet } from '../cel.ts';
-import { type Check, distinct, type Finding, forbidden, formatNames, quotedList } from '../check.ts';
+import { celNames, celPlural, celQuotedList, type CelRule, celSortedSet } from '../cel.ts';
+import { type Check, distinct, type Finding, forbiddenValue, formatNames, quotedList } from '../check.ts';
 
 const VOLUME_PASSES = `v.exists(field, field in ${celList(RESTRICTED_SOURCES)})`;
 const DENIED_SOURCES = VOLUME_SOURCES.filter((source) => !RESTRICTED_SOURCES.has(source));
 const CEL: CelRule = {
   variables: {
     restrictedVolumesNames: `variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, v.name)`,
-    restrictedVolumesTypes: sortedSet(
+    restrictedVolumesTypes: celSortedSet(
       `[variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, (${celList(DENIED_SOURCES)}.filter(source, source in v) + ["unknown"])[0])]`,
     ),
   },
@@ -53,7 +53,7 @@ function onlyAllowedSources(pod: PodFields): Finding | undefined {
     detail: `${formatNames('volume', offenders)} ${verb} restricted volume ${noun} ${quotedList(types)}`,
     fields: () =>
       offenders.map(({ index, sources: [source] }) =>
-        forbidden(pod, source === undefined ? `volumes[${index}]` : `volumes[${index}].${source}`),
+        forbiddenValue(pod, source === undefined ? `volumes[${index}]` : `volumes[${index}].${source}`),
       ),
   };
 }

@@ -6,7 +6,7 @@ import {
   findContainers,
   type Finding,
   findSetters,
-  forbidden,
+  forbiddenValue,
   formatNames,
   formatSetters,
   IMAGE_USER,
@@ -63,7 +63,7 @@ function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
     return {
       reason: REASON,
       detail: `${formatSetters(explicit)} must not set securityContext.runAsNonRoot=false`,
-      fields: () => explicit.map((setter) => forbidden(setter, FIELD, false)),
+      fields: () => explicit.map((setter) => forbiddenValue(setter, FIELD, false)),
       // Containers inherit the pod's value.
       ...(pod.runAsNonRoot === undefined ? { omitted: missingFields } : {}),
     };

@@ -8,7 +8,7 @@ import {
   distinct,
   type Finding,
   findSetters,
-  forbidden,
+  forbiddenValue,
   formatSetters,
   joinTexts,
   quotedList,
@@ -71,9 +71,9 @@ function createFinding(setters: readonly Setter[], hasBadType: (setter: Setter) 
 function fieldErrors(setter: Setter, isBadType: boolean): readonly FieldError[] {
   const { seLinuxOptions: options } = setter;
   return [
-    ...(isBadType ? [forbidden(setter, `${FIELD}.type`, options?.type)] : []),
-    ...(setsUser(setter) ? [forbidden(setter, `${FIELD}.user`, options?.user)] : []),
-    ...(setsRole(setter) ? [forbidden(setter, `${FIELD}.role`, options?.role)] : []),
+    ...(isBadType ? [forbiddenValue(setter, `${FIELD}.type`, options?.type)] : []),
+    ...(setsUser(setter) ? [forbiddenValue(setter, `${FIELD}.user`, options?.user)] : []),
+    ...(setsRole(setter) ? [forbiddenValue(setter, `${FIELD}.role`, options?.role)] : []),
   ];
 }
 

@@ -1,6 +1,6 @@
 import { celList } from '../../../kube/cel.ts';
 import { type PodFields, SAFE_SYSCTLS, SYSCTL_REPAIR } from '../../pod/index.ts';
-import { type Check, type Finding, forbidden, type Revision } from '../check.ts';
+import { type Check, type Finding, forbiddenValue, type Revision } from '../check.ts';
 import { compareVersions, type Version } from '../policy.ts';
 
 const VERSIONS = [...new Set(SAFE_SYSCTLS.map(({ since }) => since))].sort(compareVersions);
@@ -46,6 +46,6 @@ function onlySysctls(pod: PodFields, safe: ReadonlySet<string>): Finding | undef
   return {
     reason: 'forbidden sysctls',
     detail: unsafe.map(([, name]) => name).join(', '),
-    fields: () => unsafe.map(([index, name]) => forbidden(pod, `securityContext.sysctls[${index}].name`, name)),
+    fields: () => unsafe.map(([index, name]) => forbiddenValue(pod, `securityContext.sysctls[${index}].name`, name)),
   };
 }

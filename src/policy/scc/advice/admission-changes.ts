@@ -10,7 +10,7 @@ import { createSccSet } from '../order.ts';
 import { explainOrder, type PreparedScc, prepareScc } from '../scc.ts';
 
 /** Evaluates pods in steps. The caller sends back whether there is time left for another step. */
-export type Evaluation<T> = Generator<void, T, boolean>;
+export type StepwiseEvaluation<T> = Generator<void, T, boolean>;
 
 /** A created or updated SCC, the existing SCCs, and the pods that they admitted. */
 export interface SccWarningsInput {
@@ -59,7 +59,7 @@ interface PodGroup {
  * Finds the pods that an SCC would take over from the SCC that admitted them. This requires that the SCC comes first in
  * evaluation order, that the pod fits, and that its service account may use the SCC.
  */
-export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): Evaluation<Comparison> {
+export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): StepwiseEvaluation<Comparison> {
   const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
   const groups = yield* groupPods(input.pods, listBehind([...others, input.scc], scc.name));
   if (groups === undefined) return { takenOver: [], tried: 0, total: input.pods.length };
@@ -92,7 +92,7 @@ function listBehind(objects: readonly SecurityContextConstraints[], sccName: str
 function* groupPods(
   pods: readonly Pod[],
   sccsBehind: ReadonlyMap<string, PreparedScc>,
-): Evaluation<readonly PodGroup[] | undefined> {
+): StepwiseEvaluation<readonly PodGroup[] | undefined> {
   const groups = new Map<unknown, PodGroup>();
   for (const pod of pods) {
     if (!(yield)) return undefined;

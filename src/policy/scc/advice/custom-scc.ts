@@ -6,7 +6,7 @@ import { SAFE_SYSCTLS, sysctlName } from '../../pod/index.ts';
 import { completePod } from '../complete.ts';
 import { formatValues } from '../messages.ts';
 import { defaultScc, validateSccObject } from '../objects.ts';
-import { getSccSet } from '../order.ts';
+import { toSccSet } from '../order.ts';
 import { type PreparedScc, prepareScc } from '../scc.ts';
 import { admits, findContradiction, type Search } from '../search.ts';
 import { type DisallowedField, findDisallowedFields } from './disallowed-fields.ts';
@@ -138,7 +138,7 @@ export function findCopy(
 ): SccCopy | undefined {
   const { pod, candidates } = search;
   if (pod.containers.some(({ privileged }) => privileged)) return undefined;
-  const { objects } = getSccSet(search.input.sccs);
+  const { objects } = toSccSet(search.input.sccs);
   const ranked = candidates
     .filter(({ fields }) => !fields.allowPrivilegedContainer)
     .map((scc) => {

@@ -2,18 +2,18 @@
  * Evaluates a pod that does not exist yet. Returns the verdict, how to admit a denied pod, and the result of each SCC.
  */
 import { defined } from '../../../kube/defined.ts';
-import { type Change, findChanges } from '../../../kube/pod-changes.ts';
+import { type PodFieldChange, findChanges } from '../../../kube/pod-changes.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import { findAllSimilar } from '../../../kube/text.ts';
 import { type JsonObject, type Namespace, objectMember, type Pod } from '../../../kube/types.ts';
 import type { PodFields } from '../../pod/index.ts';
 import type { SubjectType } from '../access.ts';
-import { evaluate, type Evaluation } from '../assign.ts';
+import { evaluateScc, type SccEvaluation } from '../assign.ts';
 import { completePod, writePod } from '../complete.ts';
 import type { SccDecision } from '../decision.ts';
 import { formatErrors } from '../messages.ts';
 import { bindingError } from '../namespace.ts';
-import { getSccSet } from '../order.ts';
+import { toSccSet } from '../order.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
 import { createSearch, type Search } from '../search.ts';
@@ -30,7 +30,7 @@ interface PodAdmission {
   /** The subject that may use the SCC: `serviceaccount` or `user`. */
   readonly subjectType: string;
   /** The fields that the SCC changes in the pod. */
-  readonly changes: readonly Change[];
+  readonly changes: readonly PodFieldChange[];
 }
 
 export interface PodDenial extends Suggestion {
@@ -47,11 +47,11 @@ export function decidePod(input: PodInput): PodVerdict {
   return getVerdict(input, evaluateCreation(input));
 }
 
-function evaluateCreation(input: PodInput): Evaluation {
-  return evaluate({ ...input, operation: 'CREATE' }, 'assign');
+function evaluateCreation(input: PodInput): SccEvaluation {
+  return evaluateScc({ ...input, operation: 'CREATE' }, 'assign');
 }
 
-function getVerdict(input: PodInput, { decision, pod, search, result }: Evaluation): PodVerdict {
+function getVerdict(input: PodInput, { decision, pod, search, result }: SccEvaluation): PodVerdict {
   if (!decision.allowed) {
     const suggestion = search && result ? findSuggestion(search, result) : findRequiredScc(input, pod);
     return { outcome: 'denied', message: decision.status.message, ...suggestion };
@@ -66,7 +66,7 @@ function getVerdict(input: PodInput, { decision, pod, search, result }: Evaluati
 function findRequiredScc(input: PodInput, pod: PodFields | undefined): Suggestion {
   const key = POD_SCC_ANNOTATIONS.requiredScc;
   const required = pod?.annotations[key] ?? '';
-  const { sccs, byName } = getSccSet(input.sccs);
+  const { sccs, byName } = toSccSet(input.sccs);
   if (pod === undefined || required === '' || byName.has(required)) return {};
   const similar = findAllSimilar(
     required,

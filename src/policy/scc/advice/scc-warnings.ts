@@ -3,7 +3,12 @@ import { printCount, quote, plural } from '../../../kube/text.ts';
 import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
 import { type PreparedScc, prepareScc } from '../scc.ts';
 import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
-import { compareAdmission, type Evaluation, type SccWarningsInput, type TakenOverPods } from './admission-changes.ts';
+import {
+  compareAdmission,
+  type StepwiseEvaluation,
+  type SccWarningsInput,
+  type TakenOverPods,
+} from './admission-changes.ts';
 import { findInvalidValues } from './invalid-values.ts';
 import { findSccDefect } from './scc-defects.ts';
 
@@ -15,7 +20,7 @@ const MAX_NAMESPACES = 10;
  * Returns warnings about a valid SCC if it admits no pods, precedes other SCCs for all users, would take over pods from
  * other SCCs, or has values that match nothing.
  */
-export function* sccWarnings(input: SccWarningsInput): Evaluation<readonly string[]> {
+export function* sccWarnings(input: SccWarningsInput): StepwiseEvaluation<readonly string[]> {
   const scc = prepareScc(input.scc);
   const reconciled = reconciliationWarning(scc, input);
   if (reconciled !== undefined) return [reconciled];
@@ -68,7 +73,7 @@ function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput):
   ];
 }
 
-function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Evaluation<readonly string[]> {
+function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): StepwiseEvaluation<readonly string[]> {
   const { name } = scc;
   const { takenOver, tried, total } = yield* compareAdmission(scc, input);
   const others = takenOver.slice(MAX_COMPARED_SCCS);

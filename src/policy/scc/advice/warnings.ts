@@ -4,10 +4,10 @@ import { findSimilar, quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
 import { findSubjectType, serviceAccountSubject } from '../access.ts';
 import { formatListWarning, formatValues, formatWarning, quoteName } from '../messages.ts';
-import { getSccSet } from '../order.ts';
+import { toSccSet } from '../order.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
-import { type Admission, admits, type Search, type SearchResult } from '../search.ts';
+import { type SccAdmission, admits, type Search, type SearchResult } from '../search.ts';
 import { standardUseRole } from '../standard.ts';
 import { formatDisallowedField } from './disallowed-fields.ts';
 import { findSuggestion, type Suggestion } from './suggestion.ts';
@@ -15,7 +15,7 @@ import { findSuggestion, type Suggestion } from './suggestion.ts';
 type Warnings = readonly string[];
 
 /** Returns the warnings for the creator of an admitted pod or debug container. */
-export function admissionWarnings(search: Search, admission: Admission): Warnings {
+export function admissionWarnings(search: Search, admission: SccAdmission): Warnings {
   const { hostUsers } = search.pod;
   if (search.mutable === 'nothing') return [];
   const creator = admission.subjectType === 'user' ? creatorWarnings(search, admission.scc) : [];
@@ -59,7 +59,7 @@ function creatorWarnings(search: Search, scc: PreparedScc): Warnings {
 const MAX_ID = 65_535;
 
 /** Warns about a pod that runs as a user that does not exist in its user namespace. */
-function userIdWarning(search: Search, { scc, completion }: Admission): string | undefined {
+function userIdWarning(search: Search, { scc, completion }: SccAdmission): string | undefined {
   const uid = completion.containerValues
     .map(({ runAsUser }) => runAsUser ?? search.pod.runAsUser)
     .find((one) => one !== undefined && one > MAX_ID);
@@ -110,7 +110,7 @@ export function denialWarnings(search: Search, result: SearchResult): Warnings {
 
 /** Returns the warnings for a pod that is denied before SCCs are evaluated. */
 export function earlyDenialWarnings({ input, pod, namespace }: Search): Warnings {
-  const { sccs, byName } = getSccSet(input.sccs);
+  const { sccs, byName } = toSccSet(input.sccs);
   const requiredScc = pod.annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '';
   if (requiredScc !== '' && !byName.has(requiredScc)) {
     const similar = findSimilar(
