@@ -1,6 +1,9 @@
-/** The library exports deny invalid arguments with the name of the field. */
+/** The package exports have working examples, export the types that they name, and deny invalid arguments. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { inspect } from 'node:util';
+import { runInThisContext } from 'node:vm';
+import ts from 'typescript';
 import { psaLevel } from '../../src/policy/psa/library.ts';
 import { evaluatePod } from '../../src/policy/pss/library.ts';
 import { assignScc, type SccRequest, validateScc } from '../../src/policy/scc/library.ts';
@@ -147,5 +150,81 @@ describe('psaLevel', () => {
       const expected = error === undefined ? { level: 'privileged' } : { level: 'privileged', error };
       assert.deepEqual(psaLevel(scc, namespace, options as typeof ACCURATE), expected);
     });
+  }
+});
+
+describe('package exports', () => {
+  const names = ['pss', 'psa', 'scc', 'rbac'];
+  const paths = names.map((name) => `src/policy/${name}/library.ts`);
+  const config = ts.getParsedCommandLineOfConfigFile(
+    'tsconfig.json',
+    {},
+    { ...ts.sys, onUnRecoverableConfigFileDiagnostic: (diagnostic) => assert.fail(inspect(diagnostic)) },
+  );
+  const program = ts.createProgram(paths, config?.options ?? {});
+  const checker = program.getTypeChecker();
+
+  for (const [index, name] of names.entries()) {
+    const file = program.getSourceFile(paths[index] ?? '');
+    const module = file && checker.getSymbolAtLocation(file);
+    const symbols = (module ? checker.getExportsOfModule(module) : []).map((symbol) =>
+      (symbol.flags & ts.SymbolFlags.Alias) === 0 ? symbol : checker.getAliasedSymbol(symbol),
+    );
+    const functions = symbols.filter(
+      (symbol) =>
+        file &&
+        (symbol.flags & ts.SymbolFlags.Value) !== 0 &&
+        checker.getTypeOfSymbolAtLocation(symbol, file).getCallSignatures().length > 0,
+    );
+
+    test(`the example of each function of ./${name} gives its result`, async () => {
+      const library = (await import(`../../${paths[index]}`)) as Readonly<Record<string, unknown>>;
+      for (const symbol of functions) {
+        const [, code = '', expression = '', result] = /^([^]*?)([^\n]+); \/\/ (.+)$/.exec(readExample(symbol)) ?? [];
+        const others = Object.keys(library).filter((key) => !code.includes(`{ ${key} } =`));
+        const run = runInThisContext(`(${others.join()}) => { ${code}return ${expression}; }`) as (
+          ...values: unknown[]
+        ) => unknown;
+        assert.equal(
+          inspect(run(...others.map((key) => library[key])), { breakLength: Infinity }),
+          result,
+          symbol.name,
+        );
+      }
+    });
+
+    test(`./${name} exports the types that its functions name`, () => {
+      const exported = new Set(symbols);
+      const missing = functions.flatMap((symbol) =>
+        namedTypes(symbol)
+          .filter((type) => !exported.has(type))
+          .map((type) => `${symbol.name}: ${type.name}`),
+      );
+      assert.deepEqual(missing, []);
+    });
+  }
+
+  /** Returns the example in the documentation of a function, or of the type that declares it. */
+  function readExample(symbol: ts.Symbol): string {
+    const type = checker.getTypeOfSymbol(symbol);
+    const documented = [symbol, ...(type.aliasSymbol ? [type.aliasSymbol] : []), ...(type.symbol ? [type.symbol] : [])];
+    const tags = documented.flatMap((source) => source.getJsDocTags(checker));
+    return ts.displayPartsToString(tags.find((tag) => tag.name === 'example')?.text);
+  }
+
+  /** Returns the types of this project that the signatures of a function name. */
+  function namedTypes(symbol: ts.Symbol): readonly ts.Symbol[] {
+    const named: ts.Symbol[] = [];
+    const visit = (node: ts.Node): void => {
+      const type = ts.isTypeReferenceNode(node) ? checker.getSymbolAtLocation(node.typeName) : undefined;
+      const target = type && (type.flags & ts.SymbolFlags.Alias) !== 0 ? checker.getAliasedSymbol(type) : type;
+      if (target?.declarations?.some((declaration) => declaration.getSourceFile().fileName.includes('/src/')))
+        named.push(target);
+      ts.forEachChild(node, visit);
+    };
+    for (const { declaration } of checker.getTypeOfSymbol(symbol).getCallSignatures()) {
+      for (const node of [...(declaration?.parameters ?? []), declaration?.type]) if (node) visit(node);
+    }
+    return named;
   }
 });

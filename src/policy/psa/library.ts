@@ -1,2 +1,2 @@
 /** Public API of the package export `./psa`. */
-export { psaLevel, type SccLevelOptions } from './scc-level.ts';
+export { psaLevel, type SccLevel, type SccLevelOptions, type SccLevelProfile } from './scc-level.ts';

@@ -10,7 +10,7 @@ const PROFILES = ['upstream', 'accurate'] as const;
  * `upstream` computes levels as OpenShift does, using the Pod Security Standards at v1.0. `accurate` uses the newest
  * standards and takes default capabilities and user namespaces into account.
  */
-type SccLevelProfile = (typeof PROFILES)[number];
+export type SccLevelProfile = (typeof PROFILES)[number];
 
 export interface SccLevelOptions {
   readonly profile: SccLevelProfile;
@@ -25,7 +25,7 @@ export interface SccLevelOptions {
   readonly version?: Version | undefined;
 }
 
-interface SccLevel {
+export interface SccLevel {
   /** The strictest level that all pods under the SCC satisfy, considering only what SCCs control. */
   readonly level?: Level;
   /** Why the SCC cannot be evaluated. If set, the level is `privileged`. */
@@ -34,6 +34,17 @@ interface SccLevel {
 
 /**
  * Computes the Pod Security Standards level that pods under an SCC satisfy in a namespace.
+ * @example
+ * const scc = {
+ *   metadata: { name: 'host-network' },
+ *   allowHostNetwork: true,
+ *   runAsUser: { type: 'MustRunAsNonRoot' },
+ *   seLinuxContext: { type: 'MustRunAs' },
+ *   fsGroup: { type: 'RunAsAny' },
+ *   supplementalGroups: { type: 'RunAsAny' },
+ *   volumes: ['emptyDir', 'secret'],
+ * };
+ * psaLevel(scc, { metadata: { name: 'shop' } }, { profile: 'accurate' }); // { level: 'privileged' }
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/scctopsamapping.go
  */
 export function psaLevel(

@@ -51,11 +51,20 @@ export interface SelectedCheck extends Revision {
   readonly id: string;
 }
 
-/** Returns the checks of a policy, in the order in which violations are reported. */
+/**
+ * Returns the checks of a policy, in the order in which violations are reported.
+ * @example
+ * checksAt({ level: 'restricted', version: 'latest' }).some(({ id }) => id === 'runAsNonRoot'); // true
+ */
 export type Selector = (options: SelectOptions) => readonly SelectedCheck[];
 
 export interface Evaluator {
-  /** Evaluates a pod or pod template. An invalid version is treated as `latest`. */
+  /**
+   * Evaluates a pod or pod template. An invalid version is treated as `latest`.
+   * @example
+   * const pod = { spec: { hostNetwork: true, containers: [{ name: 'web', image: 'nginx' }] } };
+   * evaluatePod(pod, { level: 'baseline', version: 'latest' }).detail; // 'host namespaces (hostNetwork=true)'
+   */
   evaluatePod(pod: unknown, options: EvaluateOptions): Evaluation;
   /** Evaluates a decoded pod. Used by callers that evaluate it against several policies. */
   evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
@@ -79,9 +88,15 @@ const TOO_LARGE = {
 };
 
 /** The check fields that evaluations read. */
-type Registry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
+export type Registry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
 
-/** Creates an evaluator from a list of checks. Their order does not matter. */
+/**
+ * Creates an evaluator from a list of checks. Their order does not matter.
+ * @example
+ * const { evaluatePod } = createEvaluator(checks.filter(({ id }) => id !== 'hostNamespaces'));
+ * const pod = { spec: { hostNetwork: true, containers: [{ name: 'web', image: 'nginx' }] } };
+ * evaluatePod(pod, { level: 'baseline', version: 'latest' }).allowed; // true
+ */
 export function createEvaluator(registry: Registry): Evaluator {
   const newestVersion = findNewestVersion(registry);
   const checksAt = createSelector(registry, newestVersion);
@@ -124,7 +139,11 @@ export function evaluatedAs(version: Version): string | undefined {
   return isKnown ? undefined : `evaluated as ${evaluated}, the newest known version`;
 }
 
-/** Returns the error from decoding a pod or pod template, in the API server's wording. */
+/**
+ * Returns the error from decoding a pod or pod template, in the API server's wording.
+ * @example
+ * decodeError({ spec: 'web' }); // 'json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec'
+ */
 export function decodeError(podLike: unknown): string | undefined {
   return decodePod(podLike).error?.message;
 }
@@ -138,7 +157,11 @@ export function checkRepairs(id: string): readonly Repair[] {
 
 const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE, TOO_LARGE].map(({ id, fix }) => [id, fix]));
 
-/** Returns one sentence that describes how to fix a violation of a check, or an empty string for an unknown check. */
+/**
+ * Returns one sentence that describes how to fix a violation of a check, or an empty string for an unknown check.
+ * @example
+ * checkFix('runAsNonRoot'); // 'Set runAsNonRoot: true, and do not set it to false in any container.'
+ */
 export function checkFix(id: string): string {
   return FIXES.get(id) ?? '';
 }

@@ -13,6 +13,7 @@ export {
   type Evaluation,
   type EvaluateOptions,
   type Evaluator,
+  type Registry,
   type SelectedCheck,
   type SelectOptions,
   type Selector,

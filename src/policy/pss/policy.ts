@@ -15,7 +15,11 @@ export interface Policy {
 
 export const PRIVILEGED: Policy = { level: 'privileged', version: 'latest' };
 
-/** Returns true if the value is a level name. Names are case-sensitive. */
+/**
+ * Returns true if the value is a level name. Names are case-sensitive.
+ * @example
+ * isLevel('Baseline'); // false
+ */
 export function isLevel(value: unknown): value is Level {
   return value === 'privileged' || value === 'baseline' || value === 'restricted';
 }
@@ -26,6 +30,8 @@ const MAX_INT64 = '9223372036854775807';
 /**
  * Parses `latest` or `v1.N`, where N is a decimal number that has no leading zeros and fits into a signed 64-bit
  * integer.
+ * @example
+ * [parseVersion('v1.30'), parseVersion('1.30')]; // [ 'v1.30', undefined ]
  */
 export function parseVersion(text: string): Version | undefined {
   if (text === 'latest') return text;
@@ -33,7 +39,11 @@ export function parseVersion(text: string): Version | undefined {
   return minor !== undefined && compareDecimals(minor, MAX_INT64) <= 0 ? (text as Version) : undefined;
 }
 
-/** Returns a negative number if `a` is older than `b`, and 0 if they are equal. `latest` is newer than every number. */
+/**
+ * Returns a negative number if `a` is older than `b`, and 0 if they are equal. `latest` is newer than every number.
+ * @example
+ * ['latest', 'v1.10', 'v1.9'].sort(compareVersions); // [ 'v1.9', 'v1.10', 'latest' ]
+ */
 export function compareVersions(a: Version, b: Version): number {
   if (a === b) return 0;
   if (a === 'latest') return 1;

@@ -228,6 +228,14 @@ function isName(value: unknown): value is string {
 /**
  * Creates an authorizer that makes the same decisions as the API server's RBAC authorizer. It does not observe later
  * changes to the objects.
+ * @example
+ * const allows = createAuthorizer({
+ *   clusterRoles: [{ metadata: { name: 'view' }, rules: [{ verbs: ['get'], apiGroups: [''], resources: ['pods'] }] }],
+ *   clusterRoleBindings: [
+ *     { subjects: [{ kind: 'Group', name: 'admins' }], roleRef: { kind: 'ClusterRole', name: 'view' } },
+ *   ],
+ * });
+ * allows({ username: 'alice', groups: ['admins'] }, { verb: 'get', resource: 'pods', namespace: 'shop' }); // true
  * @see https://kubernetes.io/docs/reference/access-authn-authz/rbac/
  */
 export function createAuthorizer(objects: Partial<RbacObjects>): Authorizer {

@@ -37,6 +37,26 @@ export interface SccRequest extends Omit<SccInput, 'namespace' | 'userInfo' | 's
 /**
  * The mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with it. On updates, it may
  * change only added ephemeral containers. A request with an invalid field is denied, and the status names the field.
+ * @example
+ * const scc = {
+ *   metadata: { name: 'anyuid' },
+ *   runAsUser: { type: 'RunAsAny' },
+ *   seLinuxContext: { type: 'RunAsAny' },
+ *   fsGroup: { type: 'RunAsAny' },
+ *   supplementalGroups: { type: 'RunAsAny' },
+ *   requiredDropCapabilities: ['MKNOD'],
+ *   volumes: ['*'],
+ * };
+ * const ranges = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
+ * const request = {
+ *   operation: 'CREATE',
+ *   object: { metadata: { name: 'web' }, spec: { containers: [{ name: 'web', image: 'nginx' }] } },
+ *   namespace: { metadata: { name: 'shop', annotations: ranges } },
+ *   userInfo: { username: 'alice', groups: ['system:authenticated'] },
+ *   sccs: [scc],
+ *   canUse: ({ username }, sccName) => username === 'alice' && sccName === 'anyuid',
+ * };
+ * assignScc(request).object.spec.containers[0].securityContext; // { capabilities: { drop: [ 'MKNOD' ] } }
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
@@ -44,7 +64,29 @@ export function assignScc(request: SccRequest): SccDecision {
   return decide(request, admission.assignScc);
 }
 
-/** The validating pass, in which a usable SCC must allow the pod without changing it. */
+/**
+ * The validating pass, in which a usable SCC must allow the pod without changing it.
+ * @example
+ * const scc = {
+ *   metadata: { name: 'anyuid' },
+ *   runAsUser: { type: 'RunAsAny' },
+ *   seLinuxContext: { type: 'RunAsAny' },
+ *   fsGroup: { type: 'RunAsAny' },
+ *   supplementalGroups: { type: 'RunAsAny' },
+ *   requiredDropCapabilities: ['MKNOD'],
+ *   volumes: ['*'],
+ * };
+ * const ranges = { 'openshift.io/sa.scc.uid-range': '1000000000/10000', 'openshift.io/sa.scc.mcs': 's0:c1,c0' };
+ * const request = {
+ *   operation: 'CREATE',
+ *   object: { metadata: { name: 'web' }, spec: { containers: [{ name: 'web', image: 'nginx' }] } },
+ *   namespace: { metadata: { name: 'shop', annotations: ranges } },
+ *   userInfo: { username: 'alice', groups: ['system:authenticated'] },
+ *   sccs: [scc],
+ *   canUse: ({ username }, sccName) => username === 'alice' && sccName === 'anyuid',
+ * };
+ * validateScc(request).status.message; // 'unable to validate against any security context constraint: []'
+ */
 export function validateScc(request: SccRequest): SccDecision {
   return decide(request, admission.validateScc);
 }
