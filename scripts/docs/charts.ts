@@ -78,7 +78,7 @@ The verdicts are those of a cluster (${cluster}, ${date}) with two replicas, in 
 ${formatOpenShift(entries.map(([, chart]) => chart))}
 
 - A workload is an object of the chart whose controller is built into Kubernetes. Pods that an operator creates from its custom resources are not included, nor are workloads that the default values disable.
-- Where workloads do not run, the cell lists the [checks](checks.md) that they fail.
+- Where workloads do not run, the cell lists the [checks](pod-security.md#levels-by-field) that they fail.
 - With SCC admission, the chart is rendered as in a cluster that serves SCCs, so it may adapt its security contexts. Grants and SCCs in the chart are taken into account. Without a grant, pods use \`restricted-v2\`, or \`restricted-v3\` with \`hostUsers: false\`. Where no usable SCC admits a workload, the cell lists the fields that the closest SCC does not allow, and the least permissive SCC to grant.
 - Whether the image works with the user that an SCC sets is not tested.
 

@@ -2,6 +2,7 @@
  * Generates the documentation pages for `check` findings, with the reason for each check, an example before and after
  * the fix, and references. The texts about Pod Security checks come from the checks.
  */
+import { diffLines } from 'diff';
 import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
 import { parsePath, printYaml } from '../../src/config/yaml.ts';
 import { withValueAt } from '../../src/kube/types.ts';
@@ -11,8 +12,6 @@ import { fixManifests } from '../../src/web/evaluate.ts';
 /** A page about a finding of `portcullis check`. */
 export interface CheckPage {
   readonly id: string;
-  /** The scope of the check in the index. */
-  readonly scope: string;
   /** The level and the versions, or the objects with the finding. */
   readonly summary: string;
   /** Why the check exists. */
@@ -69,7 +68,6 @@ function printScc(change: object): string {
 
 const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   labels: {
-    scope: 'namespaces',
     summary:
       'Namespaces with invalid Pod Security labels and, in `warn` mode, labels and annotations under `pod-security.kubernetes.io/` that have no effect.',
     why: 'The API server rejects a Namespace whose Pod Security labels are not valid levels and versions. The intended policy would never apply. An annotation, a label with another name, or a label of a workload has no effect.',
@@ -79,7 +77,6 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: ['Pod Security Admission', 'https://kubernetes.io/docs/concepts/security/pod-security-admission/'],
   },
   'scc-label': {
-    scope: 'namespaces',
     summary: 'Namespaces with an invalid SCC mode.',
     why: 'API servers accept any string as a label value, and an unknown mode is treated as `enforce`. For example, with `Report`, pods are denied instead of reported.',
     before: printNamespace('portcullis.dev/scc', 'Report'),
@@ -88,7 +85,6 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: ['Labels', LABELS],
   },
   unknownField: {
-    scope: 'fields',
     summary: 'Unknown fields in SecurityContextConstraints and, in `warn` mode, in objects of built-in kinds.',
     why: 'API servers may silently drop an unknown field. A security setting that is misspelled or in the wrong object is then ignored.',
     before: printPod(['spec.securityContext.readOnlyRootFilesystem', true]),
@@ -97,7 +93,6 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: ['Field validation', 'https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation'],
   },
   decode: {
-    scope: 'fields',
     summary:
       'Values with the wrong type in objects of built-in kinds and in SecurityContextConstraints, and invalid fields of PodSecurityExceptions.',
     why: 'API servers reject an object that contains a value with the wrong type, and evaluate no policies on it.',
@@ -107,7 +102,6 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: ['Pod', 'https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/'],
   },
   scc: {
-    scope: 'SCCs',
     summary: 'SecurityContextConstraints that violate the validation of the API.',
     why: 'OpenShift and the SCC webhook reject invalid SCCs.',
     before: printScc({ allowedCapabilities: ['KILL'], requiredDropCapabilities: ['KILL'] }),
@@ -116,7 +110,6 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: SCC_API,
   },
   unusable: {
-    scope: 'SCCs',
     summary: 'Valid SecurityContextConstraints whose strategies are incomplete.',
     why: 'An SCC with an incomplete strategy is valid but does not allow any pods.',
     before: printScc({ runAsUser: { type: 'MustRunAs' } }),
@@ -125,7 +118,6 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: SCC_API,
   },
   mistyped: {
-    scope: 'SCCs',
     summary: 'List values in SecurityContextConstraints that cannot match any pod.',
     why: 'A misspelled value in an SCC list matches nothing, because the API accepts any string there.',
     before: printScc({ requiredDropCapabilities: ['CAP_KILL'] }),
@@ -134,7 +126,6 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: SCC_API,
   },
   'scc-admission': {
-    scope: 'SCCs',
     summary: 'Pods and workloads that no SCC admits, with `--platform=openshift`, `--sccs` or `--config`.',
     why: 'A pod needs an SCC that its service account may use and that allows all its fields. Otherwise it is denied, and the workload has no pods.',
     before: printPod(['spec.securityContext.fsGroup', 1001]),
@@ -163,7 +154,6 @@ function standardPage({ id, level, why, fix, violation, correction, cis, nsa, ve
   const later = changes.length === 0 ? '' : `, changed in ${changes.join(', ')}`;
   return {
     id,
-    scope: level,
     summary: `Level ${level}, since ${first}${later}.`,
     why,
     before,
@@ -182,45 +172,33 @@ function printPod([path, value]: FieldExample): string {
   return printYaml([withValueAt(POD, parsePath(path), value)]);
 }
 
-/** Returns the pages of all findings and their index by path. */
+/** Returns the pages of all findings by path. */
 export function formatCheckPages(): readonly (readonly [path: string, text: string])[] {
-  const pages = checkPages();
-  const rows = pages.map(
-    ({ id, scope, why }) => `- [\`${id}\`](checks/${id}.md) (${scope}): ${/^[^.]*\./.exec(why)?.[0] ?? why}\n`,
-  );
-  const head =
-    "# Checks\n\nGenerated by `npm run docs`. Each finding of `portcullis check` contains the ID of its check and a link to the check's page.\n\n";
-  return [
-    ['docs/reference/checks.md', `${head}${rows.join('')}`],
-    ...pages.map((page) => [`docs/reference/checks/${page.id}.md`, formatPage(page)] as const),
-  ];
+  return checkPages().map((page) => [`docs/reference/checks/${page.id}.md`, formatPage(page)] as const);
 }
 
 function formatPage({ id, summary, why, before, after, fix, references }: CheckPage): string {
   return `# ${id}
 
-${summary}
-
-## Why
-
-${why}
+${summary} ${why}
 
 ## How to fix it
 
 ${fix}
 
-Before:
-
-\`\`\`yaml
-${before}\`\`\`
-
-After:
-
-\`\`\`yaml
-${after}\`\`\`
+\`\`\`diff
+${formatDiff(before, after)}\`\`\`
 
 ## References
 
-${[...references, '[All checks](../checks.md)'].map((reference) => `- ${reference}`).join('\n')}
+${[...references, '[All checks](../pod-security.md#levels-by-field)'].map((reference) => `- ${reference}`).join('\n')}
 `;
+}
+
+/** Returns all lines of the example, and marks the lines that the fix removes and adds. */
+function formatDiff(before: string, after: string): string {
+  const marked = diffLines(before, after).map(({ value, added, removed }) =>
+    value.replaceAll(/^(?=.)/gm, added ? '+' : removed ? '-' : ' '),
+  );
+  return marked.join('');
 }

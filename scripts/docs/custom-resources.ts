@@ -26,6 +26,9 @@ interface Definition {
   };
 }
 
+/** The page that describes the fields of a resource. */
+const PAGES: Readonly<Record<string, string>> = { PortcullisConfiguration: 'settings.md' };
+
 /** Fields that all objects have. */
 const COMMON = new Set(['apiVersion', 'kind', 'metadata']);
 
@@ -35,17 +38,19 @@ export function formatResourceReference(): string {
 
 function printDefinition({ group, scope, names, versions }: Definition['spec']): string[] {
   const [version] = versions;
-  const { name = '', schema } = version ?? {};
-  const { properties = {}, description = '' } = schema?.openAPIV3Schema ?? {};
+  const { name = '', schema: definition } = version ?? {};
+  const { properties = {}, description = '' } = definition?.openAPIV3Schema ?? {};
   const fields = Object.entries(properties).filter(([field]) => !COMMON.has(field));
   const shortNames = names.shortNames ? `, short name ${names.shortNames.map(code).join(', ')}` : '';
   return [
     `## ${names.kind}\n`,
     `${code(`${names.plural}.${group}`)}, version ${code(name)}, scope ${scope}${shortNames}.${description === '' ? '' : ` ${cell(description)}`}\n`,
-    formatMarkdownTable(
-      ['field', 'type', 'description'],
-      fields.flatMap(([field, one]) => printField(field, one)),
-    ),
+    PAGES[names.kind] === undefined
+      ? formatMarkdownTable(
+          ['field', 'type', 'description'],
+          fields.flatMap(([field, schema]) => printField(field, schema)),
+        )
+      : `[Settings](${PAGES[names.kind]}) describes its fields.\n`,
   ];
 }
 

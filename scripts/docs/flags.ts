@@ -10,22 +10,64 @@ Write flags as \`--flag=value\` or \`--flag value\`. A flag without a value is o
 in \`,...\` takes several values, separated by commas or by repeating the flag. If another flag is repeated, except \`--exclude\`, the last value applies. Unknown flags are errors.
 `;
 
+/** Number of commands with the same row from which on the row is in the table of common flags. */
+const COMMON_FROM = 4;
+
+type Row = readonly string[];
+
 export async function printFlagReference(commands: readonly CommandEntry[]): Promise<string> {
   const list = commands.map(({ name, summary }) => `- [\`${PROGRAM} ${name}\`](#${anchor(name)}): ${summary}\n`);
-  const loaded = commands.map(async (entry) => printCommand(entry, (await entry.load()).command));
-  return [HEAD, list.join(''), ...(await Promise.all(loaded))].join('\n');
+  const loaded = await Promise.all(commands.map(async (entry) => ({ entry, command: (await entry.load()).command })));
+  const tables = loaded.map(({ command }) =>
+    Object.entries(command.options).map(([name, option]) => printRow(name, option)),
+  );
+  const common = findCommonRows(tables.flat());
+  return [
+    HEAD,
+    list.join(''),
+    '## Common flags\n',
+    'These flags have the same meaning in each command whose section refers to them.\n',
+    printTable([...common.values()].toSorted(([a = ''], [b = '']) => compareFlags(a, b))),
+    ...loaded.map(({ entry, command }, index) => printCommand(entry, command, tables[index] ?? [], common)),
+  ].join('\n');
+}
+
+/** Returns the most frequent row of each flag that several commands share, by flag. */
+function findCommonRows(rows: readonly Row[]): ReadonlyMap<string, Row> {
+  const counts = new Map<string, { readonly row: Row; count: number }>();
+  for (const row of rows) {
+    const entry = counts.get(row.join('|')) ?? { row, count: 0 };
+    entry.count += 1;
+    counts.set(row.join('|'), entry);
+  }
+  const frequent = [...counts.values()].filter(({ count }) => count >= COMMON_FROM);
+  return new Map(frequent.toSorted((a, b) => a.count - b.count).map(({ row }) => [row[0] ?? '', row]));
 }
 
 function anchor(name: string): string {
   return `${PROGRAM}-${name.replaceAll(' ', '-')}`;
 }
 
-function printCommand({ name, summary }: CommandEntry, { operands, options, details }: Command): string {
-  const shown = Object.entries(options);
+/** Compares flags by their long names. */
+function compareFlags(a: string, b: string): number {
+  const longName = (flag: string): string => flag.slice(flag.indexOf('--'));
+  return longName(a) < longName(b) ? -1 : 1;
+}
+
+function printCommand(
+  { name, summary }: CommandEntry,
+  { operands, details }: Command,
+  rows: readonly Row[],
+  common: ReadonlyMap<string, Row>,
+): string {
+  const isCommon = (row: Row): boolean => common.get(row[0] ?? '')?.join('|') === row.join('|');
+  const own = rows.filter((row) => !isCommon(row));
+  const shared = rows.filter(isCommon).map(([flag = '']) => code(flag.replaceAll('`', '').replace(/ <.*/, '')));
   return [
     `## ${PROGRAM} ${name}\n`,
     `${summary}: \`${PROGRAM} ${name} [options]${operands === undefined ? '' : ` ${operands}`}\`\n`,
-    ...(shown.length === 0 ? [] : [printOptions(shown)]),
+    ...(own.length === 0 ? [] : [printTable(own)]),
+    ...(shared.length === 0 ? [] : [`[Common flags](#common-flags): ${shared.join(', ')}\n`]),
     ...(details === undefined ? [] : [`\`\`\`text\n${details.trim()}\n\`\`\`\n`]),
   ].join('\n');
 }
@@ -36,12 +78,15 @@ function listChoices({ help, choices = [] }: Option<unknown>): string {
   return `. One of ${choices.map((choice) => code(choice)).join(', ')}`;
 }
 
-function printOptions(options: readonly (readonly [name: string, option: Option<unknown>])[]): string {
-  const rows = options.map(([name, one]) => [
-    code(`${printFlags(name, one)}${one.value === undefined ? '' : ` <${one.value.toLowerCase()}>`}`),
-    code(one.fallback ?? ''),
-    code(one.env ?? ''),
-    cell(one.help) + listChoices(one),
-  ]);
+function printRow(name: string, option: Option<unknown>): Row {
+  return [
+    code(`${printFlags(name, option)}${option.value === undefined ? '' : ` <${option.value.toLowerCase()}>`}`),
+    code(option.fallback ?? ''),
+    code(option.env ?? ''),
+    cell(option.help) + listChoices(option),
+  ];
+}
+
+function printTable(rows: readonly Row[]): string {
   return formatMarkdownTable(['flag', 'default', 'environment', 'description'], rows);
 }

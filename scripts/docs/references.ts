@@ -10,6 +10,7 @@ import { printFlagReference } from './flags.ts';
 import { formatKrewManifest } from './krew.ts';
 import { formatLibraryReference } from './library.ts';
 import { formatMetricReference } from './metrics.ts';
+import { formatPodSecurityPage, POD_SECURITY_PAGE } from './pod-security.ts';
 import { formatStatesPage, STATES_PAGE } from './states.ts';
 import { formatSupportReference } from './support.ts';
 import { formatWebhookReference } from './webhooks.ts';
@@ -33,6 +34,7 @@ async function generate(): Promise<readonly (readonly [path: string, text: strin
     ['docs/reference/charts.md', formatChartReference()],
     ['docs/reference/support.md', formatSupportReference()],
     [STATES_PAGE, formatStatesPage()],
+    [POD_SECURITY_PAGE, formatPodSecurityPage()],
     ['.krew.yaml', formatKrewManifest()],
     ...formatCheckPages(),
   ];
