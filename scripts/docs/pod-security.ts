@@ -1,5 +1,5 @@
 /** Generates the page about Pod Security: levels by field, and the changes of each version, from the checks. */
-import { SAFE_SYSCTLS, SE_LINUX_TYPES } from '../../src/policy/pod/allowed-values.ts';
+import { SAFE_SYSCTLS, SE_LINUX_TYPES } from '../../src/policy/pod/index.ts';
 import { type Check, checks } from '../../src/policy/pss/index.ts';
 import { checkPages } from './checks.ts';
 import { cell, code, formatMarkdownTable } from './markdown.ts';
