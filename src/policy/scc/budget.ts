@@ -78,15 +78,25 @@ interface ListCost {
 function findCosts(pod: PodFields, { container, sysctl, group }: ListLengths): readonly ListCost[] {
   const { containers, hostPorts, volumes, sysctls, supplementalGroups = [] } = pod;
   let capabilities = 0;
+  let longest = 0;
   // The cost of SELinux levels depends on their length, because their categories are sorted.
   let levels = pod.seLinuxOptions?.level.length ?? 0;
   for (const one of containers) {
-    if (one.capabilities) capabilities += one.capabilities.add.length + one.capabilities.drop.length;
+    if (one.capabilities) {
+      const { add, drop } = one.capabilities;
+      capabilities += add.length + drop.length;
+      longest = Math.max(longest, add.length, drop.length);
+    }
     levels += one.seLinuxOptions?.level.length ?? 0;
   }
   return [
     { path: 'spec.containers', count: containers.length, cost: 20 + container },
-    { path: 'spec.containers[*].securityContext.capabilities', count: capabilities, cost: 3 },
+    // SCCs that add or drop capabilities sort the lists.
+    {
+      path: 'spec.containers[*].securityContext.capabilities',
+      count: capabilities,
+      cost: Math.max(3, Math.floor(Math.log2(longest))),
+    },
     { path: 'spec.containers[*].ports[*].hostPort', count: hostPorts.length, cost: 1 },
     { path: 'spec.containers[*].securityContext.seLinuxOptions.level', count: levels, cost: 1 },
     { path: 'spec.volumes', count: volumes.length, cost: 3 },

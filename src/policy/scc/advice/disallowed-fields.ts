@@ -29,11 +29,13 @@ export function findDisallowedFields(
   limit = MAX_FIELDS,
 ): readonly DisallowedField[] {
   const valuesByPath = new Map<string, unknown[]>();
-  for (const error of errors.slice(0, MAX_FIELDS)) {
+  const reported = errors.slice(0, MAX_FIELDS);
+  const hostPorts = groupHostPorts(pod, reported);
+  for (const error of reported) {
     if (valuesByPath.size >= limit) break;
     // The error for an SCC that cannot be used in the namespace does not refer to a field.
     if (error.type === 'InternalError') continue;
-    for (const { path, value } of locate(pod, error)) {
+    for (const { path, value } of locate(pod, error, hostPorts)) {
       const values = valuesByPath.get(path);
       if (values === undefined) valuesByPath.set(path, value == null ? [] : [value]);
       else if (value != null && !values.includes(value)) values.push(value);
@@ -59,7 +61,7 @@ const POD_FIELDS: ReadonlySet<string> = new Set(['hostNetwork', 'hostPID', 'host
 /** Fields that containers inherit from the pod's security context. */
 const INHERITED_FIELDS = ['runAsUser', 'runAsNonRoot', 'seLinuxOptions'] as const;
 
-function locate(pod: PodFields, { path, value }: FieldError): readonly FieldValue[] {
+function locate(pod: PodFields, { path, value }: FieldError, hostPorts: HostPorts): readonly FieldValue[] {
   // The error value is a list.
   if (path === FS_GROUP) return [{ path: path.slice(1), value: pod.fsGroup }];
   if (path.startsWith('.spec')) return [{ path: path.slice(1), value }];
@@ -68,7 +70,7 @@ function locate(pod: PodFields, { path, value }: FieldError): readonly FieldValu
   if (field === '') return [locateSysctl(pod, path)];
   if (POD_FIELDS.has(field)) return [{ path: `spec.${field}`, value }];
   // Each container's errors list the ports of all containers. The last error names the container that has the port.
-  if (field.endsWith('.hostPort')) return locatePorts(pod, `.${field}`, value);
+  if (field.endsWith('.hostPort')) return locatePorts(hostPorts, `.${field}`, value);
   const inherited = INHERITED_FIELDS.find((name) => field.startsWith(name));
   const isInherited =
     inherited !== undefined && pod[inherited] !== undefined && findContainer(pod, location)?.[inherited] === undefined;
@@ -79,12 +81,27 @@ function findContainer(pod: PodFields, location: string): ContainerFields | unde
   return pod.containers.find((container) => container.location === location);
 }
 
-/** Several ports of a container can have the same number, with different protocols. */
-function locatePorts(pod: PodFields, path: string, value: unknown): readonly FieldValue[] {
+/** Paths of host ports by container and number. Several ports can have the same number, with different protocols. */
+type HostPorts = ReadonlyMap<string, readonly string[]>;
+
+/** Returns only the ports that the errors refer to, because a pod can have thousands of others. */
+function groupHostPorts({ hostPorts }: PodFields, errors: readonly FieldError[]): HostPorts {
+  const numbers = new Set(errors.filter(({ path }) => path.endsWith('.hostPort')).map(({ value }) => value));
+  const paths = new Map<string, string[]>();
+  if (numbers.size === 0) return paths;
+  for (const { container, port, index } of hostPorts) {
+    if (!numbers.has(port)) continue;
+    const key = `${container.location} ${port}`;
+    const existing = paths.get(key) ?? [];
+    if (existing.length < MAX_FIELDS) existing.push(`spec.${container.location}.ports[${index}].hostPort`);
+    paths.set(key, existing);
+  }
+  return paths;
+}
+
+function locatePorts(hostPorts: HostPorts, path: string, value: unknown): readonly FieldValue[] {
   const [, location = ''] = CONTAINER_FIELD.exec(path) ?? [];
-  return pod.hostPorts
-    .filter(({ container, port }) => container.location === location && port === value)
-    .map(({ index }) => ({ path: `spec.${location}.ports[${index}].hostPort`, value }));
+  return (hostPorts.get(`${location} ${String(value)}`) ?? []).map((port) => ({ path: port, value }));
 }
 
 /** An annotation overrides the field, and the container overrides the pod. */
