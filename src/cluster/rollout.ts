@@ -169,8 +169,8 @@ export function* predictNamespaceLevel(
   const { compatibility } = management.scc;
   const sccLevels = getSccLevels(store, compatibility);
   const canUse = canUseScc(store);
-  const need = yield* findNeededLevel({ namespace, serviceAccounts, sccLevels, canUse, compatibility });
-  return predictLevel(namespace, { isManaged: true, need });
+  const neededLevel = yield* findNeededLevel({ namespace, serviceAccounts, sccLevels, canUse, compatibility });
+  return predictLevel(namespace, { isManaged: true, neededLevel });
 }
 
 export type NamespacePolicies = Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'>;

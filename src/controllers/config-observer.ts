@@ -171,19 +171,19 @@ function createReconciler({ settings, service, version, date }: ControllerContex
 /** Measures how long all namespaces have been labeled and how long enforcement has been desired. */
 function createTiming() {
   const labeledAge = createStateAge();
-  const wantedAge = createStateAge();
+  const desiredAge = createStateAge();
   let observedMs: number | undefined;
   return {
     since(labels: NamespaceLabels, want: boolean, nowMs: number) {
       if (observedMs === undefined || nowMs - observedMs > MAX_PAUSE_MS) {
-        for (const age of [labeledAge, wantedAge]) age(undefined, nowMs);
+        for (const age of [labeledAge, desiredAge]) age(undefined, nowMs);
       }
       observedMs = nowMs;
       const labeledMs = labeledAge(labels.unlabeled.length === 0 ? 'all' : undefined, nowMs);
-      const wantedMs = wantedAge(want ? 'yes' : undefined, nowMs);
+      const desiredMs = desiredAge(want ? 'yes' : undefined, nowMs);
       return {
         labeledSinceMs: labeledMs === undefined ? undefined : nowMs - labeledMs,
-        decidedAtMs: wantedMs === undefined ? undefined : nowMs - wantedMs,
+        decidedAtMs: desiredMs === undefined ? undefined : nowMs - desiredMs,
       };
     },
   };

@@ -136,7 +136,7 @@ async function syncAll(syncer: Syncer, context: ReconcileContext): Promise<void>
       yield;
       if (planned.apply || planned.patch || events.hasNew(name, planned.events)) context.enqueue(name);
       if (!planned.isManaged) continue;
-      if (planned.need) counts.set(planned.need.level, (counts.get(planned.need.level) ?? 0) + 1);
+      if (planned.neededLevel) counts.set(planned.neededLevel.level, (counts.get(planned.neededLevel.level) ?? 0) + 1);
       if (labels?.[POD_SECURITY_LABELS.enforce] === undefined) unlabeled++;
     }
   };
@@ -155,7 +155,10 @@ async function sync(syncer: Syncer, name: string, context: ReconcileContext): Pr
   const planned = await runYielding(createPlanner(syncer, cluster.store)(namespace), context);
   if (planned.apply) {
     await cluster.apply('Namespace', planned.apply, { fieldManager: LABEL_SYNC_MANAGER, force: true });
-    logger.info({ name, labels: planned.apply.metadata?.labels ?? {}, level: planned.need?.level }, 'labels applied');
+    logger.info(
+      { name, labels: planned.apply.metadata?.labels ?? {}, level: planned.neededLevel?.level },
+      'labels applied',
+    );
   } else if (planned.patch) {
     await cluster.patch('Namespace', { name }, planned.patch, { fieldManager: LABEL_SYNC_MANAGER });
   }

@@ -12,7 +12,7 @@ import { sccMode } from '../policy/scc/index.ts';
 import {
   blockAnnotations,
   createAllocator,
-  findNamespaceNeed,
+  findMissingRanges,
   findRangeProblems,
   formatState,
   formatUidRange,
@@ -217,7 +217,7 @@ const CONCURRENCY = 32;
 /** OpenShift's controller retries the startup repair at the same interval. */
 const MAX_RETRY_MS = 10_000;
 
-type Missing = NonNullable<ReturnType<typeof findNamespaceNeed>>;
+type Missing = NonNullable<ReturnType<typeof findMissingRanges>>;
 
 /** A namespace that needs ranges. */
 interface IncompleteNamespace {
@@ -230,7 +230,7 @@ function createMissingRanges({ settings }: Pick<ControllerContext, 'settings'>, 
   return (namespace: Namespace): Missing | undefined => {
     const { scc } = settings.value;
     const isEnforced = scc.mode === 'enforce' || sccMode(namespace, scc).mode === 'enforce';
-    return isEnforced ? findNamespaceNeed(namespace, ranges) : undefined;
+    return isEnforced ? findMissingRanges(namespace, ranges) : undefined;
   };
 }
 

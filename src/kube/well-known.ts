@@ -37,7 +37,7 @@ export const SUFFICIENT_LEVEL_ANNOTATION = 'security.openshift.io/MinimallySuffi
 export const LABEL_SYNC_MANAGER = 'pod-security-admission-label-synchronization-controller';
 
 /** Field manager of labels that early OpenShift releases wrote with plain updates. */
-export const FORMER_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
+export const PREVIOUS_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
 
 /** Field manager of the labels on namespaces that SCC admission skips. */
 export const RUN_LEVEL_ZERO_MANAGER = 'privileged-namespaces-psa-label-syncer';

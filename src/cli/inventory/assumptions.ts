@@ -21,7 +21,7 @@ import {
   blockAnnotations,
   createAllocator,
   DEFAULT_RANGES,
-  findNamespaceNeed,
+  findMissingRanges,
   namespaceBlocks,
   uniteBlocks,
 } from '../../policy/uid-range/index.ts';
@@ -125,7 +125,7 @@ function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
   const allocate = createAllocator(DEFAULT_RANGES);
   let taken = namespaceBlocks(namespaces, DEFAULT_RANGES.uidRange);
   return namespaces.flatMap((namespace) => {
-    const need = findNamespaceNeed(namespace, DEFAULT_RANGES);
+    const need = findMissingRanges(namespace, DEFAULT_RANGES);
     if (need === undefined) return [];
     if (need !== 'block') return [withAnnotations(namespace, need.annotations)];
     const block = allocate(taken, namespaces);

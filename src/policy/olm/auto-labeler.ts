@@ -140,7 +140,7 @@ function decideShipped(input: LabelerInput): LabelerDecision {
   const { label, hasOwnCsv } = readState(input);
   const { triggers, csvs } = input;
   const isCsvEvent = triggers.has('csv-created') || triggers.has('csv-updated');
-  const isOther = [...triggers].some((one) => !one.startsWith('csv-'));
+  const isOther = [...triggers].some((trigger) => !trigger.startsWith('csv-'));
   const isInstalled = isOther ? csvs.some((csv) => !hasCopiedLabel(csv)) : isCsvEvent && hasOwnCsv;
   const none = (reason: string): LabelerDecision => ({ action: 'none', row: 'shipped', reason });
   const ineligible = ineligibility(input);

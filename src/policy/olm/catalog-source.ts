@@ -34,7 +34,9 @@ export function catalogMode(
   return {
     mode,
     from,
-    problems: [problem, mode === 'legacy' ? legacyProblem(label, level) : undefined].filter((one) => one !== undefined),
+    problems: [problem, mode === 'legacy' ? legacyProblem(label, level) : undefined].filter(
+      (text) => text !== undefined,
+    ),
   };
 }
 

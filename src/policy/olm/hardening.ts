@@ -169,7 +169,7 @@ type List = 'initContainers' | 'containers';
 
 /** Returns the containers in a list, or `undefined` if the list is absent. */
 function hardenList(state: Application, list: List, uid: number | undefined): readonly JsonObject[] | undefined {
-  const containers = state.pod.containers.filter((one) => one.list === list);
+  const containers = state.pod.containers.filter((container) => container.list === list);
   if (containers.length === 0) return undefined;
   return containers.map((container) => {
     const { length } = state.changes;
@@ -279,7 +279,7 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
       [list]: containers.map((container: JsonObject, index) => {
         const isChanged = changes.has(`spec.${list}[${index}].securityContext.readOnlyRootFilesystem`);
         const mounts: readonly unknown[] = Array.isArray(container['volumeMounts']) ? container['volumeMounts'] : [];
-        const hasMount = mounts.some((one) => isObject(one) && isMountedAt(one, emptyDir));
+        const hasMount = mounts.some((mount) => isObject(mount) && isMountedAt(mount, emptyDir));
         if (!isChanged || hasMount) return container;
         mounted.add(container);
         return { ...container, volumeMounts: [...mounts, { name, mountPath: emptyDir }] };
@@ -288,7 +288,7 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
   };
   const lists = { ...addMount('initContainers'), ...addMount('containers') };
   if (mounted.size === 0) return spec;
-  const hasVolume = volumes.some((one) => isObject(one) && one['name'] === name);
+  const hasVolume = volumes.some((volume) => isObject(volume) && volume['name'] === name);
   state.changes.push('spec.volumes');
   return { ...spec, ...lists, volumes: hasVolume ? volumes : [...volumes, { name, emptyDir: {} }] };
 }
@@ -298,8 +298,8 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
  * writable.
  */
 function volumeName(volumes: readonly unknown[]): string {
-  const isUsed = (one: unknown): one is JsonObject => isObject(one) && !isObject(one['emptyDir']);
-  const used = new Set(volumes.filter(isUsed).map((one) => one['name']));
+  const isUsed = (volume: unknown): volume is JsonObject => isObject(volume) && !isObject(volume['emptyDir']);
+  const used = new Set(volumes.filter(isUsed).map((volume) => volume['name']));
   let name = VOLUME;
   while (used.has(name)) name += '-0';
   return name;

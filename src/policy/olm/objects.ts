@@ -148,7 +148,7 @@ function findObstacle(kind: string, object: KubeObject, { list, isCluster }: Olm
   if (csv !== undefined) {
     const { namespace } = object.metadata ?? {};
     const deployments = list('ClusterServiceVersion', namespace)
-      .filter((one) => objectName(one) === csv)
+      .filter((object) => objectName(object) === csv)
       .flatMap((one) => csvDeployments({ ...one }));
     const index = deployments.findIndex(({ name }) => name === objectName(object));
     const field = `spec.install.spec.deployments[${index === -1 ? '*' : index}]`;
@@ -189,7 +189,7 @@ function hardenCsvs(input: OlmInput): readonly HardenedObject[] {
 }
 
 function isStrings(value: unknown): value is Readonly<Record<string, string>> {
-  return isObject(value) && Object.values(value).every((one) => typeof one === 'string');
+  return isObject(value) && Object.values(value).every((item) => typeof item === 'string');
 }
 
 /** Reports the mode of each CatalogSource, and replaces `disableSecurity` with the supported field. */

@@ -215,7 +215,7 @@ function createContainer(item: unknown, base: unknown, name: string): unknown {
 function withDefaults(value: unknown, defaults: unknown): unknown {
   if (value == null) return defaults;
   if (!isObject(value) || !isObject(defaults)) return value;
-  const missing = Object.entries(defaults).map(([key, one]) => [key, withDefaults(value[key], one)] as const);
+  const missing = Object.entries(defaults).map(([key, member]) => [key, withDefaults(value[key], member)] as const);
   return { ...value, ...Object.fromEntries(missing) };
 }
 
@@ -231,8 +231,8 @@ function mergeAnnotations({ annotations }: Composition): JsonObject {
 function findOrigin({ object, at, origins, volumes, annotations }: Composition, podPath: Path): Path {
   const [root, field, step, ...rest] = podPath;
   if (root === 'metadata') {
-    const found = annotations.find(({ map }) => Object.hasOwn(map, String(step))) ?? annotations[0];
-    return found && step !== undefined ? [...found.path, step, ...rest] : at;
+    const annotation = annotations.find(({ map }) => Object.hasOwn(map, String(step))) ?? annotations[0];
+    return annotation && step !== undefined ? [...annotation.path, step, ...rest] : at;
   }
   if (field === 'volumes') {
     const list = volumes.findLast(({ start }) => typeof step !== 'number' || step >= start) ?? { start: 0, path: at };

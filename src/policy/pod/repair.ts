@@ -89,10 +89,10 @@ export const SYSCTL_REPAIR: Repair = {
   field: /^(spec\.securityContext\.sysctls\[\d+\])/,
   remove: 'field',
   correct(sysctl, list) {
-    const given = objectMember({ sysctl }, 'sysctl');
-    const name = sysctlName(String(given['name']));
-    const isRepeated = Array.isArray(list) && list.some((one) => isObject(one) && one['name'] === name);
-    return isRepeated || SAFE_SYSCTLS.every((safe) => safe.name !== name) ? undefined : { ...given, name };
+    const entry = objectMember({ sysctl }, 'sysctl');
+    const name = sysctlName(String(entry['name']));
+    const isRepeated = Array.isArray(list) && list.some((item) => isObject(item) && item['name'] === name);
+    return isRepeated || SAFE_SYSCTLS.every((safe) => safe.name !== name) ? undefined : { ...entry, name };
   },
   note: LOST.sysctls,
   explicit: true,

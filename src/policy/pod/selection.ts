@@ -280,13 +280,13 @@ export function select(value: unknown, selection: Selection, options: SelectOpti
     return items ? value.map((item) => select(item, items, options)) : value;
   }
   if (!isObject(value)) return value;
-  const kept: [string, unknown][] = [];
+  const members: [string, unknown][] = [];
   for (const [key, member] of Object.entries(value)) {
     const selected = selectMember(selection, key, typeof member === 'string');
     const result = selected === undefined ? replace?.(member, key) : select(member, selected, options);
-    if (selected !== undefined || result !== undefined) kept.push([key, result]);
+    if (selected !== undefined || result !== undefined) members.push([key, result]);
   }
-  return Object.fromEntries(kept);
+  return Object.fromEntries(members);
 }
 
 /** Returns the selection for a member of an object, or `undefined` if the member is dropped. */

@@ -213,7 +213,7 @@ function addTemplate(search: Search, path: FieldPath, template: object | undefin
 
 function isFound({ found }: Search, path: FieldPath, template: object | undefined): boolean {
   const paths = (template && found.get(template)) ?? [];
-  return paths.some((one) => one.length === path.length && one.every((step, index) => step === path[index]));
+  return paths.some((other) => other.length === path.length && other.every((step, index) => step === path[index]));
 }
 
 interface KnownTemplates {

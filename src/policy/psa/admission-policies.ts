@@ -335,7 +335,7 @@ interface NamespaceSelection {
 function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Level): NamespaceSelection[] {
   const { defaults } = settings.podSecurity;
   const key = MODE_LABELS[mode].level;
-  const others = LEVELS.filter((one) => one !== level);
+  const others = LEVELS.filter((other) => other !== level);
   // In enforce mode, an invalid label means restricted.
   const takesInvalid = mode === 'enforce' && level === 'restricted';
   const labelled: Requirement[] = takesInvalid
@@ -349,7 +349,7 @@ function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Leve
     return selections;
   }
   // If there is no warn label, the warn level is at least as strict as a valid enforce label.
-  const stricter = LEVELS.filter((one) => isStricter(one, fallback));
+  const stricter = LEVELS.filter((other) => isStricter(other, fallback));
   if (fallback === level) {
     selections.push({
       suffix: '-unlabeled',
@@ -472,7 +472,7 @@ function denialVariables(context: Context, existing: readonly CelVariable[]): re
   const { variables, passes } = withOtherInputs(buildCelChecks(scope), inputs, 'enforce_');
   return [
     minorVariable(inputs.minor, 'enforceVersion', scope),
-    ...variables.filter(({ name }) => existing.every((one) => one.name !== name)),
+    ...variables.filter(({ name }) => existing.every((variable) => variable.name !== name)),
     {
       name: 'isDenied',
       expression: `${IS_POD} && variables.enforceLevel != "privileged" && !(variables.isSmall && ${passes})`,

@@ -94,7 +94,7 @@ export function decodeWorkload(
   { object, kind, resource: { group, resource } }: AdmissionRequest,
   resources: readonly WorkloadResource[],
 ): DecodedWorkload {
-  const named = resources.find((one) => one.resource === resource && one.group === group);
+  const named = resources.find((candidate) => candidate.resource === resource && candidate.group === group);
   if (!named) return decodeObject(object, kind);
   if (!isObject(object)) return { outcome: 'absent' };
   const { templates, composed, unknown } = findPodTemplates(object, named.templatePath);

@@ -206,8 +206,9 @@ export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[])
   const containers = pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   if (containers.length > MAX_CONTAINERS) return pod.json;
   const changes = new Map<Target, readonly PodDefault[]>();
-  for (const one of selectDefaults(fields)) {
-    for (const target of findTargets(one, pod, containers)) changes.set(target, [...(changes.get(target) ?? []), one]);
+  for (const podDefault of selectDefaults(fields)) {
+    for (const target of findTargets(podDefault, pod, containers))
+      changes.set(target, [...(changes.get(target) ?? []), podDefault]);
   }
   if (changes.size === 0) return pod.json;
   const change = (target: Target, json: JsonObject): JsonObject => {
@@ -218,8 +219,8 @@ export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[])
     return changes.has(target) ? { ...json, securityContext } : json;
   };
   const changed = (list: ContainerFields['list']) => {
-    const members = containers.filter((one) => one.list === list);
-    return members.length === 0 ? {} : { [list]: members.map((one) => change(one, one.json)) };
+    const members = containers.filter((container) => container.list === list);
+    return members.length === 0 ? {} : { [list]: members.map((member) => change(member, member.json)) };
   };
   const spec = change(pod, objectMember(pod.json, 'spec'));
   return { ...pod.json, spec: { ...spec, ...changed('initContainers'), ...changed('containers') } };
@@ -243,9 +244,9 @@ function findTargets(
 ): readonly Target[] {
   if (isInherited && isSet(pod)) return [];
   const isKept = (target: Target): boolean => isPrivileged(target, pod) || isExcepted(target, pod);
-  const absent = containers.filter((one) => !isSet(one));
+  const absent = containers.filter((container) => !isSet(container));
   const isForAll = isInherited && absent.length > 0 && ![pod, ...absent].some(isKept);
-  return isForAll ? [pod] : absent.filter((one) => !isKept(one));
+  return isForAll ? [pod] : absent.filter((container) => !isKept(container));
 }
 
 // The defaults in CEL, for the policy.
@@ -318,15 +319,15 @@ function celIsKept({ cel }: PodDefault): string {
 }
 
 /** Returns the variables that contain the targets of a default, as `findTargets` finds them. */
-function targetVariables(one: PodDefault): readonly CelVariable[] {
-  const [field] = one.path;
-  const absent = `variables.containers.filter(c, !(${one.cel.isSet}))`;
-  const takers = (list: string): string => `${list}.filter(c, !(${celIsKept(one)}))`;
-  if (!one.isInherited) return [{ name: field, expression: takers(absent) }];
+function targetVariables(podDefault: PodDefault): readonly CelVariable[] {
+  const [field] = podDefault.path;
+  const absent = `variables.containers.filter(c, !(${podDefault.cel.isSet}))`;
+  const takers = (list: string): string => `${list}.filter(c, !(${celIsKept(podDefault)}))`;
+  if (!podDefault.isInherited) return [{ name: field, expression: takers(absent) }];
   const name = `${field}Absent`;
-  const isForAll = `size(variables.${name}) > 0 && !(variables.pod + variables.${name}).exists(c, ${celIsKept(one)})`;
+  const isForAll = `size(variables.${name}) > 0 && !(variables.pod + variables.${name}).exists(c, ${celIsKept(podDefault)})`;
   return [
-    { name, expression: `variables.pod.exists(c, ${one.cel.isSet}) ? [] : ${absent}` },
+    { name, expression: `variables.pod.exists(c, ${podDefault.cel.isSet}) ? [] : ${absent}` },
     { name: field, expression: `${isForAll} ? variables.pod : ${takers(`variables.${name}`)}` },
   ];
 }

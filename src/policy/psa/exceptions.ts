@@ -87,7 +87,7 @@ export function findLimit(
     const message = `${setting}.namespaces does not contain ${namespace}`;
     return { reason: 'NamespaceNotPermitted', message };
   }
-  const forbidden = spec.allow.find(({ check }) => forbiddenChecks.some((one) => isSameControl(one, check)));
+  const forbidden = spec.allow.find(({ check }) => forbiddenChecks.some((other) => isSameControl(other, check)));
   if (forbidden === undefined) return undefined;
   return { reason: 'CheckForbidden', message: `${setting}.forbiddenChecks forbids exceptions from ${forbidden.check}` };
 }
@@ -118,7 +118,7 @@ function findApprovalProblem(
 export function parseAuthors(text: string | undefined): readonly string[] {
   try {
     const value: unknown = JSON.parse(text ?? '[]');
-    return Array.isArray(value) && value.every((one) => typeof one === 'string') ? value : [];
+    return Array.isArray(value) && value.every((item) => typeof item === 'string') ? value : [];
   } catch {
     return [];
   }
@@ -156,7 +156,7 @@ export function findShadow(
   const enforced = resolvePolicies(labels, defaults).enforce.level;
   const upstream = resolvePolicies(others, defaults).enforce.level;
   const isBaseline = spec.allow.some(
-    ({ check, values = [] }) => isBaselineCheck(check) || values.some((one) => one !== 'nil'),
+    ({ check, values = [] }) => isBaselineCheck(check) || values.some((value) => value !== 'nil'),
   );
   const left = isBaseline ? 'privileged' : 'baseline';
   if (!isStricter(upstream, left)) return undefined;

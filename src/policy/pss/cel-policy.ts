@@ -108,14 +108,14 @@ export function withOtherInputs(
 ): Pick<CelChecks, 'variables' | 'passes'> {
   const needed = new Set(listReferences(passes));
   for (const { name, expression } of variables.toReversed()) {
-    if (needed.has(name)) listReferences(expression).forEach((one) => needed.add(one));
+    if (needed.has(name)) listReferences(expression).forEach((reference) => needed.add(reference));
   }
   const names = new Map<string, string>(Object.entries(renames));
   const rename = (expression: string): string =>
     expression.replace(REFERENCE, (_, name: string) => `variables.${names.get(name) ?? name}`);
   const renamed = variables.flatMap(({ name, expression }): readonly CelVariable[] => {
     if (!needed.has(name)) return [];
-    if (listReferences(expression).some((one) => names.has(one))) names.set(name, `${prefix}${name}`);
+    if (listReferences(expression).some((reference) => names.has(reference))) names.set(name, `${prefix}${name}`);
     return [{ name: names.get(name) ?? name, expression: rename(expression) }];
   });
   return { variables: renamed, passes: rename(passes) };
@@ -166,7 +166,7 @@ function combine(selections: readonly Selection[], { levels }: CelScope): Combin
   const unless = chooseByVersion(
     rules.map(({ since, unless }) => ({ since, expression: unless === undefined ? 'false' : EXCEPTIONS[unless] })),
   );
-  const skipped = levels.map((level) => whereAbsent(selections.filter((one) => one.level === level)));
+  const skipped = levels.map((level) => whereAbsent(selections.filter((selection) => selection.level === level)));
   const [first = '', second = first] = skipped;
   const isFirst = `variables.level == ${celString(levels[0] ?? '')}`;
   const conditions = [conditional(isFirst, first, second), unless, choose(inlineVariables)];
@@ -183,8 +183,8 @@ interface Choice {
 
 /** Returns an expression that selects a choice by version, or the choice itself if all choices are equal. */
 function chooseByVersion(choices: readonly Choice[]): string {
-  const given = choices.toSorted((a, b) => compareVersions(a.since, b.since));
-  const changes = given.filter(({ expression }, index) => expression !== given[index - 1]?.expression);
+  const sorted = choices.toSorted((a, b) => compareVersions(a.since, b.since));
+  const changes = sorted.filter(({ expression }, index) => expression !== sorted[index - 1]?.expression);
   return changes.reduceRight(
     (later, { expression }, index) =>
       conditional(`variables.minor < ${minorVersion(changes[index + 1]?.since ?? 'v1.0')}`, expression, later),

@@ -41,7 +41,7 @@ export const EXCEPTIONS = { windows: 'variables.isWindows', userNamespace: 'vari
  * Returns the names of the containers for which `passes` is false. `passes` is an expression that reads the container
  * `c`.
  */
-export function offendingNames(passes: string): string {
+export function violatingNames(passes: string): string {
   return `variables.containers.filter(c, !(${passes})).map(c, c.name)`;
 }
 
@@ -64,12 +64,12 @@ export function celSortedSet(lists: string): string {
 }
 
 /** Returns an expression that selects the singular or plural based on the size of a list. */
-export function celPlural(list: string, one: string, many: string): string {
-  return `(size(${list}) == 1 ? ${celString(one)} : ${celString(many)})`;
+export function celPlural(list: string, singular: string, plural: string): string {
+  return `(size(${list}) == 1 ? ${celString(singular)} : ${celString(plural)})`;
 }
 
 /** A rule for the security contexts of the pod and its containers. */
-interface SetterPasses {
+interface OwnerPasses {
   /** Prefix of the variable names. */
   readonly name: string;
   /**
@@ -79,23 +79,23 @@ interface SetterPasses {
 }
 
 /** The expressions for a security context rule. */
-interface SetterExpressions {
+interface OwnerExpressions {
   readonly passes: string;
   /** CEL list of the offending owners, such as `pod` and `container "a"`. */
-  readonly setters: string;
+  readonly owners: string;
   readonly variables: Readonly<Record<string, string>>;
   /** Returns the sorted distinct strings that the expression yields for the offending owners. */
   values(value: (owner: string) => string): string;
 }
 
-export function celSetters({ name, passes }: SetterPasses): SetterExpressions {
+export function celOwners({ name, passes }: OwnerPasses): OwnerExpressions {
   const pod = passes('variables.spec');
   const names = `variables.${name}Containers`;
   return {
     passes: `${pod} && variables.containers.all(c, ${passes('c')})`,
-    setters: `variables.${name}Setters`,
+    owners: `variables.${name}Setters`,
     variables: {
-      [`${name}Containers`]: offendingNames(passes('c')),
+      [`${name}Containers`]: violatingNames(passes('c')),
       [`${name}Setters`]: `(${pod} ? [] : ["pod"]) + (size(${names}) == 0 ? [] : [${celNames(names)}])`,
     },
     values: (value) =>

@@ -1,8 +1,8 @@
-/** The type of a check, and helpers that checks share, such as exceptions, offenders and message formatting. */
+/** The type of a check, and helpers that checks share, such as exceptions, violating owners and message formatting. */
 import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
 import { plural, sortedSet } from '../../kube/text.ts';
 import { type ContainerFields, fieldPath, type PodFields, type Repair } from '../pod/index.ts';
-import { celNames, celQuotedList, type CelRule, celSetters, offendingNames, celSortedSet } from './cel.ts';
+import { celNames, celQuotedList, type CelRule, celOwners, violatingNames, celSortedSet } from './cel.ts';
 import type { Level, Version } from './policy.ts';
 
 /** A Pod Security Standards check and its descriptions. */
@@ -80,21 +80,24 @@ const NONE: readonly never[] = [];
 
 export function findContainers(
   { containers }: PodFields,
-  offends: (container: ContainerFields) => boolean | undefined,
+  violates: (container: ContainerFields) => boolean | undefined,
 ): readonly ContainerFields[] {
   let found: ContainerFields[] | undefined;
   for (const container of containers) {
-    if (offends(container)) (found ??= []).push(container);
+    if (violates(container)) (found ??= []).push(container);
   }
   return found ?? NONE;
 }
 
-export type Setter = PodFields | ContainerFields;
+export type SecurityContextOwner = PodFields | ContainerFields;
 
 /** Returns the pod if its own security context violates the rule, followed by the offending containers. */
-export function findSetters(pod: PodFields, offends: (setter: Setter) => boolean): readonly Setter[] {
-  const containers = findContainers(pod, offends);
-  return offends(pod) ? [pod, ...containers] : containers;
+export function findOwners(
+  pod: PodFields,
+  violates: (owner: SecurityContextOwner) => boolean,
+): readonly SecurityContextOwner[] {
+  const containers = findContainers(pod, violates);
+  return violates(pod) ? [pod, ...containers] : containers;
 }
 
 interface Annotation {
@@ -104,29 +107,29 @@ interface Annotation {
 
 export function findAnnotations(
   { annotations }: PodFields,
-  offends: (key: string, value: string) => boolean,
+  violates: (key: string, value: string) => boolean,
 ): readonly Annotation[] {
   let found: Annotation[] | undefined;
   for (const key in annotations) {
     const value = annotations[key] ?? '';
-    if (offends(key, value)) (found ??= []).push({ key, value });
+    if (violates(key, value)) (found ??= []).push({ key, value });
   }
   return found ?? NONE;
 }
 
 /**
- * Formats setters as `pod`, `container "a"` or `pod and containers "a", "b"`. Returns an empty string if there are
+ * Formats owners as `pod`, `container "a"` or `pod and containers "a", "b"`. Returns an empty string if there are
  * none.
  */
-export function formatSetters(setters: readonly Setter[]): string {
-  const [first] = setters;
+export function formatOwners(owners: readonly SecurityContextOwner[]): string {
+  const [first] = owners;
   if (first === undefined) return '';
-  if (isContainer(first)) return formatNames('container', setters.filter(isContainer));
-  return setters.length === 1 ? 'pod' : `pod and ${formatNames('container', setters.filter(isContainer))}`;
+  if (isContainer(first)) return formatNames('container', owners.filter(isContainer));
+  return owners.length === 1 ? 'pod' : `pod and ${formatNames('container', owners.filter(isContainer))}`;
 }
 
-function isContainer(setter: Setter): setter is ContainerFields {
-  return setter.location !== '';
+function isContainer(owner: SecurityContextOwner): owner is ContainerFields {
+  return owner.location !== '';
 }
 
 /** Formats names as `volume "v"` or `volumes "v", "w"`. */
@@ -150,18 +153,18 @@ export function distinct(items: readonly string[]): readonly string[] {
 }
 
 /** Joins two strings with a separator, unless one of them is empty. */
-export function joinTexts(one: string, separator: string, other: string): string {
-  return one === '' || other === '' ? one + other : one + separator + other;
+export function joinTexts(first: string, separator: string, other: string): string {
+  return first === '' || other === '' ? first + other : first + separator + other;
 }
 
 /** Returns a field error for a forbidden value. `field` is a path below the pod spec or the container. */
-export function forbiddenValue(setter: Setter, field: string, value?: unknown): FieldError {
-  return withValue(forbiddenField(fieldPath(setter, field), ''), value);
+export function forbiddenValue(owner: SecurityContextOwner, field: string, value?: unknown): FieldError {
+  return withValue(forbiddenField(fieldPath(owner, field), ''), value);
 }
 
 /** Returns a field error for a field that must be set. */
-export function missing(setter: Setter, field: string, value?: unknown): FieldError {
-  return withValue(requiredField(fieldPath(setter, field), ''), value);
+export function missing(owner: SecurityContextOwner, field: string, value?: unknown): FieldError {
+  return withValue(requiredField(fieldPath(owner, field), ''), value);
 }
 
 export function forbiddenAnnotation({ key, value }: Annotation): FieldError {
@@ -173,22 +176,22 @@ function withValue(error: FieldError, value: unknown): FieldError {
 }
 
 /** A rule for a security context field. */
-interface ContextRule<Owner extends Setter> {
+interface ContextRule<Owner extends SecurityContextOwner> {
   /** Prefix for the names of CEL variables. */
   readonly name: string;
   readonly reason: string;
   /** Path below the pod spec or the container. */
   readonly field: string;
-  offends(owner: Owner): boolean;
+  violates(owner: Owner): boolean;
   /** Returns a CEL bool that is true if the owner `c` or `variables.spec` passes. */
   passes(owner: string): string;
-  /** Returns the requirement. `values` are the quoted values of the offenders. */
+  /** Returns the requirement. `values` are the quoted values of the violating owners. */
   must(values: string): string;
   /** Returns the offending value. */
   value(owner: Owner): unknown;
   /** Returns the offending value as CEL, if `must` contains the values. */
   celValue?(owner: string): string;
-  /** Returns the field error for an offender. Defaults to a forbidden value. */
+  /** Returns the field error for a violating owner. Defaults to a forbidden value. */
   error?(owner: Owner): FieldError;
 }
 
@@ -197,57 +200,60 @@ export function containerRule(rule: ContextRule<ContainerFields>): Rule {
   const { name, passes, celValue } = rule;
   const names = `variables.${name}Containers`;
   return createRule(rule, {
-    find: (pod) => findContainers(pod, (container) => rule.offends(container)),
+    find: (pod) => findContainers(pod, (container) => rule.violates(container)),
     format: (containers) => formatNames('container', containers),
     cel: {
       passes: `variables.containers.all(c, ${passes('c')})`,
-      variables: { [`${name}Containers`]: offendingNames(passes('c')) },
-      offenders: celNames(names),
+      variables: { [`${name}Containers`]: violatingNames(passes('c')) },
+      owners: celNames(names),
       values: celValue && celSortedSet(`[variables.containers.filter(c, !(${passes('c')})).map(c, ${celValue('c')})]`),
     },
   });
 }
 
 /** Creates a rule for the security contexts of the pod and its containers. */
-export function setterRule(rule: ContextRule<Setter>): Rule {
-  const { setters, values, ...cel } = celSetters(rule);
+export function securityContextRule(rule: ContextRule<SecurityContextOwner>): Rule {
+  const { owners, values, ...cel } = celOwners(rule);
   return createRule(rule, {
-    find: (pod) => findSetters(pod, (setter) => rule.offends(setter)),
-    format: formatSetters,
-    cel: { ...cel, offenders: `${setters}.join(" and ")`, values: rule.celValue && values(rule.celValue) },
+    find: (pod) => findOwners(pod, (owner) => rule.violates(owner)),
+    format: formatOwners,
+    cel: { ...cel, owners: `${owners}.join(" and ")`, values: rule.celValue && values(rule.celValue) },
   });
 }
 
-interface Offenders<Owner extends Setter> {
+interface ViolatingOwners<Owner extends SecurityContextOwner> {
   find(pod: PodFields): readonly Owner[];
   format(owners: readonly Owner[]): string;
   readonly cel: {
     readonly passes: string;
     readonly variables: Readonly<Record<string, string>>;
-    readonly offenders: string;
+    readonly owners: string;
     readonly values: string | undefined;
   };
 }
 
-function createRule<Owner extends Setter>(rule: ContextRule<Owner>, { find, format, cel }: Offenders<Owner>): Rule {
+function createRule<Owner extends SecurityContextOwner>(
+  rule: ContextRule<Owner>,
+  { find, format, cel }: ViolatingOwners<Owner>,
+): Rule {
   const { name, reason, field } = rule;
   const values = cel.values === undefined ? {} : { [`${name}Types`]: cel.values };
   const error = (owner: Owner): FieldError => rule.error?.(owner) ?? forbiddenValue(owner, field, rule.value(owner));
   return {
     check(pod) {
-      const offenders = find(pod);
-      if (offenders.length === 0) return undefined;
-      const texts = rule.celValue ? quotedList(distinct(offenders.map((owner) => String(rule.value(owner))))) : '';
+      const violating = find(pod);
+      if (violating.length === 0) return undefined;
+      const texts = rule.celValue ? quotedList(distinct(violating.map((owner) => String(rule.value(owner))))) : '';
       return {
         reason,
-        detail: `${format(offenders)} ${rule.must(texts)}`,
-        fields: () => offenders.map(error),
+        detail: `${format(violating)} ${rule.must(texts)}`,
+        fields: () => violating.map(error),
       };
     },
     cel: {
       variables: { ...cel.variables, ...values },
       passes: cel.passes,
-      text: `"${reason} (" + ${cel.offenders} + " ${rule.must(`" + ${celQuotedList(`variables.${name}Types`)} + "`)})"`,
+      text: `"${reason} (" + ${cel.owners} + " ${rule.must(`" + ${celQuotedList(`variables.${name}Types`)} + "`)})"`,
     },
   };
 }

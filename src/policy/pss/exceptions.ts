@@ -33,7 +33,9 @@ const UNSET = 'nil';
 
 const PAIRS: readonly (readonly [check: string, other: string])[] = checks.flatMap(({ id, versions }) => [
   [id, id] as const,
-  ...versions.flatMap(({ overrides = [] }) => overrides.flatMap((one) => [[id, one] as const, [one, id] as const])),
+  ...versions.flatMap(({ overrides = [] }) =>
+    overrides.flatMap((overridden) => [[id, overridden] as const, [overridden, id] as const]),
+  ),
 ]);
 
 /**
@@ -149,7 +151,7 @@ export function suggestEntries(
   const uncovered: string[] = [];
   const isCovered = (check: string, finding: Finding): boolean => {
     for (const { path, values, container, image } of listFindings(pod, check, finding)) {
-      const isListable = values?.every((one) => one !== '' && one.length <= MAX_VALUE) === true;
+      const isListable = values?.every((value) => value !== '' && value.length <= MAX_VALUE) === true;
       if (!isListable || (container && image === undefined) || container?.list === 'ephemeralContainers') {
         uncovered.push(path);
         continue;
@@ -224,7 +226,7 @@ function covers({ container, image, values }: IndexedEntry, finding: Located): b
 
 function coversValues(allowed: ReadonlySet<string> | undefined, { values }: Located): boolean {
   if (values === undefined) return false;
-  return values.length === 0 ? allowed === undefined : values.every((one) => allowed?.has(one) === true);
+  return values.length === 0 ? allowed === undefined : values.every((value) => allowed?.has(value) === true);
 }
 
 /** Exceptions never cover ephemeral containers, because users add them to running pods. */

@@ -74,14 +74,14 @@ function findGrantingRoles(kind: 'Role' | 'ClusterRole', roles: readonly unknown
 
 /** Returns the distinct subjects, in the order of the binding. */
 function readSubjects(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
-  const found = new Map<string, SubjectName>();
+  const distinct = new Map<string, SubjectName>();
   for (const subject of subjects) {
     if (!readSubject(subject, bindingNamespace)) continue;
     const { kind, name, namespace } = subject as Subject;
     const scope = kind === 'ServiceAccount' ? { namespace: namespace || bindingNamespace } : {};
-    found.set(JSON.stringify([kind, name, scope]), { kind, name, ...scope });
+    distinct.set(JSON.stringify([kind, name, scope]), { kind, name, ...scope });
   }
-  return [...found.values()];
+  return [...distinct.values()];
 }
 
 function createName(kind: string, name: string, namespace: string): ObjectName {

@@ -118,5 +118,5 @@ function accountNamespaces(subject: string): AffectedNamespaces {
 
 function union(sets: readonly AffectedNamespaces[]): AffectedNamespaces {
   if (sets.includes('all')) return 'all';
-  return new Set(sets.flatMap((one) => (one === 'all' ? [] : [...one])));
+  return new Set(sets.flatMap((set) => (set === 'all' ? [] : [...set])));
 }

@@ -37,9 +37,12 @@ export function currentConditions(state: CurrentState): readonly ConditionState[
   return enforcementConditions({
     input: { ...state, isSettled: false, currentEnforce: isRollingOut ? 'privileged' : state.currentEnforce },
     plan: { spec, status, want, enforce, syncer },
-    ...{ unlabeled, raise },
+    unlabeled,
+    raise,
     unreleased: want ? [] : unreleased,
-  }).map((one) => (isRollingOut && one.type === 'Enforcing' ? { ...one, ...ROLLING_OUT } : one));
+  }).map((condition) =>
+    isRollingOut && condition.type === 'Enforcing' ? { ...condition, ...ROLLING_OUT } : condition,
+  );
 }
 
 /** State that the conditions describe in addition to the plan. */

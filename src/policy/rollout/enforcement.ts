@@ -141,7 +141,9 @@ export function defaultInForce(
   if (!wasRaised) return published.level;
   const isPossible =
     published.generation === 0 ||
-    [published, ...replicas].some((one) => one.level === 'restricted' || one.generation < published.generation);
+    [published, ...replicas].some(
+      (replica) => replica.level === 'restricted' || replica.generation < published.generation,
+    );
   return isPossible ? 'restricted' : 'privileged';
 }
 
@@ -150,7 +152,10 @@ export function defaultInForce(
  * generation.
  */
 export function areAllRaised({ generation }: PublishedLevel, replicas: readonly PublishedLevel[]): boolean {
-  return replicas.length > 0 && replicas.every((one) => one.level === 'restricted' && one.generation >= generation);
+  return (
+    replicas.length > 0 &&
+    replicas.every((replica) => replica.level === 'restricted' && replica.generation >= generation)
+  );
 }
 
 /** All times are in milliseconds on the same clock. */

@@ -138,10 +138,10 @@ export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'n
  */
 export function predictLevel(
   namespace: Namespace,
-  plan?: Pick<LabelSyncPlan, 'isManaged' | 'need'>,
+  plan?: Pick<LabelSyncPlan, 'isManaged' | 'neededLevel'>,
 ): Level | undefined {
   if (plan?.isManaged === false) return 'restricted';
-  if (plan?.need !== undefined) return plan.need.level;
+  if (plan?.neededLevel !== undefined) return plan.neededLevel.level;
   const owners = getMetadataOwners(namespace.metadata);
   if (owners === undefined) return undefined;
   const own = getOwnFields(owners);
@@ -298,7 +298,7 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
 }
 
 function namespaceVerdict(workloads: readonly ViolatingWorkload[]): NamespaceVerdict {
-  const has = (verdict: WorkloadVerdict): boolean => workloads.some((one) => one.verdict === verdict);
+  const has = (verdict: WorkloadVerdict): boolean => workloads.some((workload) => workload.verdict === verdict);
   if (has('wouldBeDenied')) return 'violating';
   if (has('deniedNow')) return 'deniedNow';
   return has('restart') ? 'restart' : 'clean';
@@ -453,8 +453,12 @@ function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
   const known = findings.get(key);
   if (known) return known;
   const finding = {
-    ...{ owner, violatingPods: 0, userPods: 0, causes: new Set<Cause>() },
-    ...{ templates: [], hasDeniedTemplate: false },
+    owner,
+    violatingPods: 0,
+    userPods: 0,
+    causes: new Set<Cause>(),
+    templates: [],
+    hasDeniedTemplate: false,
   };
   findings.set(key, finding);
   return finding;
@@ -493,9 +497,9 @@ function findDenial(
   return {
     level: options.level,
     version: options.version,
-    isCurrent: denied.some((one) => one.isCurrent),
-    isPlanned: denied.some((one) => one.isPlanned),
-    exceptions: denied.length > 0 ? [] : sortedSet(results.flatMap((one) => one.exceptions)),
+    isCurrent: denied.some((result) => result.isCurrent),
+    isPlanned: denied.some((result) => result.isPlanned),
+    exceptions: denied.length > 0 ? [] : sortedSet(results.flatMap((result) => result.exceptions)),
     violations: violations.map(({ check, reason, detail, fields = [] }) => ({
       check,
       reason,

@@ -3,7 +3,7 @@ import { defined } from '../../kube/defined.ts';
 import type { FieldOwner } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { FORMER_LABEL_SYNC_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { PREVIOUS_LABEL_SYNC_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
 const { enforce, enforceVersion, audit, warn } = POD_SECURITY_LABELS;
 export const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
@@ -21,11 +21,11 @@ export function classifyOwner({
   manager,
   operation,
   subresource,
-}: FieldOwner): 'syncer' | 'former' | 'unknown' | 'other' {
+}: FieldOwner): 'syncer' | 'previous' | 'unknown' | 'other' {
   if (manager === UNKNOWN_MANAGER) return 'unknown';
-  if (manager === FORMER_LABEL_SYNC_MANAGER) return 'former';
+  if (manager === PREVIOUS_LABEL_SYNC_MANAGER) return 'previous';
   if (manager !== LABEL_SYNC_MANAGER) return 'other';
-  return operation === 'Apply' && subresource === '' ? 'syncer' : 'former';
+  return operation === 'Apply' && subresource === '' ? 'syncer' : 'previous';
 }
 
 const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
@@ -39,13 +39,13 @@ export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'l
  * `foreign` means that another manager owns or co-owns the label. `unowned` means that its owner is unknown, for
  * example after restoring a backup.
  */
-type Ownership = 'absent' | 'foreign' | 'former' | 'own' | 'unowned';
+type Ownership = 'absent' | 'foreign' | 'previous' | 'own' | 'unowned';
 
 export function getOwnership(key: string, namespace: Namespace, owners: readonly FieldOwner[]): Ownership {
   if (namespace.metadata?.labels?.[key] === undefined) return 'absent';
   const classes = owners.filter(({ labels }) => labels.has(key)).map(classifyOwner);
   if (classes.includes('other')) return 'foreign';
-  if (classes.includes('former')) return 'former';
+  if (classes.includes('previous')) return 'previous';
   return classes.includes('syncer') ? 'own' : 'unowned';
 }
 

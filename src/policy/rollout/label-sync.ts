@@ -254,7 +254,7 @@ export function canRunPods({ metadata }: Namespace, serviceAccounts: readonly st
 export interface LabelSyncPlan {
   readonly isManaged: boolean;
   /** Absent if the level cannot be computed or the namespace is not managed. */
-  readonly need?: NeededLevel | undefined;
+  readonly neededLevel?: NeededLevel | undefined;
   /** Document for a forced apply as `LABEL_SYNC_MANAGER`. */
   readonly apply?: Namespace | undefined;
   /** A JSON patch. Set only if there is nothing to apply. */
@@ -275,7 +275,7 @@ interface LabelState {
   readonly owners: readonly FieldOwner[];
   readonly mode: SyncerMode;
   readonly isManaged: boolean;
-  readonly need: NeededLevel | undefined;
+  readonly neededLevel: NeededLevel | undefined;
   /** True if the webhook, rather than the API server's PodSecurity plugin, returns the warnings. */
   readonly isWarnedByWebhook: boolean;
   /** True if valid labels without a recorded owner stay unchanged. OpenShift overwrites them. */
@@ -295,12 +295,20 @@ export function* planLabels(input: LabelSyncInput): Generator<undefined, LabelSy
   const need = managed ? yield* findNeededLevel({ ...input, compatibility }) : undefined;
   const isWarnedByWebhook = warnsByWebhook(namespace, settings.scc);
   const keepsUnowned = compatibility !== 'openshift';
-  const state: LabelState = { namespace, owners, mode, isManaged: managed, need, isWarnedByWebhook, keepsUnowned };
+  const state: LabelState = {
+    namespace,
+    owners,
+    mode,
+    isManaged: managed,
+    neededLevel: need,
+    isWarnedByWebhook,
+    keepsUnowned,
+  };
   const labels = plannedLabels(state);
   const apply = applyDocument(state, labels);
   return {
     isManaged: managed,
-    need,
+    neededLevel: need,
     apply,
     patch: managed && apply === undefined ? removeFormerOwners(namespace, owners) : undefined,
     events: need ? [...levelEvents(namespace, need), ...labelEvents(state, need.level, labels)] : [],
@@ -366,14 +374,14 @@ function plannedLabels(state: LabelState): Fields {
  * warn label is set to the last known level, which the other labels still have.
  */
 function plannedLabel(key: string, state: LabelState): string | undefined {
-  const { namespace, owners, mode, need } = state;
+  const { namespace, owners, mode, neededLevel: need } = state;
   const isMaintained = mode === 'Enforce' || !ENFORCE_LABELS.includes(key);
   if (isMaintained && need) return isKept(key, state, need.level) ? undefined : labelValue(key, state, need.level);
   // If an early release wrote a label, the syncer must take ownership of it before it can release it.
-  const isFormer = state.isManaged && getOwnership(key, namespace, owners) === 'former';
+  const isPrevious = state.isManaged && getOwnership(key, namespace, owners) === 'previous';
   const own = getOwnFields(owners).labels;
   const isOwn = own.has(key) && (isMaintained || mode === 'Hold');
-  if (!isFormer && !isOwn) return undefined;
+  if (!isPrevious && !isOwn) return undefined;
   const isRestored = key === warn && isOwn && !state.isWarnedByWebhook;
   const source = isRestored ? [audit, enforce].find((other) => own.has(other)) : undefined;
   return namespace.metadata?.labels?.[source ?? key];
@@ -396,7 +404,7 @@ function isKept(key: string, state: LabelState, level: Level): boolean {
   return ownership === 'foreign' || isUnownedChoice;
 }
 
-function plannedAnnotations({ namespace, owners, isManaged, need }: LabelState): Fields {
+function plannedAnnotations({ namespace, owners, isManaged, neededLevel: need }: LabelState): Fields {
   const isOwn = isManaged && getOwnFields(owners).annotations.has(SUFFICIENT_LEVEL_ANNOTATION);
   const value = need?.level ?? (isOwn ? namespace.metadata?.annotations?.[SUFFICIENT_LEVEL_ANNOTATION] : undefined);
   return value === undefined ? {} : { [SUFFICIENT_LEVEL_ANNOTATION]: value };
@@ -438,7 +446,7 @@ function removeFormerOwners(
   { metadata: { resourceVersion, managedFields } = {} }: Namespace,
   owners: readonly FieldOwner[],
 ): readonly JsonPatchOp[] | undefined {
-  const isRemoved = owners.map((owner) => classifyOwner(owner) === 'former' && ownsSyncedField(owner));
+  const isRemoved = owners.map((owner) => classifyOwner(owner) === 'previous' && ownsSyncedField(owner));
   if (!isRemoved.includes(true)) return undefined;
   const value = (managedFields ?? []).flatMap((entry, index) => {
     if (isRemoved[index] !== true) return [entry];
@@ -487,13 +495,13 @@ function labelEvents(state: LabelState, level: Level, labels: Fields): readonly 
   const current = namespace.metadata?.labels;
   const differing = PSA_LABELS.filter((key) => current?.[key] !== labelValue(key, state, level));
   // Do not report warn labels of other managers, because they do not contradict the level.
-  const kept = differing.filter((key) => isKept(key, state, level) && !(key === warn && state.isWarnedByWebhook));
+  const retained = differing.filter((key) => isKept(key, state, level) && !(key === warn && state.isWarnedByWebhook));
   const forced = differing.filter(
     (key) => labels[key] !== undefined && !own.has(key) && getOwnership(key, namespace, owners) === 'foreign',
   );
   const describe = (key: string): string => `label ${key}=${current?.[key] ?? ''} ${describeOwners(key, owners)}`;
   return [
-    ...kept.map((key): LabelSyncEvent => {
+    ...retained.map((key): LabelSyncEvent => {
       const message = `${describe(key)} and is kept, but the namespace needs ${labelValue(key, state, level)}`;
       return { type: 'Normal', reason: 'LabelKept', message };
     }),

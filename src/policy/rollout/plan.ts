@@ -136,8 +136,17 @@ export function planNamespace(evaluation: NamespaceEvaluation, context: PlanCont
   const { currentSource, planned, plannedVersion } = context;
   return {
     name,
-    ...{ current, currentVersion, currentSource, planned, plannedVersion },
-    ...{ verdict, categories, reason: violationReason(categories), workloads, excepted, error },
+    current,
+    currentVersion,
+    currentSource,
+    planned,
+    plannedVersion,
+    verdict,
+    categories,
+    reason: violationReason(categories),
+    workloads,
+    excepted,
+    error,
     steps: nextSteps(evaluation, context),
   };
 }
@@ -154,10 +163,13 @@ interface WorkloadCount {
 
 /** Counts the namespaces and workloads by verdict. */
 export function countNamespaces(namespaces: readonly PlannedNamespace[]): NamespaceCounts {
-  const count = (verdict: PlanVerdict): number => namespaces.filter((one) => one.verdict === verdict).length;
+  const count = (verdict: PlanVerdict): number =>
+    namespaces.filter((namespace) => namespace.verdict === verdict).length;
   const countWorkloads = (verdict: WorkloadVerdict): WorkloadCount => {
-    const found = namespaces.flatMap(({ workloads }) => workloads.filter((one) => one.verdict === verdict));
-    return { workloads: found.length, pods: found.reduce((sum, { pods }) => sum + pods, 0) };
+    const matching = namespaces.flatMap(({ workloads }) =>
+      workloads.filter((workload) => workload.verdict === verdict),
+    );
+    return { workloads: matching.length, pods: matching.reduce((sum, { pods }) => sum + pods, 0) };
   };
   return {
     namespaces: namespaces.length,

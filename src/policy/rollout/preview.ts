@@ -62,18 +62,18 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
   const { operation, kind } = request;
   if ((operation !== 'CREATE' && operation !== 'UPDATE') || request.subResource) return undefined;
   if (!hasPods(kind) || findExemption(request, exemptions)) return undefined;
-  const found = expectKind(input.workload ?? decodeObject(request.object, kind), kind);
-  if (found?.pod === undefined || !hasTemplate(found) || hasController(found.object)) return undefined;
-  if (operation === 'UPDATE' && !isChanged(found, expectKind(decodeObject(request.oldObject, kind), kind))) {
+  const workload = expectKind(input.workload ?? decodeObject(request.object, kind), kind);
+  if (workload?.pod === undefined || !hasTemplate(workload) || hasController(workload.object)) return undefined;
+  if (operation === 'UPDATE' && !isChanged(workload, expectKind(decodeObject(request.oldObject, kind), kind))) {
     return undefined;
   }
   const namespace = input.findNamespace(request.namespace ?? '');
   if (namespace === undefined || !isSelected(namespace, exemptions)) return undefined;
   const level = input.predictLevel(namespace);
   if (level === undefined || level === 'privileged') return undefined;
-  if (exemptions.runtimeClass(found.pod.runtimeClassName)) return undefined;
+  if (exemptions.runtimeClass(workload.pod.runtimeClassName)) return undefined;
   const policy = { level, version: 'latest' } as const;
-  const { allowed, detail } = evaluateDecoded({ pod: found.pod }, { ...policy, emulationVersion });
+  const { allowed, detail } = evaluateDecoded({ pod: workload.pod }, { ...policy, emulationVersion });
   return allowed ? undefined : `PodSecurity ${quote(printPolicy(policy))}: ${detail}`;
 }
 

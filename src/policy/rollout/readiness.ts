@@ -48,7 +48,7 @@ type NamedEvaluation = Pick<NamespaceEvaluation, 'name' | 'verdict' | 'categorie
 /** Returns the six conditions after an evaluation of all namespaces. */
 export function readinessConditions(evaluations: readonly NamedEvaluation[]): readonly ConditionState[] {
   return Object.entries(PREFIXES).map(([category, prefix]) => {
-    const namespaces = evaluations.filter((one) => isIn(one, category)).map(({ name }) => name);
+    const namespaces = evaluations.filter((evaluation) => isIn(evaluation, category)).map(({ name }) => name);
     const reason = category === 'inconclusive' ? INCONCLUSIVE : VIOLATIONS;
     return readinessCondition({ type: prefix + SUFFIX, reason, namespaces });
   });
@@ -168,7 +168,7 @@ export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
     .slice(0, MAX_MEASURED_NAMESPACES);
   const workloads = measured.flatMap((evaluation) =>
     WORKLOAD_VERDICTS.map((verdict) => {
-      const count = evaluation.workloads.filter((one) => one.verdict === verdict).length;
+      const count = evaluation.workloads.filter((workload) => workload.verdict === verdict).length;
       return { namespace: evaluation.name, verdict, count };
     }).filter(({ count }) => count > 0),
   );
@@ -235,8 +235,8 @@ export function nextViolatingNamespaces(
   const others = [...known.values()]
     .filter(({ name }) => !violating.has(name))
     .map((entry) => (unknown.has(entry.name) ? entry : previousEntry(entry, now)));
-  const kept = [...current, ...others].sort(compareRetention).slice(0, MAX_VIOLATING_NAMESPACES);
-  return kept.sort(compareEntries);
+  const retained = [...current, ...others].sort(compareRetention).slice(0, MAX_VIOLATING_NAMESPACES);
+  return retained.sort(compareEntries);
 }
 
 /** Returns false if the entry's namespace was deleted, even if it was recreated with the same name. */
@@ -325,7 +325,7 @@ export function decideReadiness(input: DecisionInput): ReadinessDecision {
   const lastEvaluationTime = isComplete ? formatTimestamp(newest.endMs) : object.status?.lastEvaluationTime;
   const stored = object.status?.violatingNamespaces;
   const violatingNamespaces = sweep ? nextViolatingNamespaces(stored, sweep, input.findNamespace) : (stored ?? []);
-  const given: EnforcementInput = {
+  const enforcementInput: EnforcementInput = {
     ...readEnforcement(object),
     ...(input.isSpecRejected ? { specOwner: 'others' as const } : {}),
     phase: settings.phase,
@@ -341,12 +341,12 @@ export function decideReadiness(input: DecisionInput): ReadinessDecision {
     currentEnforce: input.published,
     acceptEvaluations: settings.recheckBeforeEnforce ? 'fresh' : 'any age',
   };
-  const plan = planEnforcement(given);
+  const plan = planEnforcement(enforcementInput);
   const violating = sweep
     ? sweep.evaluations.filter(isBlocking)
     : violatingNamespaces.filter((entry) => !isPrevious(entry));
   const own = enforcementConditions({
-    input: given,
+    input: enforcementInput,
     plan,
     violating: violating.map(({ name }) => name),
     restarts: countRestarts(sweep?.evaluations ?? []),

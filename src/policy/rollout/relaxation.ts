@@ -26,7 +26,7 @@ export interface ObjectWrite {
 export function planRelaxation(namespace: Namespace): ObjectWrite | undefined {
   const level = denyingLevel(namespace);
   const ownership = getOwnership(ENFORCE, namespace, getMetadataOwners(namespace.metadata) ?? []);
-  if (level === undefined || (ownership !== 'own' && ownership !== 'former')) return undefined;
+  if (level === undefined || (ownership !== 'own' && ownership !== 'previous')) return undefined;
   const labels = { [ENFORCE]: 'privileged', [RELAXED_LABEL]: level };
   return { type: 'apply', fieldManager: BREAK_GLASS_MANAGER, document: namespaceDocument(namespace, { labels }) };
 }
@@ -95,9 +95,13 @@ export function loweredLabels(namespace: Namespace, recorded: Policy): readonly 
  * itself never changes a relaxed label, but every client that may patch the namespace can use the syncer's field
  * manager name.
  */
-function ownsEnforceLabel(namespace: Namespace, owners: readonly FieldOwner[], former: Level | undefined): boolean {
+function ownsEnforceLabel(
+  namespace: Namespace,
+  owners: readonly FieldOwner[],
+  previousLevel: Level | undefined,
+): boolean {
   const managers = enforceManagers(owners);
-  const isForged = isRelaxed(namespace) && isBelow(namespace, former);
+  const isForged = isRelaxed(namespace) && isBelow(namespace, previousLevel);
   const own = isForged ? [BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER] : [BREAK_GLASS_MANAGER];
   return managers.length > 0 && managers.every((manager) => own.includes(manager));
 }

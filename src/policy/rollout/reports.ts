@@ -268,7 +268,8 @@ function namespaceResult(
     ...(workloads.length > 0
       ? {
           properties: {
-            ...{ verdict, workloads: String(workloads.length) },
+            verdict,
+            workloads: String(workloads.length),
             ...(categories.length === 0 ? {} : { categories: categories.join(', ') }),
           },
         }
@@ -283,8 +284,8 @@ function namespaceOutcome(evaluation: NamespaceEvaluation): Pick<ReportResult, '
   if (verdict === 'inconclusive') {
     return { result: 'error', severity: 'medium', message: truncate(error, MAX_MESSAGE - 1) };
   }
-  const denied = workloads.filter((one) => one.verdict !== 'restart');
-  const now = denied.filter((one) => one.verdict === 'deniedNow').length;
+  const denied = workloads.filter((workload) => workload.verdict !== 'restart');
+  const now = denied.filter((workload) => workload.verdict === 'deniedNow').length;
   const restarts = workloads.length - denied.length;
   const failures = denied.length === 1 ? '1 workload violates' : `${denied.length} workloads violate`;
   const restart = restarts === 0 ? [] : [`The running pods of ${printCount(restarts, 'workload')} need a restart.`];

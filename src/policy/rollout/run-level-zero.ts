@@ -20,7 +20,7 @@ export const RUN_LEVEL_ZERO_NAMESPACES = ['kube-system', 'kube-public'] as const
 export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
   const { name, labels } = namespace.metadata ?? {};
   const owners = getMetadataOwners(namespace.metadata);
-  const isRunLevelZero = RUN_LEVEL_ZERO_NAMESPACES.some((one) => one === name);
+  const isRunLevelZero = RUN_LEVEL_ZERO_NAMESPACES.some((other) => other === name);
   if (!isRunLevelZero || owners === undefined || labels?.[LABEL_SYNC_LABEL] === 'false') return undefined;
   const free = LEVEL_LABELS.filter((key) => {
     if (labels?.[key] === undefined) return true;

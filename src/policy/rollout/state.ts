@@ -116,8 +116,17 @@ export function computeState(input: StateInput): RolloutState {
   const effect = planEffect({ want: view.want, currentEnforce, isSettled: false });
   const raise = { raiseSettleMs, nextRaiseTime: findNextRaise(parseTimestamp(raisedAt), nowMs) };
   const current = currentConditions({
-    ...{ ...modes, ...effect, ...labels, phase, evaluation, replicas, currentEnforce },
-    ...{ gate: view.gate, want: view.want, generation: view.generation, raise },
+    ...modes,
+    ...effect,
+    ...labels,
+    phase,
+    evaluation,
+    replicas,
+    currentEnforce,
+    gate: view.gate,
+    want: view.want,
+    generation: view.generation,
+    raise,
   }).filter(({ type }) => CURRENT_CONDITIONS.has(type));
   const conditions = isDisabled ? [] : current;
   // No mode applies in the Evaluate phase.
@@ -152,7 +161,7 @@ const CURRENT_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressi
 /** Finds the stored conditions that contradict the current ones. Messages may differ. */
 function findOutdated(stored: readonly Condition[], current: readonly ConditionState[]): readonly Condition[] {
   return stored.filter(({ type, status, reason }) => {
-    const now = current.find((one) => one.type === type);
+    const now = current.find((condition) => condition.type === type);
     const isSame = now === undefined ? status === 'False' : now.status === status && now.reason === reason;
     return CURRENT_CONDITIONS.has(type) && !isSame;
   });

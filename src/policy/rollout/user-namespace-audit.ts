@@ -83,7 +83,8 @@ export function auditUserNamespaces(input: AuditInput): readonly AuditFinding[] 
       .flatMap((pod) => auditPod(pod, byName.get(pod.metadata?.namespace), { guarded, emulationVersion })),
     ...sources.flatMap((source) => auditSource(source, guarded)),
     ...auditGrants(guarded, input.rbac),
-    ...(namespaces.length === 0 || namespaces.some((one) => isRelaxed(enforcedPolicy(one, emulationVersion)))
+    ...(namespaces.length === 0 ||
+    namespaces.some((namespace) => isRelaxed(enforcedPolicy(namespace, emulationVersion)))
       ? input.nodes.flatMap((node) => auditNode(node, input.target))
       : []),
   ].sort(compareBy(({ namespace = '', kind, name, code }) => [namespace, kind, name, code]));

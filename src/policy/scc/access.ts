@@ -85,7 +85,9 @@ export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
 }
 
 function isListed(subject: AccessSubject, { users, groups }: PreparedScc): boolean {
-  return users.includes(subject.username) || (groups.length > 0 && subject.groups.some((one) => groups.includes(one)));
+  return (
+    users.includes(subject.username) || (groups.length > 0 && subject.groups.some((group) => groups.includes(group)))
+  );
 }
 
 /**

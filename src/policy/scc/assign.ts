@@ -177,7 +177,7 @@ interface DenialOptions {
 function denySearched(search: Search, result: SearchResult, { auditAnnotations, format }: DenialOptions): SccDecision {
   const { budgetError, rejections } = result;
   if (budgetError) return deny(`${UNABLE_TO_VALIDATE}: ${formatFieldError(budgetError)}`);
-  const messages = [...rejections.flatMap((one) => one.messages), ...findHint(search, rejections)];
+  const messages = [...rejections.flatMap((rejection) => rejection.messages), ...findHint(search, rejections)];
   const warnings = mayWarn(search) ? denialWarnings(search, result) : [];
   return deny(`${UNABLE_TO_VALIDATE}: ${format(messages)}`, { auditAnnotations, warnings });
 }

@@ -81,13 +81,13 @@ function findCosts(pod: PodFields, { container, sysctl, group }: ListLengths): r
   let longest = 0;
   // The cost of SELinux levels depends on their length, because their categories are sorted.
   let levels = pod.seLinuxOptions?.level.length ?? 0;
-  for (const one of containers) {
-    if (one.capabilities) {
-      const { add, drop } = one.capabilities;
+  for (const { capabilities: changes, seLinuxOptions } of containers) {
+    if (changes) {
+      const { add, drop } = changes;
       capabilities += add.length + drop.length;
       longest = Math.max(longest, add.length, drop.length);
     }
-    levels += one.seLinuxOptions?.level.length ?? 0;
+    levels += seLinuxOptions?.level.length ?? 0;
   }
   return [
     { path: 'spec.containers', count: containers.length, cost: 20 + container },

@@ -103,7 +103,7 @@ const OPERATIONS: readonly Operation[] = ['CREATE', 'UPDATE', 'DELETE', 'CONNECT
 function findError(request: unknown): FieldError | undefined {
   if (!isObject(request)) return invalidValue('request', request, 'must be an object');
   const { operation, namespace, userInfo, sccs, canUse } = request;
-  if (!OPERATIONS.some((one) => one === operation)) return notSupported('operation', operation, OPERATIONS);
+  if (!OPERATIONS.some((known) => known === operation)) return notSupported('operation', operation, OPERATIONS);
   if (typeof canUse !== 'function') return invalidValue('canUse', canUse, 'must be a function');
   if (!Array.isArray(sccs)) return invalidValue('sccs', sccs, 'must be a list');
   return (

@@ -61,7 +61,7 @@ export function sccMode(namespace: Namespace, settings: ModeSettings): Namespace
   if (labels[DISABLE_LABEL] === 'true') return { mode: 'off' };
   const label = labels[SCC_MODE_LABEL];
   if (label === undefined) return { mode: settings.mode };
-  const mode = SCC_MODES.find((one) => one === label);
+  const mode = SCC_MODES.find((other) => other === label);
   if (mode !== undefined) return { mode };
   const problem = `label ${SCC_MODE_LABEL}: unknown mode ${quote(label)}, using "enforce"; must be one of ${SCC_MODES.join(', ')}`;
   return { mode: 'enforce', problem };

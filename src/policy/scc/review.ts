@@ -44,7 +44,7 @@ interface ReviewRequest {
  * @see https://github.com/openshift/openshift-apiserver/blob/master/pkg/security/apis/security/validation/validation.go
  */
 function readReview(review: JsonObject): ReviewRequest | { readonly error: Status } {
-  const kind = REVIEW_KINDS.find((one) => one === review['kind']);
+  const kind = REVIEW_KINDS.find((other) => other === review['kind']);
   if (kind === undefined) return { error: badRequest(`not one of ${REVIEW_KINDS.join(', ')}`) };
   const spec = objectMember(review, 'spec');
   const decoded = decodeMutablePod(toPod(spec['template']));
@@ -155,7 +155,7 @@ function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search)
   const includesUser = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
   const reviewed = [includesUser ? subjects.user : undefined, subjects.serviceAccount];
   const { usable, broken } = findUsableSccs(
-    reviewed.filter((one) => one !== undefined),
+    reviewed.filter((pod) => pod !== undefined),
     search,
   );
   if (broken.length > 0 && input.compatibility === 'openshift') {

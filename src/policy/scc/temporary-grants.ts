@@ -46,13 +46,13 @@ export function recordTemporaryGrants(
   const isSame = (a: TemporaryGrant, b: TemporaryGrant): boolean => a.scc === b.scc && a.from === b.from;
   const later = (a: string, b: string): string => (time(a) < time(b) ? b : a);
   const ended = recorded
-    .filter((entry) => !current.some((one) => isSame(one, entry)))
+    .filter((entry) => !current.some((grant) => isSame(grant, entry)))
     .map((entry) => ({ ...entry, until: time(entry.until) < time(now) ? entry.until : now }));
   // The grant remains in effect after its end until the leader deletes it.
   const existing = Map.groupBy(current, ({ scc, from }) => JSON.stringify([scc, from]))
     .values()
     .map(([first, ...others]) => {
-      const until = others.reduce((end, one) => later(end, one.until), first?.until ?? now);
+      const until = others.reduce((end, grant) => later(end, grant.until), first?.until ?? now);
       return { scc: first?.scc ?? '', from: first?.from ?? now, until: later(until, now) };
     });
   const all = [...ended, ...existing].sort((a, b) => time(a.from) - time(b.from));
@@ -75,7 +75,7 @@ export function findTemporaryGrant(
   scc: string,
   times: readonly (string | undefined)[],
 ): TemporaryGrant | undefined {
-  const known = times.flatMap((one) => parseTimestamp(one) ?? []);
+  const known = times.flatMap((time) => parseTimestamp(time) ?? []);
   return grants.find(
     (grant) =>
       grant.scc === scc &&

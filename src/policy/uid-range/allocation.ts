@@ -113,7 +113,7 @@ type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, s
 /**
  * Returns what to add to a namespace. Returns `undefined` if nothing is missing, or if its IDs do not match a block.
  */
-export function findNamespaceNeed(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
+export function findMissingRanges(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};
   if (deletionTimestamp !== undefined) return undefined;
   if (annotations[UID_RANGE] === undefined) return 'block';
@@ -148,10 +148,11 @@ export function createRangePreview(
   let allocate = createAllocator(settings);
   return (namespace, all) => {
     if (settings !== getSettings()) allocate = createAllocator((settings = getSettings()));
-    const need = findNamespaceNeed(namespace, settings);
-    if (need === undefined) return namespace;
+    const missing = findMissingRanges(namespace, settings);
+    if (missing === undefined) return namespace;
     const { metadata } = namespace;
-    const added = need === 'block' ? blockAnnotations(allocate([], all) ?? 0, namespace, settings) : need.annotations;
+    const added =
+      missing === 'block' ? blockAnnotations(allocate([], all) ?? 0, namespace, settings) : missing.annotations;
     return { ...namespace, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...added } } };
   };
 }
@@ -216,15 +217,15 @@ export function planRepair({ range, namespaces, state, orphans: known, nowMs }: 
   const used = namespaceBlocks(namespaces, range);
   // If the object was deleted, other replicas may still annotate namespaces with blocks that they have already taken.
   const recorded = state ? recordedBlocks(state, range) : uniteBlocks([...known.values()].flat());
-  let found = subtractBlocks(recorded, used);
+  let unused = subtractBlocks(recorded, used);
   const orphans = new Map<number, Blocks>();
   for (const [sinceMs, blocks] of known) {
-    const others = subtractBlocks(found, blocks);
-    const remaining = subtractBlocks(found, others);
+    const others = subtractBlocks(unused, blocks);
+    const remaining = subtractBlocks(unused, others);
     if (nowMs - sinceMs < ORPHANED_MS && remaining.length > 0) orphans.set(sinceMs, remaining);
-    found = others;
+    unused = others;
   }
-  if (found.length > 0) orphans.set(nowMs, uniteBlocks([...found, ...(orphans.get(nowMs) ?? [])]));
+  if (unused.length > 0) orphans.set(nowMs, uniteBlocks([...unused, ...(orphans.get(nowMs) ?? [])]));
   const taken = uniteBlocks([used, ...orphans.values()].flat());
   return { taken, orphans, isFull: lowestFreeBlock(taken, blockCount(range)) === undefined };
 }

@@ -3,7 +3,7 @@ export {
   blockAnnotations,
   createAllocator,
   createRangePreview,
-  findNamespaceNeed,
+  findMissingRanges,
   findRangeProblems,
   formatState,
   namespaceBlocks,

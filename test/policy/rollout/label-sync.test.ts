@@ -7,7 +7,7 @@ import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import { finishSteps } from '../../../src/kube/steps.ts';
 import type { Namespace } from '../../../src/kube/types.ts';
 import {
-  FORMER_LABEL_SYNC_MANAGER,
+  PREVIOUS_LABEL_SYNC_MANAGER,
   LABEL_SYNC_LABEL,
   LABEL_SYNC_MANAGER,
   SUFFICIENT_LEVEL_ANNOTATION,
@@ -138,7 +138,7 @@ suite('the warn label, where the webhook warns', () => {
       const expected = mode === 'Advise' ? without(SILENT, ENFORCE, ENFORCE_VERSION) : SILENT;
       assert.deepEqual(state(synced(before, { ...WARNS, mode })), expected, mode);
     }
-    const former = owned(FORMER_LABEL_SYNC_MANAGER, { [WARN]: 'baseline', [WARN_VERSION]: 'latest' });
+    const former = owned(PREVIOUS_LABEL_SYNC_MANAGER, { [WARN]: 'baseline', [WARN_VERSION]: 'latest' });
     assert.deepEqual(state(synced(former, WARNS)), SILENT);
   });
   test('set by a user is kept, without an event', () => {
@@ -390,7 +390,7 @@ suite('namespaces whose level is unknown', () => {
     for (const [name, sccs, namespace, level] of levels) {
       test(name, () => {
         const sccLevels = createSccLevels(sccs, { profile: 'upstream' });
-        const { need } = plan({
+        const { neededLevel: need } = plan({
           ...inputFor(namespace, { compatibility: 'openshift' }),
           sccLevels,
           canUse: () => true,
@@ -408,7 +408,7 @@ suite('events', () => {
     };
     const { apply, events: none } = plan(input('openshift'));
     assert.deepEqual([apply, none], [undefined, []], 'OpenShift does not know the level');
-    const { events, need } = plan(input('portcullis'));
+    const { events, neededLevel: need } = plan(input('portcullis'));
     assert.deepEqual(need, { level: 'restricted' });
     assert.deepEqual(events, [
       {
@@ -446,7 +446,7 @@ suite('events', () => {
 suite('labels of early releases', () => {
   /** The entry also owns another label. */
   const former = updateLabelsAs(
-    FORMER_LABEL_SYNC_MANAGER,
+    PREVIOUS_LABEL_SYNC_MANAGER,
     namespaceWith(),
     Object.fromEntries([
       ...ALL.map((key): [string, string] => [key, key.endsWith('version') ? 'v1.24' : 'baseline']),
@@ -465,13 +465,13 @@ suite('labels of early releases', () => {
       assert.deepEqual(labelOwners(getMetadataOwners(namespace.metadata) ?? [], key), [`${LABEL_SYNC_MANAGER}/Apply`]);
     }
     assert.deepEqual(labelOwners(getMetadataOwners(namespace.metadata) ?? [], 'other'), [
-      `${FORMER_LABEL_SYNC_MANAGER}/Update`,
+      `${PREVIOUS_LABEL_SYNC_MANAGER}/Update`,
     ]);
   });
 
   test('lose their old owner if the values are already correct', () => {
     const values = Object.entries(labelsFor('restricted')).filter(([key]) => key !== 'level');
-    const right = updateLabelsAs(FORMER_LABEL_SYNC_MANAGER, namespaceWith(), Object.fromEntries(values));
+    const right = updateLabelsAs(PREVIOUS_LABEL_SYNC_MANAGER, namespaceWith(), Object.fromEntries(values));
     const { namespace, writes } = syncUntilDone(inputFor(right));
     assert.deepEqual(state(namespace), labelsFor('restricted'));
     assert.equal(writes.length, 2);
@@ -605,7 +605,7 @@ const labels = fc.dictionary(one(...ALL), value, { maxKeys: 6, noNullPrototype: 
 
 /** Writes between two reconciliations by the syncer. */
 const step: fc.Arbitrary<Step> = fc.oneof(
-  one('kubectl', 'gitops', FORMER_LABEL_SYNC_MANAGER).chain((manager) =>
+  one('kubectl', 'gitops', PREVIOUS_LABEL_SYNC_MANAGER).chain((manager) =>
     labels.map((given): Step => (world) => ({ ...world, namespace: updateLabelsAs(manager, world.namespace, given) })),
   ),
   labels.map((given): Step => {
@@ -695,7 +695,7 @@ suite('labels', () => {
     always(({ namespace: before }, { namespace: after }) => {
       if (isOptedIn(before)) return;
       for (const key of ALL) {
-        const others = otherOwners(before, key).filter((owner) => !owner.startsWith(FORMER_LABEL_SYNC_MANAGER));
+        const others = otherOwners(before, key).filter((owner) => !owner.startsWith(PREVIOUS_LABEL_SYNC_MANAGER));
         if (others.length > 0) assert.equal(valueOf(after, key), valueOf(before, key), key);
       }
     });
@@ -727,7 +727,7 @@ suite('labels', () => {
 
   test('of a managed namespace have the required level unless another manager owns them', () => {
     always((world, { namespace }) => {
-      const { isManaged, need } = plan(worldInput({ ...world, namespace }));
+      const { isManaged, neededLevel: need } = plan(worldInput({ ...world, namespace }));
       if (!isManaged || need === undefined) return;
       assert.equal(need.level, world.level);
       const enforced = world.mode === 'Enforce' ? MODES : ['audit', 'warn'];

@@ -428,7 +428,7 @@ suite('the predicted level', () => {
 
   test('is the level that the syncer plans', () => {
     const given = namespace({ annotation: 'privileged' });
-    assert.equal(predictLevel(given, { isManaged: true, need: { level: 'baseline' } }), 'baseline');
+    assert.equal(predictLevel(given, { isManaged: true, neededLevel: { level: 'baseline' } }), 'baseline');
     assert.equal(predictLevel(given, { isManaged: false }), 'restricted');
     assert.equal(predictLevel(given, { isManaged: true }), 'privileged');
   });

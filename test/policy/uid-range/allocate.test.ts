@@ -6,7 +6,7 @@ import type { Namespace } from '../../../src/kube/types.ts';
 import {
   blockAnnotations,
   createAllocator,
-  findNamespaceNeed,
+  findMissingRanges,
   findRangeProblems,
   formatState,
   ORPHANED_MS,
@@ -138,7 +138,7 @@ suite('findNamespaceNeed', () => {
     ['terminating: nothing', { metadata: { name: 'demo', deletionTimestamp: '2026-01-01T00:00:00Z' } }, undefined],
   ];
   for (const [name, namespace, expected] of cases) {
-    test(name, () => assert.deepEqual(findNamespaceNeed(namespace, SMALL), expected));
+    test(name, () => assert.deepEqual(findMissingRanges(namespace, SMALL), expected));
   }
 
   test('labels per block', () => {

@@ -6,7 +6,7 @@ const RULE = containerRule({
   name: 'escalating',
   reason: 'allowPrivilegeEscalation != false',
   field: FIELD,
-  offends: ({ allowPrivilegeEscalation }) => allowPrivilegeEscalation !== false,
+  violates: ({ allowPrivilegeEscalation }) => allowPrivilegeEscalation !== false,
   passes: (owner) => `!${owner}.?securityContext.?allowPrivilegeEscalation.orValue(true)`,
   must: () => `must set ${FIELD}=false`,
   value: ({ allowPrivilegeEscalation }) => allowPrivilegeEscalation ?? 'nil',

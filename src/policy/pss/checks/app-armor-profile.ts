@@ -1,16 +1,16 @@
 import { celList, celString } from '../../../kube/cel.ts';
 import { plural, quote } from '../../../kube/text.ts';
 import { APP_ARMOR_ANNOTATION_PREFIX, LOST, type PodFields, type SecurityContextFields } from '../../pod/index.ts';
-import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
+import { celPlural, celQuotedList, type CelRule, celOwners } from '../cel.ts';
 import {
   type Check,
   distinct,
   findAnnotations,
   type Finding,
-  findSetters,
+  findOwners,
   forbiddenValue,
   forbiddenAnnotation,
-  formatSetters,
+  formatOwners,
   joinTexts,
   quotedList,
 } from '../check.ts';
@@ -21,20 +21,20 @@ const ALLOWED_ANNOTATIONS = ['', 'runtime/default'];
 const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
 
 /** The API server requires a type in every profile, so a missing type means that there is no profile. */
-const profileTypeOf = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
-const SETTERS = celSetters({
+const celProfileType = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
+const OWNERS = celOwners({
   name: 'appArmor',
-  passes: (owner) => `${profileTypeOf(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
+  passes: (owner) => `${celProfileType(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
 });
 const isSafeAnnotation = `!key.startsWith(${celString(APP_ARMOR_ANNOTATION_PREFIX)}) || variables.annotations[key] in ${celList(ALLOWED_ANNOTATIONS)} || variables.annotations[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
 const CEL: CelRule = {
   variables: {
-    ...SETTERS.variables,
+    ...OWNERS.variables,
     appArmorAnnotations: `variables.annotations.filter(key, !(${isSafeAnnotation})).map(key, key + "=" + strings.quote(variables.annotations[key])).sort()`,
-    appArmorValues: `${SETTERS.values((owner) => `${owner}.securityContext.appArmorProfile.type`)} + variables.appArmorAnnotations`,
+    appArmorValues: `${OWNERS.values((owner) => `${owner}.securityContext.appArmorProfile.type`)} + variables.appArmorAnnotations`,
   },
-  passes: `${SETTERS.passes} && variables.annotations.all(key, ${isSafeAnnotation})`,
-  text: `"forbidden AppArmor profile" + (size(variables.appArmorValues) == 1 ? " (" : "s (") + (${SETTERS.setters} + (size(variables.appArmorAnnotations) == 0 ? [] : [${celPlural('variables.appArmorAnnotations', 'annotation', 'annotations')}])).join(" and ") + " must not set AppArmor profile type to " + ${celQuotedList('variables.appArmorValues')} + ")"`,
+  passes: `${OWNERS.passes} && variables.annotations.all(key, ${isSafeAnnotation})`,
+  text: `"forbidden AppArmor profile" + (size(variables.appArmorValues) == 1 ? " (" : "s (") + (${OWNERS.owners} + (size(variables.appArmorAnnotations) == 0 ? [] : [${celPlural('variables.appArmorAnnotations', 'annotation', 'annotations')}])).join(" and ") + " must not set AppArmor profile type to " + ${celQuotedList('variables.appArmorValues')} + ")"`,
 };
 
 /**
@@ -62,20 +62,20 @@ export const appArmorProfile: Check = {
 };
 
 function onlySafeProfiles(pod: PodFields): Finding | undefined {
-  const setters = findSetters(pod, isUnsafe);
+  const owners = findOwners(pod, isUnsafe);
   const annotations = findAnnotations(pod, isUnsafeAnnotation);
-  if (setters.length === 0 && annotations.length === 0) return undefined;
+  if (owners.length === 0 && annotations.length === 0) return undefined;
   const values = [
-    ...distinct(setters.map(profileType)),
+    ...distinct(owners.map(profileType)),
     ...distinct(annotations.map(({ key, value }) => `${key}=${quote(value)}`)),
   ];
   const annotationsText = annotations.length === 0 ? '' : plural(annotations.length, 'annotation');
-  const offenders = joinTexts(formatSetters(setters), ' and ', annotationsText);
+  const names = joinTexts(formatOwners(owners), ' and ', annotationsText);
   return {
     reason: plural(values.length, 'forbidden AppArmor profile'),
-    detail: `${offenders} must not set AppArmor profile type to ${quotedList(values)}`,
+    detail: `${names} must not set AppArmor profile type to ${quotedList(values)}`,
     fields: () => [
-      ...setters.map((setter) => forbiddenValue(setter, FIELD, profileType(setter))),
+      ...owners.map((owner) => forbiddenValue(owner, FIELD, profileType(owner))),
       ...annotations.map(forbiddenAnnotation),
     ],
   };
@@ -85,8 +85,8 @@ function isUnsafe({ appArmorProfile: type }: SecurityContextFields): boolean {
   return type !== undefined && !ALLOWED_TYPES.includes(type);
 }
 
-function profileType(setter: SecurityContextFields): string {
-  return setter.appArmorProfile ?? '';
+function profileType(owner: SecurityContextFields): string {
+  return owner.appArmorProfile ?? '';
 }
 
 /** Also checks annotations for containers that do not exist. */

@@ -6,7 +6,7 @@ import {
   LOST,
   type PodFields,
 } from '../../pod/index.ts';
-import { celNames, celQuotedList, type CelRule, offendingNames, celSortedSet } from '../cel.ts';
+import { celNames, celQuotedList, type CelRule, violatingNames, celSortedSet } from '../cel.ts';
 import {
   type Check,
   distinct,
@@ -30,7 +30,7 @@ export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string) 
   return {
     variables: {
       [`${prefix}Names`]: celSortedSet(`variables.containers.map(c, ${added}.filter(name, !(${isAllowed})))`),
-      [`${prefix}Containers`]: offendingNames(passes),
+      [`${prefix}Containers`]: violatingNames(passes),
     },
     /** Expression that reads the container `c`. */
     passes,
@@ -76,13 +76,13 @@ export function findAddedCapabilities(
   pod: PodFields,
   allowed: ReadonlySet<string>,
 ): Omit<Finding, 'reason'> | undefined {
-  const offenders = findContainers(pod, ({ capabilities }) => capabilities?.add.some((name) => !allowed.has(name)));
-  if (offenders.length === 0) return undefined;
+  const containers = findContainers(pod, ({ capabilities }) => capabilities?.add.some((name) => !allowed.has(name)));
+  if (containers.length === 0) return undefined;
   const forbiddenNames = ({ capabilities }: ContainerFields) =>
     capabilities?.add.filter((name) => !allowed.has(name)) ?? [];
-  const names = quotedList(distinct(offenders.flatMap(forbiddenNames)));
+  const names = quotedList(distinct(containers.flatMap(forbiddenNames)));
   return {
-    detail: `${formatNames('container', offenders)} must not include ${names} in securityContext.capabilities.add`,
-    fields: () => offenders.map((container) => forbiddenValue(container, FIELD, distinct(forbiddenNames(container)))),
+    detail: `${formatNames('container', containers)} must not include ${names} in securityContext.capabilities.add`,
+    fields: () => containers.map((container) => forbiddenValue(container, FIELD, distinct(forbiddenNames(container)))),
   };
 }

@@ -1,6 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import { type ContainerFields, correctCapability, LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, type CelRule, offendingNames } from '../cel.ts';
+import { celNames, type CelRule, violatingNames } from '../cel.ts';
 import {
   type Check,
   distinct,
@@ -22,7 +22,7 @@ const ADDED = addedCapabilitiesCel(ALLOWED, 'addedCapabilities');
 const CEL: CelRule = {
   variables: {
     ...ADDED.variables,
-    keepingContainers: offendingNames(DROPS_ALL),
+    keepingContainers: violatingNames(DROPS_ALL),
     capabilitiesDetails: `(size(variables.keepingContainers) == 0 ? [] : [${celNames('variables.keepingContainers')} + " must set ${DROP}=[\\"ALL\\"]"]) + (size(variables.addedCapabilitiesContainers) == 0 ? [] : [${ADDED.detail}])`,
   },
   passes: `variables.containers.all(c, ${DROPS_ALL} && ${ADDED.passes})`,

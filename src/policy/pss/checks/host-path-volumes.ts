@@ -28,11 +28,11 @@ export const hostPathVolumes: Check = {
 };
 
 function noHostPaths(pod: PodFields): Finding | undefined {
-  const offenders = pod.volumes.filter(({ hostPath }) => hostPath !== undefined);
-  if (offenders.length === 0) return undefined;
+  const volumes = pod.volumes.filter(({ hostPath }) => hostPath !== undefined);
+  if (volumes.length === 0) return undefined;
   return {
     reason: 'hostPath volumes',
-    detail: formatNames('volume', offenders),
-    fields: () => offenders.map(({ index, hostPath }) => forbiddenValue(pod, `volumes[${index}].hostPath`, hostPath)),
+    detail: formatNames('volume', volumes),
+    fields: () => volumes.map(({ index, hostPath }) => forbiddenValue(pod, `volumes[${index}].hostPath`, hostPath)),
   };
 }

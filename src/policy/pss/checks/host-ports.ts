@@ -1,12 +1,12 @@
 import { plural } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, celPlural, type CelRule, offendingNames, celSortedSet } from '../cel.ts';
+import { celNames, celPlural, type CelRule, violatingNames, celSortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbiddenValue, formatNames } from '../check.ts';
 
 const CONTAINER_PASSES = 'c.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)';
 const CEL: CelRule = {
   variables: {
-    hostPortContainers: offendingNames(CONTAINER_PASSES),
+    hostPortContainers: violatingNames(CONTAINER_PASSES),
     hostPortNumbers: celSortedSet(
       'variables.containers.map(c, c.?ports.orValue([]).filter(port, port.?hostPort.orValue(0) != 0).map(port, string(port.hostPort)))',
     ),
@@ -34,16 +34,16 @@ export const hostPorts: Check = {
   versions: [{ since: 'v1.0', check: noHostPorts, cel: CEL }],
 };
 
-function noHostPorts({ hostPorts: offenders }: PodFields): Finding | undefined {
-  if (offenders.length === 0) return undefined;
-  const containers = [...new Set(offenders.map(({ container }) => container))];
-  const ports = distinct(offenders.map(({ port }) => String(port)));
+function noHostPorts({ hostPorts }: PodFields): Finding | undefined {
+  if (hostPorts.length === 0) return undefined;
+  const containers = [...new Set(hostPorts.map(({ container }) => container))];
+  const ports = distinct(hostPorts.map(({ port }) => String(port)));
   const verb = plural(containers.length, 'uses', 'use');
   const noun = plural(ports.length, 'hostPort');
   return {
     reason: 'hostPort',
     detail: `${formatNames('container', containers)} ${verb} ${noun} ${ports.join(', ')}`,
     fields: () =>
-      offenders.map(({ container, index, port }) => forbiddenValue(container, `ports[${index}].hostPort`, port)),
+      hostPorts.map(({ container, index, port }) => forbiddenValue(container, `ports[${index}].hostPort`, port)),
   };
 }

@@ -1,6 +1,6 @@
 import { plural } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, celPlural, celQuotedList, type CelRule, offendingNames, celSortedSet } from '../cel.ts';
+import { celNames, celPlural, celQuotedList, type CelRule, violatingNames, celSortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbiddenValue, quotedList } from '../check.ts';
 
 const HANDLERS = ['livenessProbe', 'readinessProbe', 'startupProbe', 'lifecycle.?postStart', 'lifecycle.?preStop'];
@@ -12,7 +12,7 @@ const HOSTS = HANDLERS.flatMap((handler) =>
 const CONTAINER_PASSES = HOSTS.map((host) => `${host} == ""`).join(' && ');
 const CEL: CelRule = {
   variables: {
-    handlerContainers: celSortedSet(`[${offendingNames(CONTAINER_PASSES)}]`),
+    handlerContainers: celSortedSet(`[${violatingNames(CONTAINER_PASSES)}]`),
     handlerHosts: celSortedSet(`variables.containers.map(c, [${HOSTS.join(', ')}].filter(host, host != ""))`),
   },
   passes: `variables.containers.all(c, ${CONTAINER_PASSES})`,
@@ -38,16 +38,16 @@ export const hostProbesAndHostLifecycle: Check = {
 };
 
 /** As in upstream, container names are distinct and sorted. Other checks do not do this. */
-function noHosts({ handlerHosts: offenders }: PodFields): Finding | undefined {
-  if (offenders.length === 0) return undefined;
-  const containers = distinct(offenders.map(({ container }) => container.name));
-  const hosts = distinct(offenders.map(({ host }) => host));
+function noHosts({ handlerHosts }: PodFields): Finding | undefined {
+  if (handlerHosts.length === 0) return undefined;
+  const containers = distinct(handlerHosts.map(({ container }) => container.name));
+  const hosts = distinct(handlerHosts.map(({ host }) => host));
   const subject = plural(containers.length, 'container');
   const verb = plural(containers.length, 'uses', 'use');
   const noun = plural(hosts.length, 'host');
   return {
     reason: 'probe or lifecycle host',
     detail: `${subject} ${quotedList(containers)} ${verb} probe or lifecycle ${noun} ${quotedList(hosts)}`,
-    fields: () => offenders.map(({ container, path, host }) => forbiddenValue(container, path, host)),
+    fields: () => handlerHosts.map(({ container, path, host }) => forbiddenValue(container, path, host)),
   };
 }

@@ -7,7 +7,7 @@ const RULE = containerRule({
   name: 'privileged',
   reason: 'privileged',
   field: FIELD,
-  offends: ({ privileged }) => privileged,
+  violates: ({ privileged }) => privileged,
   passes: (owner) => `!${owner}.?securityContext.?privileged.orValue(false)`,
   must: () => `must not set ${FIELD}=true`,
   value: () => true,

@@ -10,7 +10,7 @@ export const ONLY_DEFAULT_PROC_MOUNT = containerRule({
   name: 'procMount',
   reason: 'procMount',
   field: FIELD,
-  offends: ({ procMount: type = ALLOWED }) => type !== ALLOWED,
+  violates: ({ procMount: type = ALLOWED }) => type !== ALLOWED,
   passes: (owner) => `${owner}.?securityContext.?procMount.orValue(${celString(ALLOWED)}) == ${celString(ALLOWED)}`,
   must: (types) => `must not set ${FIELD} to ${types}`,
   value: ({ procMount: type }) => type,

@@ -43,16 +43,16 @@ export const restrictedVolumes: Check = {
 };
 
 function onlyAllowedSources(pod: PodFields): Finding | undefined {
-  const offenders = pod.volumes.filter(isRestricted);
-  if (offenders.length === 0) return undefined;
-  const types = distinct(offenders.map(({ sources }) => sources[0] ?? 'unknown'));
-  const verb = plural(offenders.length, 'uses', 'use');
+  const volumes = pod.volumes.filter(isRestricted);
+  if (volumes.length === 0) return undefined;
+  const types = distinct(volumes.map(({ sources }) => sources[0] ?? 'unknown'));
+  const verb = plural(volumes.length, 'uses', 'use');
   const noun = plural(types.length, 'type');
   return {
     reason: 'restricted volume types',
-    detail: `${formatNames('volume', offenders)} ${verb} restricted volume ${noun} ${quotedList(types)}`,
+    detail: `${formatNames('volume', volumes)} ${verb} restricted volume ${noun} ${quotedList(types)}`,
     fields: () =>
-      offenders.map(({ index, sources: [source] }) =>
+      volumes.map(({ index, sources: [source] }) =>
         forbiddenValue(pod, source === undefined ? `volumes[${index}]` : `volumes[${index}].${source}`),
       ),
   };

@@ -1,14 +1,14 @@
 import type { PodFields } from '../../pod/index.ts';
-import { celNames, type CelRule, celSetters, offendingNames } from '../cel.ts';
+import { celNames, type CelRule, celOwners, violatingNames } from '../cel.ts';
 import {
   type Check,
   EXPLICIT_ROOT,
   findContainers,
   type Finding,
-  findSetters,
+  findOwners,
   forbiddenValue,
   formatNames,
-  formatSetters,
+  formatOwners,
   IMAGE_USER,
   missing,
 } from '../check.ts';
@@ -17,15 +17,15 @@ const REASON = 'runAsNonRoot != true';
 const FIELD = 'securityContext.runAsNonRoot';
 
 const valueOf = (owner: string): string => `${owner}.?securityContext.?runAsNonRoot`;
-const EXPLICIT = celSetters({ name: 'runAsRoot', passes: (owner) => `${valueOf(owner)}.orValue(true)` });
+const EXPLICIT = celOwners({ name: 'runAsRoot', passes: (owner) => `${valueOf(owner)}.orValue(true)` });
 const CEL: CelRule = {
   variables: {
     ...EXPLICIT.variables,
-    runAsNonRootMissing: offendingNames(`${valueOf('c')}.hasValue()`),
+    runAsNonRootMissing: violatingNames(`${valueOf('c')}.hasValue()`),
   },
   // A container that sets no value passes only if the pod sets true.
   passes: `${valueOf('variables.spec')}.orValue(true) && variables.containers.all(c, ${valueOf('c')}.orValue(${valueOf('variables.spec')}.orValue(false)))`,
-  text: `"${REASON} (" + (size(${EXPLICIT.setters}) > 0 ? ${EXPLICIT.setters}.join(" and ") + " must not set ${FIELD}=false" : "pod or " + ${celNames('variables.runAsNonRootMissing')} + " must set ${FIELD}=true") + ")"`,
+  text: `"${REASON} (" + (size(${EXPLICIT.owners}) > 0 ? ${EXPLICIT.owners}.join(" and ") + " must not set ${FIELD}=false" : "pod or " + ${celNames('variables.runAsNonRootMissing')} + " must set ${FIELD}=true") + ")"`,
 };
 
 /**
@@ -56,14 +56,14 @@ export const runAsNonRoot: Check = {
 
 /** Containers that set no value are reported only if no value is explicitly false. */
 function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
-  const explicit = findSetters(pod, (setter) => setter.runAsNonRoot === false);
+  const explicit = findOwners(pod, (owner) => owner.runAsNonRoot === false);
   const implicit = findContainers(pod, (container) => container.runAsNonRoot === undefined);
   const missingFields = () => implicit.map((container) => missing(container, FIELD));
   if (explicit.length > 0) {
     return {
       reason: REASON,
-      detail: `${formatSetters(explicit)} must not set securityContext.runAsNonRoot=false`,
-      fields: () => explicit.map((setter) => forbiddenValue(setter, FIELD, false)),
+      detail: `${formatOwners(explicit)} must not set securityContext.runAsNonRoot=false`,
+      fields: () => explicit.map((owner) => forbiddenValue(owner, FIELD, false)),
       // Containers inherit the pod's value.
       ...(pod.runAsNonRoot === undefined ? { omitted: missingFields } : {}),
     };

@@ -1,10 +1,10 @@
-import { type Check, EXPLICIT_ROOT, setterRule } from '../check.ts';
+import { type Check, EXPLICIT_ROOT, securityContextRule } from '../check.ts';
 
-const RULE = setterRule({
+const RULE = securityContextRule({
   name: 'runAsUser',
   reason: 'runAsUser=0',
   field: 'securityContext.runAsUser',
-  offends: ({ runAsUser }) => runAsUser === 0,
+  violates: ({ runAsUser }) => runAsUser === 0,
   passes: (owner) => `${owner}.?securityContext.?runAsUser.orValue(1) != 0`,
   must: () => 'must not set runAsUser=0',
   value: () => 0,

@@ -2,18 +2,18 @@ import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import { plural } from '../../../kube/text.ts';
 import { LOST, SE_LINUX_TYPES, type SecurityContextFields } from '../../pod/index.ts';
-import { celPlural, celQuotedList, type CelRule, celSetters } from '../cel.ts';
+import { celPlural, celQuotedList, type CelRule, celOwners } from '../cel.ts';
 import {
   type Check,
   distinct,
   type Finding,
-  findSetters,
+  findOwners,
   forbiddenValue,
-  formatSetters,
+  formatOwners,
   joinTexts,
   quotedList,
   type Rule,
-  type Setter,
+  type SecurityContextOwner,
 } from '../check.ts';
 
 const FIELD = 'securityContext.seLinuxOptions';
@@ -44,36 +44,39 @@ export const seLinuxOptions: Check = {
 function onlyTypes(allowedTypes: readonly string[]): Rule {
   const hasBadType = ({ seLinuxOptions: options }: SecurityContextFields): boolean =>
     options !== undefined && !allowedTypes.includes(options.type);
-  const offends = (setter: SecurityContextFields): boolean =>
-    setter.seLinuxOptions !== undefined && (hasBadType(setter) || setsUser(setter) || setsRole(setter));
+  const violates = (owner: SecurityContextFields): boolean =>
+    owner.seLinuxOptions !== undefined && (hasBadType(owner) || setsUser(owner) || setsRole(owner));
   return {
     check(pod) {
-      const setters = findSetters(pod, offends);
-      return setters.length === 0 ? undefined : createFinding(setters, hasBadType);
+      const owners = findOwners(pod, violates);
+      return owners.length === 0 ? undefined : createFinding(owners, hasBadType);
     },
     cel: typesCel(allowedTypes),
   };
 }
 
-function createFinding(setters: readonly Setter[], hasBadType: (setter: Setter) => boolean): Finding {
-  const types = distinct(setters.filter(hasBadType).map((setter) => setter.seLinuxOptions?.type ?? ''));
+function createFinding(
+  owners: readonly SecurityContextOwner[],
+  hasBadType: (owner: SecurityContextOwner) => boolean,
+): Finding {
+  const types = distinct(owners.filter(hasBadType).map((owner) => owner.seLinuxOptions?.type ?? ''));
   const typeText = types.length === 0 ? '' : `${plural(types.length, 'type')} ${quotedList(types)}`;
-  const userText = setters.some(setsUser) ? 'user may not be set' : '';
-  const roleText = setters.some(setsRole) ? 'role may not be set' : '';
+  const userText = owners.some(setsUser) ? 'user may not be set' : '';
+  const roleText = owners.some(setsRole) ? 'role may not be set' : '';
   const data = joinTexts(joinTexts(typeText, '; ', userText), '; ', roleText);
   return {
     reason: 'seLinuxOptions',
-    detail: `${formatSetters(setters)} set forbidden securityContext.seLinuxOptions: ${data}`,
-    fields: () => setters.flatMap((setter) => fieldErrors(setter, hasBadType(setter))),
+    detail: `${formatOwners(owners)} set forbidden securityContext.seLinuxOptions: ${data}`,
+    fields: () => owners.flatMap((owner) => fieldErrors(owner, hasBadType(owner))),
   };
 }
 
-function fieldErrors(setter: Setter, isBadType: boolean): readonly FieldError[] {
-  const { seLinuxOptions: options } = setter;
+function fieldErrors(owner: SecurityContextOwner, isBadType: boolean): readonly FieldError[] {
+  const { seLinuxOptions: options } = owner;
   return [
-    ...(isBadType ? [forbiddenValue(setter, `${FIELD}.type`, options?.type)] : []),
-    ...(setsUser(setter) ? [forbiddenValue(setter, `${FIELD}.user`, options?.user)] : []),
-    ...(setsRole(setter) ? [forbiddenValue(setter, `${FIELD}.role`, options?.role)] : []),
+    ...(isBadType ? [forbiddenValue(owner, `${FIELD}.type`, options?.type)] : []),
+    ...(setsUser(owner) ? [forbiddenValue(owner, `${FIELD}.user`, options?.user)] : []),
+    ...(setsRole(owner) ? [forbiddenValue(owner, `${FIELD}.role`, options?.role)] : []),
   ];
 }
 
@@ -89,21 +92,21 @@ function typesCel(allowedTypes: readonly string[]): CelRule {
   const value = (owner: string, field: string): string =>
     `${owner}.?securityContext.?seLinuxOptions.?${field}.orValue("")`;
   const hasGoodType = (owner: string): string => `${value(owner, 'type')} in variables.seLinuxTypes`;
-  const setters = celSetters({
+  const owners = celOwners({
     name: 'seLinux',
     passes: (owner) => `${hasGoodType(owner)} && ${value(owner, 'user')} == "" && ${value(owner, 'role')} == ""`,
   });
-  const types = celSetters({ name: 'seLinuxType', passes: hasGoodType });
+  const types = celOwners({ name: 'seLinuxType', passes: hasGoodType });
   const isSet = (field: string): string =>
     `${value('variables.spec', field)} != "" || variables.containers.exists(c, ${value('c', field)} != "")`;
   return {
     variables: {
       seLinuxTypes: celList(allowedTypes),
-      ...setters.variables,
+      ...owners.variables,
       seLinuxBadTypes: types.values((owner) => `${owner}.securityContext.seLinuxOptions.type`),
       seLinuxData: `(size(variables.seLinuxBadTypes) == 0 ? [] : [${celPlural('variables.seLinuxBadTypes', 'type ', 'types ')} + ${celQuotedList('variables.seLinuxBadTypes')}]) + (${isSet('user')} ? ["user may not be set"] : []) + (${isSet('role')} ? ["role may not be set"] : [])`,
     },
-    passes: setters.passes,
-    text: `"seLinuxOptions (" + ${setters.setters}.join(" and ") + " set forbidden ${FIELD}: " + variables.seLinuxData.join("; ") + ")"`,
+    passes: owners.passes,
+    text: `"seLinuxOptions (" + ${owners.owners}.join(" and ") + " set forbidden ${FIELD}: " + variables.seLinuxData.join("; ") + ")"`,
   };
 }

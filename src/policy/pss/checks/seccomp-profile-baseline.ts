@@ -3,7 +3,14 @@ import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../
 import { plural, quote } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
 import { celPlural, type CelRule } from '../cel.ts';
-import { type Check, distinct, findAnnotations, type Finding, forbiddenAnnotation, setterRule } from '../check.ts';
+import {
+  type Check,
+  distinct,
+  findAnnotations,
+  type Finding,
+  forbiddenAnnotation,
+  securityContextRule,
+} from '../check.ts';
 
 const FIELD = 'securityContext.seccompProfile.type';
 const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
@@ -24,11 +31,11 @@ const ANNOTATIONS_CEL: CelRule = {
  * Denies profile types other than RuntimeDefault and Localhost. Pods that set no profile pass. The API server requires
  * a type in every profile, so a missing type means that there is no profile.
  */
-export const ONLY_SAFE_SECCOMP_PROFILES = setterRule({
+export const ONLY_SAFE_SECCOMP_PROFILES = securityContextRule({
   name: 'seccomp',
   reason: 'seccompProfile',
   field: FIELD,
-  offends: ({ seccompProfile: profile }) => profile !== undefined && !ALLOWED_TYPES.includes(profile.type),
+  violates: ({ seccompProfile: profile }) => profile !== undefined && !ALLOWED_TYPES.includes(profile.type),
   passes: (owner) =>
     `${owner}.?securityContext.?seccompProfile.?type.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
   must: (types) => `must not set ${FIELD} to ${types}`,
@@ -65,13 +72,13 @@ export const seccompProfileBaseline: Check = {
 };
 
 function onlySafeAnnotations(pod: PodFields): Finding | undefined {
-  const offenders = findAnnotations(pod, (key, value) => isUnsafeValue(value) && isProfile(pod, key));
-  if (offenders.length === 0) return undefined;
-  const items = distinct(offenders.map(({ key, value }) => `${key}=${quote(value)}`));
+  const annotations = findAnnotations(pod, (key, value) => isUnsafeValue(value) && isProfile(pod, key));
+  if (annotations.length === 0) return undefined;
+  const items = distinct(annotations.map(({ key, value }) => `${key}=${quote(value)}`));
   return {
     reason: 'seccompProfile',
     detail: `forbidden ${plural(items.length, 'annotation')} ${items.join(', ')}`,
-    fields: () => offenders.map(forbiddenAnnotation),
+    fields: () => annotations.map(forbiddenAnnotation),
   };
 }
 

@@ -1,5 +1,5 @@
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, type CelRule, offendingNames } from '../cel.ts';
+import { celNames, type CelRule, violatingNames } from '../cel.ts';
 import { type Check, findContainers, type Finding, formatNames, missing } from '../check.ts';
 import { ONLY_SAFE_SECCOMP_PROFILES as SAFE } from './seccomp-profile-baseline.ts';
 
@@ -8,7 +8,7 @@ const overrides = ['seccompProfile_baseline'];
 
 const hasProfile = (owner: string): string => `${owner}.?securityContext.?seccompProfile.hasValue()`;
 const CEL: CelRule = {
-  variables: { ...SAFE.cel.variables, seccompMissing: offendingNames(hasProfile('c')) },
+  variables: { ...SAFE.cel.variables, seccompMissing: violatingNames(hasProfile('c')) },
   passes: `${SAFE.cel.passes} && (${hasProfile('variables.spec')} || variables.containers.all(c, ${hasProfile('c')}))`,
   text: `size(variables.seccompSetters) > 0 ? ${SAFE.cel.text} : "seccompProfile (pod or " + ${celNames('variables.seccompMissing')} + " must set ${FIELD} to \\"RuntimeDefault\\" or \\"Localhost\\")"`,
 };
@@ -43,13 +43,13 @@ export const seccompProfileRestricted: Check = {
 function mustHaveProfile(pod: PodFields): Finding | undefined {
   const unsafe = SAFE.check(pod);
   if (pod.seccompProfile !== undefined) return unsafe;
-  const offenders = findContainers(pod, (container) => container.seccompProfile === undefined);
-  const fields = () => offenders.map((container) => missing(container, FIELD));
+  const containers = findContainers(pod, (container) => container.seccompProfile === undefined);
+  const fields = () => containers.map((container) => missing(container, FIELD));
   if (unsafe !== undefined) return { ...unsafe, omitted: fields };
-  if (offenders.length === 0) return undefined;
+  if (containers.length === 0) return undefined;
   return {
     reason: 'seccompProfile',
-    detail: `pod or ${formatNames('container', offenders)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"`,
+    detail: `pod or ${formatNames('container', containers)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"`,
     fields,
   };
 }

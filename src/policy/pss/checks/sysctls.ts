@@ -27,13 +27,13 @@ export const sysctls: Check = {
 function revision(version: Version): Revision {
   const names = SAFE_SYSCTLS.filter(({ since }) => compareVersions(since, version) <= 0).map(({ name }) => name);
   const safe: ReadonlySet<string> = new Set(names);
-  const given = 'variables.spec.?securityContext.?sysctls.orValue([])';
+  const sysctls = 'variables.spec.?securityContext.?sysctls.orValue([])';
   const cel = {
     variables: {
       safeSysctls: celList(names),
-      forbiddenSysctls: `${given}.filter(sysctl, !(sysctl.name in variables.safeSysctls)).map(sysctl, sysctl.name)`,
+      forbiddenSysctls: `${sysctls}.filter(sysctl, !(sysctl.name in variables.safeSysctls)).map(sysctl, sysctl.name)`,
     },
-    passes: `${given}.all(sysctl, sysctl.name in variables.safeSysctls)`,
+    passes: `${sysctls}.all(sysctl, sysctl.name in variables.safeSysctls)`,
     // The detail is empty only if the sysctl name is empty.
     text: '"forbidden sysctls" + (variables.forbiddenSysctls == [""] ? "" : " (" + variables.forbiddenSysctls.join(", ") + ")")',
   };

@@ -1,13 +1,13 @@
 import { LOST } from '../../pod/index.ts';
-import { type Check, setterRule } from '../check.ts';
+import { type Check, securityContextRule } from '../check.ts';
 
 const FIELD = 'securityContext.windowsOptions.hostProcess';
 
-const RULE = setterRule({
+const RULE = securityContextRule({
   name: 'hostProcess',
   reason: 'hostProcess',
   field: FIELD,
-  offends: ({ hostProcess }) => hostProcess,
+  violates: ({ hostProcess }) => hostProcess,
   passes: (owner) => `!${owner}.?securityContext.?windowsOptions.?hostProcess.orValue(false)`,
   must: () => `must not set ${FIELD}=true`,
   value: () => true,

@@ -128,7 +128,7 @@ function createAdmitter(
   const subject = findCreator(decoded.pod, namespaceName);
   if (!mayUse(subject, scc)) return undefined;
   const search = { namespace: ranges, pod: mostPermissivePod(decoded.pod, admittedBy, ranges) };
-  return (one) => mayUse(subject, one) && allowsPod(one, search);
+  return (candidate) => mayUse(subject, candidate) && allowsPod(candidate, search);
 }
 
 /** Pods do not record their creator, so use the service account or, if there is none, any authenticated user. */

@@ -81,10 +81,12 @@ function relaxSysctls({ allowedUnsafeSysctls, forbiddenSysctls }: Scc, values: r
   const names = values.map((name) => sysctlName(String(name)));
   const matches = (pattern: string): boolean =>
     names.some((name) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern));
-  const isSafe = (name: string): boolean => SAFE_SYSCTLS.some((one) => one.inOpenShift && one.name === name);
+  const isSafe = (name: string): boolean => SAFE_SYSCTLS.some((sysctl) => sysctl.inOpenShift && sysctl.name === name);
   const unsafe = names.filter((name) => !isSafe(name));
   return {
-    ...(forbiddenSysctls?.some(matches) ? { forbiddenSysctls: forbiddenSysctls.filter((one) => !matches(one)) } : {}),
+    ...(forbiddenSysctls?.some(matches)
+      ? { forbiddenSysctls: forbiddenSysctls.filter((pattern) => !matches(pattern)) }
+      : {}),
     ...(unsafe.length > 0 && !allowedUnsafeSysctls?.includes('*')
       ? { allowedUnsafeSysctls: extended(allowedUnsafeSysctls, unsafe) }
       : {}),
@@ -207,8 +209,8 @@ function describeEdit(original: Scc, edit: Edit): readonly string[] {
   return Object.entries(edit).flatMap(([field, value]: readonly [string, unknown]) => {
     if (!Array.isArray(value)) return [`set ${field}=${formatFlow(value)}`];
     const old = (before.get(field) ?? []) as readonly unknown[];
-    const added = value.filter((item) => !old.some((one) => deepEqual(one, item)));
-    const removed = old.filter((item) => !value.some((one) => deepEqual(one, item)));
+    const added = value.filter((item) => !old.some((other) => deepEqual(other, item)));
+    const removed = old.filter((item) => !value.some((other) => deepEqual(other, item)));
     return [
       ...(added.length === 0 ? [] : [`add ${formatValues(added.map(itemName))} to ${field}`]),
       ...(removed.length === 0 ? [] : [`remove ${formatValues(removed.map(itemName))} from ${field}`]),

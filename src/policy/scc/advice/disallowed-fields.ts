@@ -108,7 +108,7 @@ function locatePorts(hostPorts: HostPorts, path: string, value: unknown): readon
 function locateSeccomp(pod: PodFields, path: string): FieldValue {
   const key = path.slice(ANNOTATIONS.length, -1);
   const name = key.slice(SECCOMP_CONTAINER_ANNOTATION_PREFIX.length);
-  const container = key === SECCOMP_POD_ANNOTATION ? undefined : pod.containers.find((one) => one.name === name);
+  const container = key === SECCOMP_POD_ANNOTATION ? undefined : pod.containers.find((item) => item.name === name);
   if (container?.seccompAnnotation !== undefined) return { path, value: container.seccompAnnotation };
   if (container?.seccompProfile) return locateProfile(container.seccompProfile, `spec.${container.location}`);
   return pod.seccompAnnotation === ''

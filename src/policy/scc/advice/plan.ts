@@ -65,9 +65,9 @@ export interface AdmissionPlanInput extends Omit<WorkloadContext, 'creator'> {
 }
 
 /** Evaluates the pods of all workloads in a namespace. */
-export function planAdmission({ mode, sources, ...given }: AdmissionPlanInput): AdmissionPlan {
+export function planAdmission({ mode, sources, ...shared }: AdmissionPlanInput): AdmissionPlan {
   // The creator of a bare pod is unknown, so assume that it has no grants.
-  const context = { ...given, creator: {} };
+  const context = { ...shared, creator: {} };
   const workloads = sources.map((source): PlannedWorkload => {
     const { kind, object, template } = source;
     const named = { kind, name: objectName(object), ...(template ? { template: printFieldPath(template) } : {}) };
@@ -77,7 +77,7 @@ export function planAdmission({ mode, sources, ...given }: AdmissionPlanInput): 
     const { input, ...account } = pod;
     return { ...named, ...account, result: decidePod(input) };
   });
-  return { name: objectName(given.namespace), mode, workloads };
+  return { name: objectName(shared.namespace), mode, workloads };
 }
 
 /** A grant of an SCC to a service account in its namespace. */

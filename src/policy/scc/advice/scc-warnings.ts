@@ -35,7 +35,8 @@ export function* sccWarnings(input: SccWarningsInput): StepwiseEvaluation<readon
 /** No other warnings are needed for a change that is reverted immediately. */
 function reconciliationWarning({ name }: PreparedScc, input: SccWarningsInput): string | undefined {
   const { scc, reconcilesStandardSccs } = input;
-  const standard = reconcilesStandardSccs && STANDARD_SCCS.find((one) => one.scc.metadata?.name === name);
+  const standard =
+    reconcilesStandardSccs && STANDARD_SCCS.find((standardScc) => standardScc.scc.metadata?.name === name);
   const fields = (standard && planStandardScc(standard, scc, 'portcullis')?.fields) || [];
   if (fields.length === 0) return undefined;
   const head = `SCC ${quote(name)} is a standard SCC and is reconciled. Changes to these fields will be reverted: `;
@@ -79,7 +80,7 @@ function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Stepwis
   const others = takenOver.slice(MAX_COMPARED_SCCS);
   const pods = others.reduce((sum, other) => sum + other.pods, 0);
   return [
-    ...takenOver.slice(0, MAX_COMPARED_SCCS).map((one) => comparisonWarning(name, one, input)),
+    ...takenOver.slice(0, MAX_COMPARED_SCCS).map((other) => comparisonWarning(name, other, input)),
     ...(others.length === 0
       ? []
       : [

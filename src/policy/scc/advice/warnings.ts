@@ -34,7 +34,7 @@ function creatorWarnings(search: Search, scc: PreparedScc): Warnings {
   const account = serviceAccountSubject(search.namespace.name, serviceAccountName);
   if (search.mayUse(account, scc)) return [];
   const later = search.candidates.slice(search.candidates.indexOf(scc) + 1);
-  const other = later.find((one) => search.mayUse(account, one) && admits(one, search));
+  const other = later.find((scc) => search.mayUse(account, scc) && admits(scc, search));
   const cause = `Service account ${quoteName(serviceAccountName)} may not use it`;
   if (search.mutable === 'everything') {
     const effect = other ? `get SCC ${quoteName(other.name)}` : 'fail';
@@ -62,14 +62,14 @@ const MAX_ID = 65_535;
 function userIdWarning(search: Search, { scc, completion }: SccAdmission): string | undefined {
   const uid = completion.containerValues
     .map(({ runAsUser }) => runAsUser ?? search.pod.runAsUser)
-    .find((one) => one !== undefined && one > MAX_ID);
+    .find((id) => id !== undefined && id > MAX_ID);
   if (uid === undefined) return undefined;
   const better = search.candidates.find(
-    (one) =>
-      one.fields.userNamespaceLevel === 'RequirePodLevel' &&
-      (one.fields.runAsUser.uidRangeMax ?? Infinity) <= MAX_ID &&
-      findSubjectType(one, search) !== undefined &&
-      admits(one, search),
+    (scc) =>
+      scc.fields.userNamespaceLevel === 'RequirePodLevel' &&
+      (scc.fields.runAsUser.uidRangeMax ?? Infinity) <= MAX_ID &&
+      findSubjectType(scc, search) !== undefined &&
+      admits(scc, search),
   );
   const { uidRangeMin = 1, uidRangeMax = MAX_ID } = better?.fields.runAsUser ?? {};
   const remedy = better
