@@ -8,22 +8,15 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { PROFILES } from '../../src/install/index.ts';
 import { createPod } from '../../src/kube/controller-pod.ts';
 import { hasFinished } from '../../src/kube/pod.ts';
 import type { JsonObject, KubeObject } from '../../src/kube/types.ts';
 import { type Workload, type World, world } from '../support/agreement/world.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
-import { create, localObjects, resolvePaths } from '../support/control-plane/installation.ts';
+import { ASSETS, type ControlPlane, useSystem } from '../support/control-plane/index.ts';
+import { allow, create, CREATE_PODS, resolvePaths } from '../support/control-plane/installation.ts';
 import { runDashboard } from '../support/dashboard-client.ts';
 import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
@@ -82,42 +75,22 @@ type Verdicts = ReadonlyMap<string, string>;
 
 const skip = ASSETS === undefined ? 'the development cluster has no roles for the controllers that create pods' : false;
 
-suite('all readers agree with the API server', { skip }, () => {
-  let plane: ControlPlane;
-  let system: System;
-  let kubeconfig: string;
-
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, PROFILES.scc) });
-    await system.install();
-    const { 'openreports.io': definition } = readFixture<Record<string, JsonObject>>('reports/crds.yaml');
-    assert.ok(definition);
-    for (const one of [definition, clusterScoped(definition)]) {
-      const answer = await create(plane.admin, one);
-      assert.equal(answer.status, 201, answer.text);
-    }
-    for (const name of ['kata', 'other']) {
-      const runtimeClass = { apiVersion: 'node.k8s.io/v1', kind: 'RuntimeClass', metadata: { name }, handler: name };
-      await create(plane.admin, runtimeClass);
-    }
-    const binding = {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'ClusterRoleBinding',
-      metadata: { name: 'pod-creators' },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'pod-creators' },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: CREATOR.username }],
-    };
-    const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }];
-    const role = { apiVersion: binding.apiVersion, kind: 'ClusterRole', metadata: binding.metadata, rules };
-    for (const one of [role, binding]) assert.equal((await create(plane.admin, one)).status, 201);
-    await system.scale(1);
-    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-  });
-  after(async () => {
-    await system.stop();
-    await plane.stop();
-  });
+suite('all readers agree with the API server', { skip }, async () => {
+  const { plane, system } = await useSystem();
+  await system.install();
+  const { 'openreports.io': definition } = readFixture<Record<string, JsonObject>>('reports/crds.yaml');
+  assert.ok(definition);
+  for (const one of [definition, clusterScoped(definition)]) {
+    const answer = await create(plane.admin, one);
+    assert.equal(answer.status, 201, answer.text);
+  }
+  for (const name of ['kata', 'other']) {
+    const runtimeClass = { apiVersion: 'node.k8s.io/v1', kind: 'RuntimeClass', metadata: { name }, handler: name };
+    await create(plane.admin, runtimeClass);
+  }
+  await allow(plane.admin, 'pod-creators', [CREATOR.username], [CREATE_PODS]);
+  await system.scale(1);
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
 
   const run = async (...args: readonly string[]): Promise<unknown> => {
     const { stdout, stderr } = await runProgram([...args, '--kubeconfig', kubeconfig, '-o', 'json']);

@@ -3,17 +3,11 @@
  * standard SCCs contain.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
+import { ASSETS, useSystem } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -55,10 +49,10 @@ const rule = (
   ...(resourceNames === undefined ? {} : { resourceNames }),
 });
 
-suite('a tenant who administers a namespace', { skip: ASSETS === undefined && 'needs admission policies' }, () => {
-  let plane: ControlPlane;
-  let system: System;
-  let kubeconfig = '';
+const skip = ASSETS === undefined && 'needs admission policies';
+
+suite('a tenant who administers a namespace', { skip }, async () => {
+  const { plane, system } = await useSystem({}, { podSecurityPlugin: 'off' });
   /** Path of the temporary grant. */
   let grant = '';
 
@@ -74,68 +68,57 @@ suite('a tenant who administers a namespace', { skip: ASSETS === undefined && 'n
   };
   const readGrant = async (): Promise<JsonObject> => responseObject(await plane.admin.send('GET', grant));
 
-  before(async () => {
-    plane = await startControlPlane({ podSecurityPlugin: 'off' });
-    system = await createSystem(plane);
-    await system.install();
-    await system.scale(1);
-    await system.configure({ scc: { mode: 'enforce' } });
-    kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
-    const v1 = (kind: string, name: string, namespace?: string): JsonObject => ({
-      ...{ apiVersion: 'v1', kind },
-      metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
-    });
-    await create(plane.admin, v1('Namespace', 'shop'));
-    for (const name of ['migration', 'operator']) await create(plane.admin, v1('ServiceAccount', name, 'shop'));
-    const bindings = [
-      bind('tenant', 'admin', user('alice')),
-      // The tenant gives the account the permission to write bindings.
-      bind('migration', 'admin', account('migration')),
-      bind('operator', 'admin', account('operator')),
-    ];
-    for (const binding of bindings) assert.equal(await send({}, 'POST', BINDINGS, binding), '');
-    const custom = {
-      metadata: { name: 'use-privileged' },
-      rules: [rule(['use'], ['securitycontextconstraints'], ['privileged'])],
-    };
-    assert.equal(await send({}, 'POST', `${API}/clusterroles`, custom), '');
-    // All permissions for the exceptions do not make the operator a subject of a temporary grant.
-    const policies = {
-      metadata: { name: 'policies' },
-      rules: [{ apiGroups: ['policy.portcullis.dev'], resources: ['*'], verbs: ['*'] }],
-    };
-    assert.equal(await send({}, 'POST', `${API}/clusterroles`, policies), '');
-    assert.equal(await send({}, 'POST', BINDINGS, bind('operator-policies', 'policies', account('operator'))), '');
-    await eventually(async () => {
-      const { status } = await plane.admin.send(
-        'GET',
-        '/apis/security.openshift.io/v1/securitycontextconstraints/privileged',
-      );
-      assert.equal(status, 200);
-    }, 60_000);
-    // A holder without an end, such as an operator that grants SCCs to its workloads.
-    assert.equal((await run('scc', 'grant', 'privileged', '-z', 'operator', '-n', 'shop')).code, 0);
-    // Creation times have a precision of one second.
-    await sleep(1100);
-    const granted = await run('scc', 'grant', 'privileged', '-z', 'migration', '-n', 'shop', '--for', '1h');
-    assert.equal(granted.code, 0, granted.stderr);
-    const [, name = ''] = /\/(portcullis:scc-until:\S+) created/.exec(granted.stdout) ?? [];
-    grant = `${BINDINGS}/${name}`;
-    // API servers observe new policies and bindings after a short delay.
-    await eventually(async () => {
-      assert.equal(await send(OPERATOR, 'POST', `${BINDINGS}?dryRun=All`, bind('probe', SCC_ROLE, user('x'))), '');
-      assert.ok(
-        (await send(MIGRATION, 'POST', `${BINDINGS}?dryRun=All`, bind('probe', SCC_ROLE, user('x')))).includes(PASSED),
-      );
-    }, 60_000);
+  await system.install();
+  await system.scale(1);
+  await system.configure({ scc: { mode: 'enforce' } });
+  const kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
+  const v1 = (kind: string, name: string, namespace?: string): JsonObject => ({
+    ...{ apiVersion: 'v1', kind },
+    metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
   });
-  after(async () => {
-    try {
-      await system.stop();
-    } finally {
-      await plane.stop();
-    }
-  });
+  await create(plane.admin, v1('Namespace', 'shop'));
+  for (const name of ['migration', 'operator']) await create(plane.admin, v1('ServiceAccount', name, 'shop'));
+  const bindings = [
+    bind('tenant', 'admin', user('alice')),
+    // The tenant gives the account the permission to write bindings.
+    bind('migration', 'admin', account('migration')),
+    bind('operator', 'admin', account('operator')),
+  ];
+  for (const binding of bindings) assert.equal(await send({}, 'POST', BINDINGS, binding), '');
+  const custom = {
+    metadata: { name: 'use-privileged' },
+    rules: [rule(['use'], ['securitycontextconstraints'], ['privileged'])],
+  };
+  assert.equal(await send({}, 'POST', `${API}/clusterroles`, custom), '');
+  // All permissions for the exceptions do not make the operator a subject of a temporary grant.
+  const policies = {
+    metadata: { name: 'policies' },
+    rules: [{ apiGroups: ['policy.portcullis.dev'], resources: ['*'], verbs: ['*'] }],
+  };
+  assert.equal(await send({}, 'POST', `${API}/clusterroles`, policies), '');
+  assert.equal(await send({}, 'POST', BINDINGS, bind('operator-policies', 'policies', account('operator'))), '');
+  await eventually(async () => {
+    const { status } = await plane.admin.send(
+      'GET',
+      '/apis/security.openshift.io/v1/securitycontextconstraints/privileged',
+    );
+    assert.equal(status, 200);
+  }, 60_000);
+  // A holder without an end, such as an operator that grants SCCs to its workloads.
+  assert.equal((await run('scc', 'grant', 'privileged', '-z', 'operator', '-n', 'shop')).code, 0);
+  // Creation times have a precision of one second.
+  await sleep(1100);
+  const granted = await run('scc', 'grant', 'privileged', '-z', 'migration', '-n', 'shop', '--for', '1h');
+  assert.equal(granted.code, 0, granted.stderr);
+  const [, name = ''] = /\/(portcullis:scc-until:\S+) created/.exec(granted.stdout) ?? [];
+  grant = `${BINDINGS}/${name}`;
+  // API servers observe new policies and bindings after a short delay.
+  await eventually(async () => {
+    assert.equal(await send(OPERATOR, 'POST', `${BINDINGS}?dryRun=All`, bind('probe', SCC_ROLE, user('x'))), '');
+    assert.ok(
+      (await send(MIGRATION, 'POST', `${BINDINGS}?dryRun=All`, bind('probe', SCC_ROLE, user('x')))).includes(PASSED),
+    );
+  }, 60_000);
 
   const attacks: readonly (readonly [
     name: string,

@@ -5,18 +5,12 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
-import { create, localObjects } from '../support/control-plane/installation.ts';
+import { ASSETS, useSystem } from '../support/control-plane/index.ts';
+import { allow, CREATE_PODS, createNamespace, localObjects } from '../support/control-plane/installation.ts';
 import { REPLICA_USER } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -36,10 +30,11 @@ interface Outcome {
   readonly stderr: string;
 }
 
-suite('break-glass', () => {
-  let plane: ControlPlane;
-  let system: System;
-  let kubeconfig = '';
+suite('break-glass', async () => {
+  const { plane, system } = await useSystem(
+    { objectsFor: (port) => localObjects(port) },
+    ASSETS === undefined ? {} : { podSecurityPlugin: 'on' },
+  );
   let pods = 0;
 
   /** Starts the program in its own process. */
@@ -87,47 +82,25 @@ suite('break-glass', () => {
     return (await Promise.all(results)).filter((denial) => denial !== undefined);
   };
 
-  before(async () => {
-    plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'on' });
-    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port) });
-    await system.install();
-    const group = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'system:authenticated' };
-    await create(plane.admin, {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'ClusterRole',
-      metadata: { name: 'pod-creator' },
-      rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }],
-    });
-    await create(plane.admin, {
-      apiVersion: 'rbac.authorization.k8s.io/v1',
-      kind: 'ClusterRoleBinding',
-      metadata: { name: 'pod-creator' },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'pod-creator' },
-      subjects: [group],
-    });
-    for (const name of NAMES) await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
-    await system.scale(2);
-    await system.configure({ rollout: { phase: 'Enforce', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
-    await eventually(async () => {
-      const labeled = await list(`${ENFORCE}=restricted`);
-      assert.deepEqual(
-        NAMES.filter((name) => !labeled.some(({ metadata }) => metadata?.name === name)),
-        [],
-      );
-      assert.deepEqual(await denials(), []);
-      // Webhooks fail closed a few seconds after they are registered. Break-glass restores their failure policies.
-      assert.match(
-        (await plane.admin.send('GET', WEBHOOKS)).text,
-        /"name":"validate.pods.portcullis.dev".*?"failurePolicy":"Fail"/,
-      );
-    }, WAIT_MS);
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+  await system.install();
+  await allow(plane.admin, 'pod-creator', ['system:authenticated'], [CREATE_PODS]);
+  for (const name of NAMES) await createNamespace(plane.admin, name);
+  await system.scale(2);
+  await system.configure({ rollout: { phase: 'Enforce', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
+  await eventually(async () => {
+    const labeled = await list(`${ENFORCE}=restricted`);
+    assert.deepEqual(
+      NAMES.filter((name) => !labeled.some(({ metadata }) => metadata?.name === name)),
+      [],
+    );
+    assert.deepEqual(await denials(), []);
+    // Webhooks fail closed a few seconds after they are registered. Break-glass restores their failure policies.
+    assert.match(
+      (await plane.admin.send('GET', WEBHOOKS)).text,
+      /"name":"validate.pods.portcullis.dev".*?"failurePolicy":"Fail"/,
+    );
+  }, WAIT_MS);
 
   test('without labels, the PodSecurity plugin denies ordinary pods', { skip: ASSETS === undefined }, async () => {
     assert.equal((await run('on', '--keep-labels')).code, 0);
@@ -164,7 +137,7 @@ suite('break-glass', () => {
     await eventually(async () => assert.deepEqual(await denials(), []));
 
     // The replicas do not restore labels or label new namespaces.
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'new' } });
+    await createNamespace(plane.admin, 'new');
     await pause(3_000);
     assert.equal(await label('new'), undefined);
     assert.equal((await list(RECORD)).length, NAMES.length);

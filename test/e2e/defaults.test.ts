@@ -139,8 +139,6 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
     await server.stop();
   });
 
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
-
   test('do not differ between the policy and the webhook, keep explicit values, and keep valid pods valid', async (t) => {
     const counts = { pods: 0, accepted: 0, changed: 0 };
     const compare = async (pod: JsonObject): Promise<void> => {

@@ -3,20 +3,14 @@
  * namespace.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { hashSpec } from '../../src/cluster/exceptions.ts';
 import { AUTHORS_ANNOTATION } from '../../src/kube/pod-security-exception.ts';
 import { type JsonObject, objectMember } from '../../src/kube/types.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { ASSETS, createSystem, startControlPlane, useSystem } from '../support/control-plane/index.ts';
+import { create, createNamespace } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 
@@ -51,9 +45,8 @@ const deployment: JsonObject = {
   },
 };
 
-suite('exceptions', () => {
-  let plane: ControlPlane;
-  let system: System;
+suite('exceptions', async () => {
+  const { plane, system } = await useSystem({}, ASSETS === undefined ? {} : { podSecurityPlugin: 'on' });
   const kubeconfigs: Record<string, string> = {};
 
   const run = (user: string, ...args: readonly string[]) =>
@@ -71,50 +64,39 @@ suite('exceptions', () => {
     send('PATCH', '/api/v1/namespaces/shop', { metadata: { labels } }, MERGE);
   const read = async (): Promise<JsonObject> => responseObject(await plane.admin.send('GET', `${GROUP}/gateway`));
 
-  before(async () => {
-    plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'on' });
-    system = await createSystem(plane);
-    const rules = (verbs: readonly string[], resources: readonly string[], apiGroups: readonly string[]) => ({
-      ...{ verbs, resources, apiGroups },
-    });
-    const roles: Readonly<Record<string, readonly JsonObject[]>> = {
-      reader: [
-        rules(['get', 'list'], ['*'], ['*']),
-        rules(['create', 'update', 'patch', 'delete'], ['podsecurityexceptions'], ['policy.portcullis.dev']),
-      ],
-      forger: [rules(['patch', 'update'], ['podsecurityexceptions/status'], ['policy.portcullis.dev'])],
-      approver: [rules(['approve'], ['podsecurityexceptions'], ['policy.portcullis.dev'])],
-    };
-    const subjects: Readonly<Record<string, readonly string[]>> = {
-      reader: ['alice', 'bob', 'mallory'],
-      forger: ['alice', 'bob', 'mallory'],
-      approver: ['alice', 'bob'],
-    };
-    for (const [name, list] of Object.entries(roles)) {
-      const metadata = { name };
-      await create(plane.admin, { apiVersion: `${RBAC}/v1`, kind: 'ClusterRole', metadata, rules: list });
-      const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name };
-      const users = subjects[name]?.map((user) => ({ apiGroup: RBAC, kind: 'User', name: user }));
-      const binding = { apiVersion: `${RBAC}/v1`, kind: 'ClusterRoleBinding', metadata, roleRef, subjects: users };
-      assert.equal((await create(plane.admin, binding)).status, 201);
-    }
-    for (const user of ['alice', 'bob', 'mallory']) kubeconfigs[user] = await plane.kubeconfigFor(user, []);
-    const labels = { 'portcullis.dev/scc': 'off', 'pod-security.kubernetes.io/enforce': 'restricted' };
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels } });
-    for (const name of ['gateway', 'other']) {
-      await create(plane.admin, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace: 'shop' } });
-    }
-    await system.install();
-    await system.scale(1);
-    assert.equal((await create(plane.admin, deployment)).status, 201);
+  const rules = (verbs: readonly string[], resources: readonly string[], apiGroups: readonly string[]) => ({
+    ...{ verbs, resources, apiGroups },
   });
-  after(async () => {
-    try {
-      await system.stop();
-    } finally {
-      await plane.stop();
-    }
-  });
+  const roles: Readonly<Record<string, readonly JsonObject[]>> = {
+    reader: [
+      rules(['get', 'list'], ['*'], ['*']),
+      rules(['create', 'update', 'patch', 'delete'], ['podsecurityexceptions'], ['policy.portcullis.dev']),
+    ],
+    forger: [rules(['patch', 'update'], ['podsecurityexceptions/status'], ['policy.portcullis.dev'])],
+    approver: [rules(['approve'], ['podsecurityexceptions'], ['policy.portcullis.dev'])],
+  };
+  const subjects: Readonly<Record<string, readonly string[]>> = {
+    reader: ['alice', 'bob', 'mallory'],
+    forger: ['alice', 'bob', 'mallory'],
+    approver: ['alice', 'bob'],
+  };
+  for (const [name, list] of Object.entries(roles)) {
+    const metadata = { name };
+    await create(plane.admin, { apiVersion: `${RBAC}/v1`, kind: 'ClusterRole', metadata, rules: list });
+    const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name };
+    const users = subjects[name]?.map((user) => ({ apiGroup: RBAC, kind: 'User', name: user }));
+    const binding = { apiVersion: `${RBAC}/v1`, kind: 'ClusterRoleBinding', metadata, roleRef, subjects: users };
+    assert.equal((await create(plane.admin, binding)).status, 201);
+  }
+  for (const user of ['alice', 'bob', 'mallory']) kubeconfigs[user] = await plane.kubeconfigFor(user, []);
+  const labels = { 'portcullis.dev/scc': 'off', 'pod-security.kubernetes.io/enforce': 'restricted' };
+  await createNamespace(plane.admin, 'shop', labels);
+  for (const name of ['gateway', 'other']) {
+    await create(plane.admin, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace: 'shop' } });
+  }
+  await system.install();
+  await system.scale(1);
+  assert.equal((await create(plane.admin, deployment)).status, 201);
 
   let manifest: JsonObject;
 
@@ -396,7 +378,7 @@ test('exceptions apply to the upstream label without the PodSecurity plugin', as
   const system = await createSystem(plane);
   try {
     const labels = { 'portcullis.dev/scc': 'off', 'pod-security.kubernetes.io/enforce': 'restricted' };
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels } });
+    await createNamespace(plane.admin, 'shop', labels);
     const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'gateway', namespace: 'shop' } };
     await create(plane.admin, account);
     await system.install();

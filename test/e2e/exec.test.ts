@@ -1,18 +1,12 @@
 /** Tests that decisions on `exec` and `attach` use the current pod, even if the watches of the replica are frozen. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
-import {
-  type ControlPlane,
-  createSystem,
-  REPLICA_USER,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
-import { apply, create } from '../support/control-plane/installation.ts';
+import { REPLICA_USER, useSystem } from '../support/control-plane/index.ts';
+import { allow, apply, create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
-import { type Fault, type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
+import { type Fault, startFaultProxy } from '../support/fault-proxy.ts';
 
 const NAMESPACE = {
   apiVersion: 'v1',
@@ -33,39 +27,23 @@ const pod = (name: string): JsonObject => ({
   spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] },
 });
 
-suite('exec', () => {
-  let plane: ControlPlane;
-  let proxy: FaultProxy;
-  let system: System;
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane);
-    await system.install();
-    proxy = await startFaultProxy(await plane.kubeconfigFor(REPLICA_USER, ['system:serviceaccounts']));
-    await system.scale(1, { kubeconfig: proxy.kubeconfig });
-    const rules = [{ apiGroups: [''], resources: ['pods/exec', 'pods/attach'], verbs: ['get', 'create'] }];
-    const type = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name: 'executor' } };
-    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'executor' };
-    const subjects = [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }];
-    const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace: 'shop' } };
-    await apply(plane.admin, [
-      NAMESPACE,
-      account,
-      { ...type, kind: 'ClusterRole', rules },
-      { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
-    ]);
-    await eventually(async () => {
-      const answer = await plane.admin.send('POST', `${PODS}?dryRun=All`, pod('web'));
-      assert.match(answer.text, /"openshift.io\/scc":/);
-      // Pods are defaulted before SCCs are enforced.
-      const denied = { ...pod('web'), metadata: { name: 'web', annotations: { 'openshift.io/required-scc': 'none' } } };
-      assert.equal((await plane.admin.send('POST', `${PODS}?dryRun=All`, denied)).status, 403);
-    }, 30_000);
-  });
-  after(async () => {
-    await system.stop().finally(() => proxy.stop());
-    await plane.stop();
-  });
+suite('exec', async () => {
+  const { plane, system } = await useSystem();
+  await system.install();
+  const proxy = await startFaultProxy(await plane.kubeconfigFor(REPLICA_USER, ['system:serviceaccounts']));
+  after(() => proxy.stop());
+  await system.scale(1, { kubeconfig: proxy.kubeconfig });
+  const rules = [{ apiGroups: [''], resources: ['pods/exec', 'pods/attach'], verbs: ['get', 'create'] }];
+  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace: 'shop' } };
+  await allow(plane.admin, 'executor', ['alice'], rules);
+  await apply(plane.admin, [NAMESPACE, account]);
+  await eventually(async () => {
+    const answer = await plane.admin.send('POST', `${PODS}?dryRun=All`, pod('web'));
+    assert.match(answer.text, /"openshift.io\/scc":/);
+    // Pods are defaulted before SCCs are enforced.
+    const denied = { ...pod('web'), metadata: { name: 'web', annotations: { 'openshift.io/required-scc': 'none' } } };
+    assert.equal((await plane.admin.send('POST', `${PODS}?dryRun=All`, denied)).status, 403);
+  }, 30_000);
 
   /** The error if admission allows the request. Pods in a control plane without nodes have no host. */
   const ADMITTED = /does not have a host assigned/;
@@ -83,8 +61,6 @@ suite('exec', () => {
     const answer = await plane.admin.send('PATCH', `${PODS}/${name}/ephemeralcontainers`, patch, STRATEGIC);
     assert.equal(answer.status, 200, answer.text);
   };
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   const faults: readonly (readonly [state: string, fault: Fault])[] = [
     ['current', 'none'],

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
 import { serverlessPolicies } from '../../src/cli/installed/serverless.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { ALL_FEATURES, buildManifests, defaultSettings, type ManifestSettings } from '../../src/install/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
+import { useControlPlane } from '../support/control-plane/index.ts';
 import { resolvePaths } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
@@ -26,12 +26,8 @@ function install(change: Partial<ManifestSettings>): readonly JsonObject[] {
   return JSON.parse(JSON.stringify(buildManifests({ ...defaultSettings(VERSION), ...change }))) as JsonObject[];
 }
 
-suite('the manifests have no conflicts between field managers', () => {
-  let plane: ControlPlane;
-  before(async () => {
-    plane = await startControlPlane();
-  });
-  after(() => plane.stop());
+suite('the manifests have no conflicts between field managers', async () => {
+  const plane = await useControlPlane();
 
   /** Applies the objects as two field managers. Returns the conflicts of the second one. */
   const conflicts = async (objects: readonly JsonObject[]): Promise<readonly string[]> => {
@@ -52,8 +48,6 @@ suite('the manifests have no conflicts between field managers', () => {
     }
     return found;
   };
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('of install with default settings', async () => assert.deepEqual(await conflicts(install({})), []));
 

@@ -1,7 +1,7 @@
 /** Compares the types of the fields of built-in kinds with the decoding of the API server. */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import document from '../../src/config/field-types.json' with { type: 'json' };
 import { builtInShape, findFieldProblems } from '../../src/config/field-types.ts';
@@ -9,7 +9,7 @@ import { manifestObjects } from '../../src/config/objects.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { type FieldShape, isList } from '../../src/kube/field-shape.ts';
 import { printFieldPath } from '../../src/policy/pod/index.ts';
-import { ASSETS, type ControlPlane, startControlPlane } from '../support/control-plane/index.ts';
+import { ASSETS, useControlPlane } from '../support/control-plane/index.ts';
 
 /** Number of objects with a random value in each run. */
 const OBJECTS = 1500;
@@ -110,22 +110,18 @@ const VALUES: readonly unknown[] = [
   ...[{ a: {} }, { a: ['x'] }, { a: '1Gi' }, { a: true }, { A: 'YQ==' }],
 ];
 
-suite('the API server', { skip }, () => {
-  let plane: ControlPlane;
+suite('the API server', { skip }, async () => {
+  const plane = await useControlPlane();
   const resources = new Map<string, string>();
-  before(async () => {
-    plane = await startControlPlane();
-    for (const apiVersion of Object.keys(document.kinds)) {
-      const prefix = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-      const { body } = await plane.admin.send('GET', prefix);
-      const list = (body as { readonly resources?: readonly Resource[] }).resources ?? [];
-      for (const { name, kind, namespaced, verbs } of list) {
-        if (name.includes('/') || !verbs.includes('create')) continue;
-        resources.set(`${apiVersion} ${kind}`, `${prefix}/${namespaced ? 'namespaces/default/' : ''}${name}`);
-      }
+  for (const apiVersion of Object.keys(document.kinds)) {
+    const prefix = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+    const { body } = await plane.admin.send('GET', prefix);
+    const list = (body as { readonly resources?: readonly Resource[] }).resources ?? [];
+    for (const { name, kind, namespaced, verbs } of list) {
+      if (name.includes('/') || !verbs.includes('create')) continue;
+      resources.set(`${apiVersion} ${kind}`, `${prefix}/${namespaced ? 'namespaces/default/' : ''}${name}`);
     }
-  });
-  after(() => plane.stop());
+  }
 
   /** Returns whether the API server decodes the object, and the unknown fields. */
   async function decode(object: { readonly apiVersion: string; readonly kind: string }): Promise<string> {

@@ -1,20 +1,14 @@
 /** Tests the floor policies on a kube-apiserver together with replicas, and after all replicas are killed. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
 import { objectPath, RESOURCES } from '../../src/kube/resources.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { FLOOR_SELECTOR } from '../../src/kube/well-known.ts';
 import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
-import {
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-  withoutPolicies,
-} from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { useSystem, withoutPolicies } from '../support/control-plane/index.ts';
+import { allow, CREATE_PODS, createNamespace } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -52,9 +46,8 @@ const FORGED: Pod = {
   metadata: { name: 'p', annotations: { 'openshift.io/scc': 'privileged' } },
 };
 
-suite('the floor', { skip }, () => {
-  let plane: ControlPlane;
-  let system: System;
+suite('the floor', { skip }, async () => {
+  const { plane, system } = await useSystem();
   /** Creates a pod as alice in a dry run. Returns the denial, or an empty text. */
   const createPod = async (namespace: string, pod: Pod): Promise<string> => {
     const object = { ...pod, metadata: { ...pod.metadata, namespace: undefined } };
@@ -94,53 +87,33 @@ suite('the floor', { skip }, () => {
     await pause(1_000);
   };
 
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane);
-    for (const [name, labels] of [
-      ['shop', {}],
-      ['legacy', {}],
-      ['secure', { 'pod-security.kubernetes.io/enforce': 'restricted' }],
-      ['storage', { 'portcullis.dev/admission': 'fail-open' }],
-      ['guarded', SCCS],
-      ['ranged', { 'pod-security.kubernetes.io/enforce': 'baseline', 'portcullis.dev/scc': 'enforce' }],
-    ] as const) {
-      await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
-    }
-    const type = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name: 'creator' } };
-    await create(plane.admin, {
-      ...type,
-      kind: 'ClusterRole',
-      rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }],
-    });
-    await create(plane.admin, {
-      ...type,
-      kind: 'ClusterRoleBinding',
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'creator' },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }],
-    });
-    await system.install();
-    await system.configure(SPEC);
-    await system.scale(2);
-    // API servers evaluate policies before they call validating webhooks.
-    await eventually(async () => {
-      assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
-      assert.match(await createPod('secure', plainPod('p')), /ValidatingAdmissionPolicy/);
-      assert.equal((await policies()).length, EXPECTED.length);
-    }, 30_000);
-    await isOpen();
-    await eventually(async () => {
-      // The namespace has ranges, and the SCCs exist.
-      assert.equal(await createPod('guarded', plainPod('p')), '');
-      // SCCs are enforced once the registration has been in place for some time.
-      assert.match(await createPod('guarded', hostNetworkPod()), /unable to validate against any security context/);
-    }, 30_000);
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+  for (const [name, labels] of [
+    ['shop', {}],
+    ['legacy', {}],
+    ['secure', { 'pod-security.kubernetes.io/enforce': 'restricted' }],
+    ['storage', { 'portcullis.dev/admission': 'fail-open' }],
+    ['guarded', SCCS],
+    ['ranged', { 'pod-security.kubernetes.io/enforce': 'baseline', 'portcullis.dev/scc': 'enforce' }],
+  ] as const) {
+    await createNamespace(plane.admin, name, labels);
+  }
+  await allow(plane.admin, 'creator', ['alice'], [CREATE_PODS]);
+  await system.install();
+  await system.configure(SPEC);
+  await system.scale(2);
+  // API servers evaluate policies before they call validating webhooks.
+  await eventually(async () => {
+    assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
+    assert.match(await createPod('secure', plainPod('p')), /ValidatingAdmissionPolicy/);
+    assert.equal((await policies()).length, EXPECTED.length);
+  }, 30_000);
+  await isOpen();
+  await eventually(async () => {
+    // The namespace has ranges, and the SCCs exist.
+    assert.equal(await createPod('guarded', plainPod('p')), '');
+    // SCCs are enforced once the registration has been in place for some time.
+    assert.match(await createPod('guarded', hostNetworkPod()), /unable to validate against any security context/);
+  }, 30_000);
 
   test('is created once, with the permissions in the manifests', async () => {
     const names = (await policies()).map((object) => String(objectMetadata(object)['name'])).sort();

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
 import {
   buildManifests,
@@ -17,7 +17,7 @@ import {
 } from '../../src/install/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseObject } from '../support/answers.ts';
-import { ASSETS, type ControlPlane, createSystem, startControlPlane } from '../support/control-plane/index.ts';
+import { ASSETS, createSystem, useControlPlane } from '../support/control-plane/index.ts';
 import { create, replicaArguments } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
@@ -58,31 +58,23 @@ const withoutPort = await new Promise<string | false>((resolve) => {
   server.listen(443, `127.1.${process.pid & 255}.1`, () => server.close(() => resolve(false)));
 });
 
-suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, () => {
-  let plane: ControlPlane;
-  let kubectl: ReturnType<typeof createKubectl>;
-  let chart = CHART;
-  let helm: (...args: readonly string[]) => ReturnType<typeof runHelm>;
-  before(async () => {
-    plane = await startControlPlane();
-    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    const env = { KUBECONFIG: kubeconfig, HELM_CACHE_HOME: plane.folder, HELM_CONFIG_HOME: plane.folder };
-    kubectl = createKubectl(kubeconfig);
-    // A kube-apiserver that was built from a commit has no version.
-    chart = await copyChart('new', 'Chart.yaml', /^kubeVersion:.*\n/m);
-    helm = (...args) => runHelm(args, env);
-  });
-  after(() => plane.stop());
-
-  /** Copies the chart and removes a part of a file. */
-  const copyChart = async (name: string, path: string, part: RegExp): Promise<string> => {
+await suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHelm }, async () => {
+  const plane = await useControlPlane();
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+  const kubectl = createKubectl(kubeconfig);
+  const helm = (...args: readonly string[]) =>
+    runHelm(args, { KUBECONFIG: kubeconfig, HELM_CACHE_HOME: plane.folder, HELM_CONFIG_HOME: plane.folder });
+  /** Copies a chart and removes a part of a file. */
+  const copyChart = async (from: string, name: string, path: string, part: RegExp): Promise<string> => {
     const copy = join(plane.folder, name);
-    await cp(chart, copy, { recursive: true });
+    await cp(from, copy, { recursive: true });
     const text = await readFile(join(copy, path), 'utf8');
     assert.match(text, part);
     await writeFile(join(copy, path), text.replace(part, ''));
     return copy;
   };
+  // A kube-apiserver that was built from a commit has no version.
+  const chart = await copyChart(CHART, 'new', 'Chart.yaml', /^kubeVersion:.*\n/m);
 
   const succeeds = (...args: readonly string[]): string => {
     const { status, stdout, stderr } = helm(...args);
@@ -162,7 +154,7 @@ Or let the other tool update them: --set crds.install=false`,
     const patch = '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns/0"}]';
     const patched = await kubectl(['patch', name, '--type=json', `--patch=${patch}`]);
     assert.equal(patched.code, 0, patched.stderr);
-    const old = await copyChart('old', 'values.yaml', /^startupProbe:\n(?: .*\n)+/m);
+    const old = await copyChart(chart, 'old', 'values.yaml', /^startupProbe:\n(?: .*\n)+/m);
     succeeds('upgrade', 'second', old, '--namespace=other', '--set=replicaCount=1,nodeSelector=null');
     succeeds('upgrade', 'second', chart, '--namespace=other', '--reuse-values', '--set=crds.keep=false');
     const deployment = ['get', 'deployment', 'portcullis', '--namespace=other'];
@@ -235,22 +227,16 @@ Or let the other tool update them: --set crds.install=false`,
   });
 });
 
-suite('a change of components', { skip: needed }, () => {
-  let plane: ControlPlane;
-  let kubectl: (...args: readonly string[]) => Promise<string>;
-  let kubeconfig: string;
-  before(async () => {
-    plane = await startControlPlane();
-    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    const run = createKubectl(kubeconfig, { KUBECTL_APPLYSET: 'true' });
-    kubectl = async (...args) => {
-      const { code, stdout, stderr } = await run(args);
-      assert.equal(code, 0, stderr);
-      return stdout;
-    };
-    await kubectl('create', 'namespace', 'portcullis');
-  });
-  after(() => plane.stop());
+suite('a change of components', { skip: needed }, async () => {
+  const plane = await useControlPlane();
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+  const run = createKubectl(kubeconfig, { KUBECTL_APPLYSET: 'true' });
+  const kubectl = async (...args: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await run(args);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+  await kubectl('create', 'namespace', 'portcullis');
 
   const apply = async (components: readonly string[], ...flags: readonly string[]): Promise<string> => {
     const overlay = await writeOverlay(join(plane.folder, 'overlay'), components);

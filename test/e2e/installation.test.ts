@@ -3,7 +3,7 @@
  * the permissions of their service account.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import { PROFILES } from '../../src/install/index.ts';
@@ -12,14 +12,7 @@ import { createAuthority } from '../../src/tls/issue.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
 import { findMissingPodField } from '../support/control-plane/discovery.ts';
-import {
-  type ControlPlane,
-  createSystem,
-  type Replica,
-  REPLICA_USER,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
+import { type Replica, REPLICA_USER, useSystem } from '../support/control-plane/index.ts';
 import {
   copyOverlay,
   create,
@@ -86,9 +79,10 @@ const MUTATING = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigura
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const MCS = 'openshift.io/sa.scc.mcs';
 
-suite('an installation', () => {
-  let plane: ControlPlane;
-  let system: System;
+suite('an installation', async () => {
+  const { plane, system } = await useSystem({
+    objectsFor: (port) => localObjects(port, { features: { ...PROFILES.scc.features, rollout: false } }),
+  });
   let restart = { from: 0, to: 0 };
   const send = (object: JsonObject): Promise<ApiResponse> => create(plane.admin, object);
   const succeeds = async (object: JsonObject): Promise<ApiResponse> => {
@@ -98,21 +92,6 @@ suite('an installation', () => {
   };
   const diagnose = async (): Promise<Outcome> =>
     runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane, {
-      objectsFor: (port) => localObjects(port, { features: { ...PROFILES.scc.features, rollout: false } }),
-    });
-  });
-  after(async () => {
-    try {
-      await system.stop();
-    } finally {
-      await plane.stop();
-    }
-  });
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('a second apply changes nothing', async () => {
     // The namespaces are created before the webhooks.

@@ -1,18 +1,12 @@
 /** Tests the minimum kubelet version with two replicas. Each test continues from the state of the previous test. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import forge from 'node-forge';
 import type { JsonObject, Node, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
-import { create, localObjects } from '../support/control-plane/installation.ts';
+import { ASSETS, useSystem } from '../support/control-plane/index.ts';
+import { create, createNamespace, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
@@ -63,27 +57,20 @@ function certificateRequest(): Request {
   return ['/apis/certificates.k8s.io/v1/certificatesigningrequests', { ...type, metadata: { name: 'old' }, spec }];
 }
 
-suite('the minimum kubelet version of an installation', () => {
-  let plane: ControlPlane;
-  let system: System;
-
-  before(async () => {
-    plane = await startControlPlane();
-    const policy = { scc: { mode: 'off' }, kubelet: { taint: true } };
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { features: FEATURES, policy }) });
-    await system.install();
-    for (const one of [node('old', 'v1.29.0'), node('new', 'v1.31.0')]) {
-      assert.equal((await create(plane.admin, one)).status, 201);
-    }
-    await request({ minimumVersion: '1.30.0' });
-    await system.scale(2);
+suite('the minimum kubelet version of an installation', async () => {
+  const policy = { scc: { mode: 'off' }, kubelet: { taint: true } };
+  const { plane, system } = await useSystem({
+    objectsFor: (port) => localObjects(port, { features: FEATURES, policy }),
   });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
-
   const request = (kubelet: JsonObject): Promise<void> =>
     system.configure({ scc: { mode: 'off' }, kubelet: { taint: true, ...kubelet } });
+  await system.install();
+  for (const one of [node('old', 'v1.29.0'), node('new', 'v1.31.0')]) {
+    assert.equal((await create(plane.admin, one)).status, 201);
+  }
+  await request({ minimumVersion: '1.30.0' });
+  await system.scale(2);
+
   const minimum = async (): Promise<readonly (string | undefined)[]> => {
     const { status } = (await plane.admin.send('GET', SETTINGS)).body as PortcullisConfiguration;
     const { minimumVersion, renderedMinimumVersion } = status?.kubelet ?? {};
@@ -149,7 +136,7 @@ suite('the minimum kubelet version of an installation', () => {
     const roleRef = { apiGroup: api, kind: 'ClusterRole', name: 'cluster-admin' };
     const subjects = [{ apiGroup: api, kind: 'Group', name: 'system:nodes' }];
     assert.equal((await create(plane.admin, { ...binding, roleRef, subjects })).status, 201);
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-node-lease' } });
+    await createNamespace(plane.admin, 'kube-node-lease');
     await request({ minimumVersion: '1.30.0', admission: { nodeWrites: true, certificates: true } });
     for (const [path, object] of ASSETS === undefined ? [LEASE] : [LEASE, certificateRequest()]) {
       const write = (name: string) =>

@@ -3,18 +3,12 @@
  * leader is killed.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { objectPath } from '../../src/kube/resources.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
-import {
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-  withoutPolicies,
-} from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { useSystem, withoutPolicies } from '../support/control-plane/index.ts';
+import { create, createNamespace } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -26,11 +20,8 @@ const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
 /** The Lease stays valid during the whole test. */
 const LONG_LEASE = ['--leader-elect-lease-duration=10m'];
 
-suite('an installation with default settings', () => {
-  let plane: ControlPlane;
-  let system: System;
-  const createNamespace = (name: string, labels: Readonly<Record<string, string>>) =>
-    create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
+suite('an installation with default settings', async () => {
+  const { plane, system } = await useSystem({ args: LONG_LEASE });
   const createPod = async (namespace: string): Promise<void> => {
     const answer = await create(plane.admin, {
       apiVersion: 'v1',
@@ -49,22 +40,17 @@ suite('an installation with default settings', () => {
   const holder = async (): Promise<unknown> =>
     (responseObject(await plane.admin.send('GET', LEASE))['spec'] as JsonObject)['holderIdentity'];
 
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane, { args: LONG_LEASE });
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
-
   test('does not change namespace labels or annotations, by default and in the Evaluate phase', async () => {
     const merge = { 'content-type': 'application/merge-patch+json' };
     for (const name of ['default', 'kube-public']) {
       const change = { metadata: { labels: { [ENFORCE]: 'restricted' } } };
       assert.equal((await plane.admin.send('PATCH', `/api/v1/namespaces/${name}`, change, merge)).status, 200);
     }
-    assert.equal((await createNamespace('opted-in', { [SYNC]: 'true', [ENFORCE]: 'privileged' })).status, 201);
-    assert.equal((await createNamespace('plain', {})).status, 201);
+    assert.equal(
+      (await createNamespace(plane.admin, 'opted-in', { [SYNC]: 'true', [ENFORCE]: 'privileged' })).status,
+      201,
+    );
+    assert.equal((await createNamespace(plane.admin, 'plain')).status, 201);
     const initial = await namespaces();
     await system.install();
     await system.scale(2);
@@ -77,7 +63,7 @@ suite('an installation with default settings', () => {
   });
 
   test('a pod in a new namespace is admitted after the leader is killed', async () => {
-    await createNamespace('early', { 'portcullis.dev/scc': 'enforce' });
+    await createNamespace(plane.admin, 'early', { 'portcullis.dev/scc': 'enforce' });
     await eventually(() => createPod('early'));
     const leading = await holder();
     const leader = system.replicas.find((replica) =>
@@ -86,7 +72,7 @@ suite('an installation with default settings', () => {
     assert.ok(leader);
     await leader.stop('SIGKILL');
     await system.retire(leader);
-    await createNamespace('sudden', { 'portcullis.dev/scc': 'enforce' });
+    await createNamespace(plane.admin, 'sudden', { 'portcullis.dev/scc': 'enforce' });
     await createPod('sudden');
     assert.equal(await holder(), leading, 'no other replica has become the leader');
   });

@@ -2,12 +2,12 @@
  * Tests OLM hardening in an installation without SCCs, before OLM is installed, and with and without the catalog label.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseObject } from '../support/answers.ts';
-import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
-import { apply, create, localObjects } from '../support/control-plane/installation.ts';
+import { useSystem } from '../support/control-plane/index.ts';
+import { apply, create, createNamespace, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -31,25 +31,17 @@ const catalogPod = (name: string, container: string, metadata: JsonObject): Json
   spec: { containers: [{ name: container, image: 'registry.example.com/c:1' }] },
 });
 
-suite('OLM hardening', () => {
-  let plane: ControlPlane;
-  let system: System;
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane, {
-      objectsFor: (port) =>
-        localObjects(port, {
-          features: { scc: false, rollout: false, kubelet: false, olm: true },
-          policy: { scc: { mode: 'off' }, olm: { hardening: { mode: 'fill' } } },
-        }),
-    });
-    await system.install();
-    await system.scale(1);
-    await system.settled(1);
+suite('OLM hardening', async () => {
+  const { plane, system } = await useSystem({
+    objectsFor: (port) =>
+      localObjects(port, {
+        features: { scc: false, rollout: false, kubelet: false, olm: true },
+        policy: { scc: { mode: 'off' }, olm: { hardening: { mode: 'fill' } } },
+      }),
   });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
+  await system.install();
+  await system.scale(1);
+  await system.settled(1);
 
   const contexts = async (pod: JsonObject) => {
     const answer = await plane.admin.send('POST', PODS, pod);
@@ -60,8 +52,6 @@ suite('OLM hardening', () => {
     };
     return { pod: securityContext, container: containers[0]?.securityContext, warnings: answer.warnings };
   };
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('without OLM, replicas are ready and the webhooks fail open', async () => {
     await eventually(async () => {
@@ -77,7 +67,7 @@ suite('OLM hardening', () => {
 
   test('catalog pods are hardened, whether they have the label or only an owner', async () => {
     await apply(plane.admin, OLM_DEFINITIONS);
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'catalogs' } });
+    await createNamespace(plane.admin, 'catalogs');
     const spec = { sourceType: 'grpc', image: 'i', grpcPodConfig: { securityContextConfig: 'restricted' } };
     const source = { ...CATALOG, metadata: { name: 'cat', namespace: 'catalogs' }, spec };
     await eventually(async () => assert.equal((await create(plane.admin, source)).status, 201));

@@ -3,11 +3,11 @@
  * previous test.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseObject } from '../support/answers.ts';
-import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
+import { useSystem } from '../support/control-plane/index.ts';
 import { create, localObjects, remove } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
@@ -30,9 +30,8 @@ function csv(name: string, namespace: string, labels: JsonObject = {}): JsonObje
   };
 }
 
-suite('an operator and the labels of its namespace', () => {
-  let plane: ControlPlane;
-  let system: System;
+suite('an operator and the labels of its namespace', async () => {
+  const { plane, system } = await useSystem({ objectsFor: (port) => localObjects(port, { features: FEATURES }) });
 
   const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
   const succeeds = async (object: JsonObject): Promise<void> =>
@@ -54,16 +53,9 @@ suite('an operator and the labels of its namespace', () => {
     const found = status?.conditions?.find(({ type }) => type === 'OLMAvailable');
     return `${found?.['status'] ?? ''} ${found?.['reason'] ?? ''}`;
   };
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, { features: FEATURES }) });
-    await system.install();
-    await system.configure({ rollout: { phase: 'Enforce' }, scc: { mode: 'enforce' } });
-    await system.scale(2);
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
+  await system.install();
+  await system.configure({ rollout: { phase: 'Enforce' }, scc: { mode: 'enforce' } });
+  await system.scale(2);
 
   test('the replicas are ready without the Operator Lifecycle Manager', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { MAX_POLICY_ITEMS } from '../../src/policy/psa/index.ts';
@@ -11,8 +11,8 @@ import { checks } from '../../src/policy/pss/index.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { findMissingKind } from '../support/control-plane/discovery.ts';
-import { type ControlPlane, startControlPlane, withoutPolicies } from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { type ControlPlane, useControlPlane, withoutPolicies } from '../support/control-plane/index.ts';
+import { create, createNamespace } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl } from '../support/kubectl.ts';
 import { type Outcome, runProgram } from '../support/memory-io.ts';
@@ -141,44 +141,37 @@ async function writeAdmissionConfig(folder: string): Promise<string> {
   return file;
 }
 
-suite('policies and the PodSecurity plugin', { skip }, () => {
-  let folder: string;
-  let plane: ControlPlane;
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'portcullis-policies-'));
-    const admissionConfig = await writeAdmissionConfig(folder);
-    plane = await startControlPlane({ podSecurityPlugin: 'on', admissionConfig });
-    const { minor = '' } = responseObject(await plane.admin.send('GET', '/version')) as Record<string, string>;
-    const release = `1.${Number.parseInt(minor)}`;
-    const exempt = `--set=podSecurity.exemptions.namespaces=[${listNamespaces('plugin').join()}]`;
-    const { stdout } = await runProgram(['install', '--without-server', `--for-kubernetes=${release}`, exempt]);
-    await applyPolicies(plane, stdout);
-    for (const evaluator of ['plugin', 'policy'] as const) {
-      for (const policy of POLICIES) {
-        const other = warningOf(policy);
-        for (const mode of ['enforce', 'warn'] as const) {
-          const labels = {
-            ...(mode === 'enforce' ? labelsOf('enforce', policy) : {}),
-            ...labelsOf('warn', mode === 'enforce' ? other : policy),
-          };
-          const metadata = { name: namespaceOf(evaluator, mode, policy), labels };
-          assert.equal((await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata })).status, 201);
-        }
+await suite('policies and the PodSecurity plugin', { skip }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-policies-'));
+  after(() => rm(folder, { recursive: true }));
+  const admissionConfig = await writeAdmissionConfig(folder);
+  const plane = await useControlPlane({ podSecurityPlugin: 'on', admissionConfig });
+  const { minor = '' } = responseObject(await plane.admin.send('GET', '/version')) as Record<string, string>;
+  const release = `1.${Number.parseInt(minor)}`;
+  const exempt = `--set=podSecurity.exemptions.namespaces=[${listNamespaces('plugin').join()}]`;
+  const { stdout } = await runProgram(['install', '--without-server', `--for-kubernetes=${release}`, exempt]);
+  await applyPolicies(plane, stdout);
+  for (const evaluator of ['plugin', 'policy'] as const) {
+    for (const policy of POLICIES) {
+      const other = warningOf(policy);
+      for (const mode of ['enforce', 'warn'] as const) {
+        const labels = {
+          ...(mode === 'enforce' ? labelsOf('enforce', policy) : {}),
+          ...labelsOf('warn', mode === 'enforce' ? other : policy),
+        };
+        const metadata = { name: namespaceOf(evaluator, mode, policy), labels };
+        assert.equal((await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata })).status, 201);
       }
     }
-    await eventually(async () => {
-      for (const evaluator of ['plugin', 'policy'] as const) {
-        for (const policy of POLICIES) {
-          const pods = (mode: 'enforce' | 'warn') => `/api/v1/namespaces/${namespaceOf(evaluator, mode, policy)}/pods`;
-          assert.equal((await send(plane, pods('enforce'), hostNetworkPod())).status, 403);
-          assert.match((await send(plane, pods('warn'), hostNetworkPod())).warnings.join(), /would violate/);
-        }
+  }
+  await eventually(async () => {
+    for (const evaluator of ['plugin', 'policy'] as const) {
+      for (const policy of POLICIES) {
+        const pods = (mode: 'enforce' | 'warn') => `/api/v1/namespaces/${namespaceOf(evaluator, mode, policy)}/pods`;
+        assert.equal((await send(plane, pods('enforce'), hostNetworkPod())).status, 403);
+        assert.match((await send(plane, pods('warn'), hostNetworkPod())).warnings.join(), /would violate/);
       }
-    });
-  });
-  after(async () => {
-    await plane.stop();
-    await rm(folder, { recursive: true });
+    }
   });
 
   test('have the same verdicts and messages for pods', async () => {
@@ -283,32 +276,25 @@ suite('policies and the PodSecurity plugin', { skip }, () => {
   });
 });
 
-suite('an installation without a server', { skip }, () => {
-  let plane: ControlPlane;
-  let kubectl: ReturnType<typeof createKubectl>;
-  let program: (...args: readonly string[]) => Promise<Outcome>;
+suite('an installation without a server', { skip }, async () => {
+  const plane = await useControlPlane();
   /** Reason why the policies cannot set defaults, or false. */
-  let withoutDefaults: string | false;
-  before(async () => {
-    plane = await startControlPlane();
-    withoutDefaults = await findMissingKind(plane, 'MutatingAdmissionPolicy');
-    const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    kubectl = createKubectl(kubeconfig);
-    program = (...args) => runProgram([...args, `--kubeconfig=${kubeconfig}`]);
-    for (const [name, labels] of Object.entries(NAMESPACES)) {
-      const answer = await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
-      assert.ok([201, 409].includes(answer.status), answer.text);
-    }
-    const kata = { apiVersion: 'node.k8s.io/v1', kind: 'RuntimeClass', metadata: { name: 'kata' }, handler: 'kata' };
-    assert.equal((await plane.admin.send('POST', '/apis/node.k8s.io/v1/runtimeclasses', kata)).status, 201);
-  });
-  after(() => plane.stop());
-
+  const withoutDefaults = await findMissingKind(plane, 'MutatingAdmissionPolicy');
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+  const kubectl = createKubectl(kubeconfig);
+  const program = (...args: readonly string[]) => runProgram([...args, `--kubeconfig=${kubeconfig}`]);
   const NAMESPACES = {
     default: {},
     strict: { 'pod-security.kubernetes.io/enforce': 'restricted' },
     completed: { defaults: 'apply' },
   };
+  for (const [name, labels] of Object.entries(NAMESPACES)) {
+    const answer = await createNamespace(plane.admin, name, labels);
+    assert.ok([201, 409].includes(answer.status), answer.text);
+  }
+  const kata = { apiVersion: 'node.k8s.io/v1', kind: 'RuntimeClass', metadata: { name: 'kata' }, handler: 'kata' };
+  assert.equal((await plane.admin.send('POST', '/apis/node.k8s.io/v1/runtimeclasses', kata)).status, 201);
+
   const DENIED = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
   const SETTINGS = [
     '--set=podSecurity.defaults.enforce=baseline',
@@ -410,7 +396,7 @@ COUNT problems, 0 warnings
       hasDefaults ? DAMAGED_DEFAULTS : '',
     );
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a-terminating', labels } });
+    await createNamespace(plane.admin, 'a-terminating', labels);
     await plane.admin.send('DELETE', '/api/v1/namespaces/a-terminating');
     assert.deepEqual(await run('doctor'), { code: 0, stdout: healthy, stderr: '' });
     const base = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic';

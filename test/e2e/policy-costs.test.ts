@@ -3,12 +3,12 @@
  * containers or other items, and that no such pod occupies an API server for long.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { responseMessage, responseObject } from '../support/answers.ts';
-import { type ControlPlane, startControlPlane, withoutPolicies } from '../support/control-plane/index.ts';
-import { create, localObjects } from '../support/control-plane/installation.ts';
+import { useControlPlane, withoutPolicies } from '../support/control-plane/index.ts';
+import { create, createNamespace, localObjects } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 
@@ -44,8 +44,8 @@ const SPECS: Readonly<Record<string, JsonObject>> = {
   },
 };
 
-suite('pods with long lists', { skip: withoutPolicies }, () => {
-  let plane: ControlPlane;
+suite('pods with long lists', { skip: withoutPolicies }, async () => {
+  const plane = await useControlPlane({ podSecurityPlugin: 'off' });
 
   const send = async (
     method: 'POST' | 'PATCH',
@@ -64,47 +64,43 @@ suite('pods with long lists', { skip: withoutPolicies }, () => {
   const patchLabel = (name: string): Promise<string> =>
     send('PATCH', pods('strict', name), { metadata: { labels: { team: 'a' } } }, MERGE);
 
-  before(async () => {
-    plane = await startControlPlane({ podSecurityPlugin: 'off' });
-    const { minor = '' } = responseObject(await plane.admin.send('GET', '/version')) as Record<string, string>;
-    const release = `--for-kubernetes=1.${Number.parseInt(minor)}`;
-    const defaults = '--set=defaults={mode: apply, namespaceSelector: {}}';
-    const { stdout, stderr } = await runProgram(['install', '--without-server', release, defaults]);
-    assert.notEqual(stdout, '', stderr);
-    const policies = readDocuments(stdout, 'policies').documents.map(({ value }) => value as JsonObject);
-    const shipped = localObjects(0).filter(({ kind }) => String(kind).startsWith('ValidatingAdmissionPolicy'));
-    for (const policy of [...policies, ...shipped]) {
-      const answer = await create(plane.admin, policy);
-      assert.equal(answer.status, 201, answer.text);
-    }
-    for (const name of ['strict', 'probe']) {
-      const labels = name === 'probe' ? { [ENFORCE]: 'restricted' } : {};
-      await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
-    }
-    await eventually(
-      async () => assert.match(await send('POST', `${pods('probe')}?dryRun=All`, VIOLATING), /^403 /),
-      30_000,
-    );
-    for (const [name, spec] of Object.entries(SPECS)) {
-      const metadata = { name: name.toLowerCase().replaceAll(' ', '-') };
-      assert.equal(await send('POST', pods('strict'), { metadata, spec }), '', name);
-    }
-    for (const count of [1000, 5000]) {
-      const name = `ephemeral-${count}`;
-      assert.equal(await send('POST', pods('strict'), { metadata: { name }, spec: { containers: one } }), '');
-      const spec = { ephemeralContainers: repeat(count, (index) => container(`e${index}`)) };
-      assert.equal(await send('PATCH', pods('strict', name, '/ephemeralcontainers'), { spec }, STRATEGIC), '', name);
-    }
-    assert.equal(
-      await send('PATCH', '/api/v1/namespaces/strict', { metadata: { labels: { [ENFORCE]: 'restricted' } } }, MERGE),
-      '',
-    );
-    await eventually(
-      async () => assert.match(await send('POST', `${pods('strict')}?dryRun=All`, VIOLATING), /^403 /),
-      30_000,
-    );
-  });
-  after(() => plane.stop());
+  const { minor = '' } = responseObject(await plane.admin.send('GET', '/version')) as Record<string, string>;
+  const release = `--for-kubernetes=1.${Number.parseInt(minor)}`;
+  const defaults = '--set=defaults={mode: apply, namespaceSelector: {}}';
+  const { stdout, stderr } = await runProgram(['install', '--without-server', release, defaults]);
+  assert.notEqual(stdout, '', stderr);
+  const policies = readDocuments(stdout, 'policies').documents.map(({ value }) => value as JsonObject);
+  const shipped = localObjects(0).filter(({ kind }) => String(kind).startsWith('ValidatingAdmissionPolicy'));
+  for (const policy of [...policies, ...shipped]) {
+    const answer = await create(plane.admin, policy);
+    assert.equal(answer.status, 201, answer.text);
+  }
+  for (const name of ['strict', 'probe']) {
+    const labels = name === 'probe' ? { [ENFORCE]: 'restricted' } : {};
+    await createNamespace(plane.admin, name, labels);
+  }
+  await eventually(
+    async () => assert.match(await send('POST', `${pods('probe')}?dryRun=All`, VIOLATING), /^403 /),
+    30_000,
+  );
+  for (const [name, spec] of Object.entries(SPECS)) {
+    const metadata = { name: name.toLowerCase().replaceAll(' ', '-') };
+    assert.equal(await send('POST', pods('strict'), { metadata, spec }), '', name);
+  }
+  for (const count of [1000, 5000]) {
+    const name = `ephemeral-${count}`;
+    assert.equal(await send('POST', pods('strict'), { metadata: { name }, spec: { containers: one } }), '');
+    const spec = { ephemeralContainers: repeat(count, (index) => container(`e${index}`)) };
+    assert.equal(await send('PATCH', pods('strict', name, '/ephemeralcontainers'), { spec }, STRATEGIC), '', name);
+  }
+  assert.equal(
+    await send('PATCH', '/api/v1/namespaces/strict', { metadata: { labels: { [ENFORCE]: 'restricted' } } }, MERGE),
+    '',
+  );
+  await eventually(
+    async () => assert.match(await send('POST', `${pods('strict')}?dryRun=All`, VIOLATING), /^403 /),
+    30_000,
+  );
 
   for (const list of [...Object.keys(SPECS), 'ephemeral 1000', 'ephemeral 5000']) {
     test(`of ${list} can be labeled`, async () => {

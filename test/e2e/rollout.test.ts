@@ -9,18 +9,12 @@ import { fileURLToPath } from 'node:url';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
-import {
-  type ControlPlane,
-  createSystem,
-  type Replica,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
+import { type Replica, useSystem } from '../support/control-plane/index.ts';
 import { create, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls, unusedPermissions } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { definition } from '../support/feature-gate.ts';
-import { type RunningPod, type SafetyWatch, watchSafety } from '../support/rollout-safety.ts';
+import { type RunningPod, watchSafety } from '../support/rollout-safety.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const APPLY = { 'content-type': 'application/apply-patch+yaml' };
@@ -66,10 +60,10 @@ function pod(namespace: string, name: string, scc: string, securityContext: Json
 
 const ROOT: JsonObject = { runAsUser: 0 };
 
-suite('the rollout of enforcement', () => {
-  let plane: ControlPlane;
-  let system: System;
-  let watch: SafetyWatch;
+suite('the rollout of enforcement', async () => {
+  const { plane, system } = await useSystem({
+    objectsFor: (port) => localObjects(port, { policy: { scc: { mode: 'enforce' } } }),
+  });
 
   const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
   const patch = async (path: string, change: JsonObject): Promise<ApiResponse> => {
@@ -216,23 +210,12 @@ suite('the rollout of enforcement', () => {
     return steps;
   };
 
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane, {
-      objectsFor: (port) => localObjects(port, { policy: { scc: { mode: 'enforce' } } }),
-    });
-    await patch('/api/v1/namespaces/kube-public', { metadata: { labels: { [ENFORCE]: 'restricted' } } });
-    await system.install();
-    await configure('Evaluate');
-    await system.scale(2, { env: SKEWED });
-    watch = await watchSafety(plane);
-  });
-  after(async () => {
-    await watch.stop();
-    await system.stop().finally(() => plane.stop());
-  });
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+  await patch('/api/v1/namespaces/kube-public', { metadata: { labels: { [ENFORCE]: 'restricted' } } });
+  await system.install();
+  await configure('Evaluate');
+  await system.scale(2, { env: SKEWED });
+  const watch = await watchSafety(plane);
+  after(() => watch.stop());
 
   test('a new installation evaluates, but enforces nothing', async () => {
     const running: RunningPod[] = [];

@@ -1,11 +1,11 @@
 /** Tests SCC writes with the server as a process, its development cluster and its webhook configurations. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { responseObject } from '../support/answers.ts';
-import type { ApiClient, ApiResponse } from '../support/api-client.ts';
+import type { ApiResponse } from '../support/api-client.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { type RunningServer, serve } from '../support/serve-process.ts';
+import { serve } from '../support/serve-process.ts';
 
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const CONFIGURATIONS = '/apis/admissionregistration.k8s.io/v1';
@@ -24,13 +24,9 @@ function short(name: string, fields: JsonObject = {}): JsonObject {
   };
 }
 
-suite('SCCs', () => {
-  let running: RunningServer;
-  let client: ApiClient;
-  before(async () => {
-    running = await serve([]);
-    client = await connect(running);
-  });
+suite('SCCs', async () => {
+  const running = await serve([]);
+  const client = await connect(running);
   after(async () => {
     client.close();
     await running.stop();

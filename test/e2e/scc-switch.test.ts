@@ -3,19 +3,13 @@
  * running installation and removed again.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { defaultSettings, PROFILES } from '../../src/install/index.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
-import {
-  type ControlPlane,
-  createSystem,
-  type Replica,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
-import { apply, create, localObjects } from '../support/control-plane/installation.ts';
+import { type Replica, useSystem } from '../support/control-plane/index.ts';
+import { apply, create, createNamespace, localObjects } from '../support/control-plane/installation.ts';
 import { refusedCalls } from '../support/control-plane/replica.ts';
 import { eventually } from '../support/eventually.ts';
 import { createKubectl, hasKubectl } from '../support/kubectl.ts';
@@ -42,24 +36,11 @@ const PRIVILEGED = {
   containers: [{ name: 'c', image: 'registry.example.com/c:1', securityContext: { privileged: true } }],
 };
 
-suite('the switch for SCCs', () => {
-  let plane: ControlPlane;
-  let system: System;
-  let kubeconfig: string;
-  before(async () => {
-    plane = await startControlPlane();
-    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port, DEFAULT) });
-    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels } });
-  });
-  after(async () => {
-    try {
-      await system.stop();
-    } finally {
-      await plane.stop();
-    }
-  });
+suite('the switch for SCCs', async () => {
+  const { plane, system } = await useSystem({ objectsFor: (port) => localObjects(port, DEFAULT) });
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
+  await createNamespace(plane.admin, 'shop', labels);
 
   const get = async (path: string): Promise<JsonObject> => {
     const answer = await plane.admin.send('GET', path);
@@ -109,8 +90,6 @@ suite('the switch for SCCs', () => {
       return name.startsWith('portcullis') && groups.includes('security.openshift.io') ? name : [];
     });
   };
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('a default installation enforces Pod Security with one call for each pod and namespace', async () => {
     await system.install();

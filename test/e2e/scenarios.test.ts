@@ -13,14 +13,8 @@ import { fileURLToPath } from 'node:url';
 import { readSeed } from '../../src/cli/serve/dev-cluster.ts';
 import { objectMetadata } from '../support/answers.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
-import { create, localObjects } from '../support/control-plane/installation.ts';
+import { ASSETS, useSystem } from '../support/control-plane/index.ts';
+import { create, createNamespace, localObjects } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { connect } from '../support/kubeconfig.ts';
 import { createKubectl, hasKubectl, type KubectlResult } from '../support/kubectl.ts';
@@ -166,27 +160,17 @@ const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url
 const BY_WEBHOOK = /^admission webhook ".*?" denied the request: /;
 const skip = ASSETS === undefined ? 'the development cluster has no plugin PodSecurity' : false;
 
-suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
-  let plane: ControlPlane;
-  let system: System;
-  before(async () => {
-    plane = await startControlPlane({ podSecurityPlugin: 'on' });
-    system = await createSystem(plane, { objectsFor: localObjects });
-    await system.install();
-    await system.scale(1);
-    for (const { value } of await readSeed(EXAMPLES)) {
-      const object = { ...value, metadata: { namespace: 'default', ...objectMetadata(value) } };
-      await eventually(async () => {
-        const answer = await create(plane.admin, object);
-        assert.equal(answer.status, 201, answer.text);
-      });
-    }
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}, plugin PodSecurity on`));
+suite('Pod Security, with the PodSecurity plugin', { skip }, async () => {
+  const { plane, system } = await useSystem({ objectsFor: localObjects }, { podSecurityPlugin: 'on' });
+  await system.install();
+  await system.scale(1);
+  for (const { value } of await readSeed(EXAMPLES)) {
+    const object = { ...value, metadata: { namespace: 'default', ...objectMetadata(value) } };
+    await eventually(async () => {
+      const answer = await create(plane.admin, object);
+      assert.equal(answer.status, 201, answer.text);
+    });
+  }
 
   for (const scenario of POD_SECURITY) {
     // The plugin evaluates each request first, so it denies the request. kube-apiserver returns identical warnings only once.
@@ -201,7 +185,7 @@ suite('Pod Security, with the PodSecurity plugin', { skip }, () => {
 
   test('a pod with 1.4 MB of <, which kube-apiserver escapes to six bytes, is created and updated', async () => {
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
-    await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'large', labels } });
+    await createNamespace(plane.admin, 'large', labels);
     const container = { name: 'c', image: 'registry.example.com/a:1', args: ['<'.repeat(1_400_000)] };
     const metadata = { name: 'large', namespace: 'large' };
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec: { containers: [container] } };

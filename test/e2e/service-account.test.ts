@@ -1,6 +1,6 @@
 /** Tests requests that the service account of the replicas may not send, although RBAC permits most of them. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { ALL_FEATURES, defaultSettings } from '../../src/install/settings.ts';
 import { staticWebhookConfigurations } from '../../src/install/webhooks.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
@@ -9,7 +9,7 @@ import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
 import { STANDARD_CLUSTER_ROLES, STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import type { ApiResponse } from '../support/api-client.ts';
-import { type ControlPlane, REPLICA_USER, startControlPlane } from '../support/control-plane/index.ts';
+import { REPLICA_USER, useControlPlane } from '../support/control-plane/index.ts';
 import { apply, create, localObjects, resolvePaths } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -424,20 +424,16 @@ const SETTINGS: Readonly<Record<string, JsonObject>> = {
   },
 };
 
-suite('the service account of the replicas', () => {
-  let plane: ControlPlane;
-  before(async () => {
-    plane = await startControlPlane();
-    await apply(plane.admin, localObjects(PORT, { features: ALL_FEATURES, policy: { kubelet: { taint: true } } }));
-    await create(plane.admin, namespace({ labels: { team: 'a' } }));
-    await create(plane.admin, NODE);
-    // API servers add a taint to new nodes.
-    await plane.admin.send('PATCH', '/api/v1/nodes/worker', node({ spec: NODE['spec'] }), MERGE);
-    await plane.admin.send('PATCH', '/api/v1/nodes/worker/status', node({ status: STATUS }), MERGE);
-    const probe = configuration('ValidatingWebhookConfiguration', 'probe');
-    await eventually(async () => assert.match((await send({ name: '', object: probe, message: '' })).text, /denied/));
-  });
-  after(() => plane.stop());
+suite('the service account of the replicas', async () => {
+  const plane = await useControlPlane();
+  await apply(plane.admin, localObjects(PORT, { features: ALL_FEATURES, policy: { kubelet: { taint: true } } }));
+  await create(plane.admin, namespace({ labels: { team: 'a' } }));
+  await create(plane.admin, NODE);
+  // API servers add a taint to new nodes.
+  await plane.admin.send('PATCH', '/api/v1/nodes/worker', node({ spec: NODE['spec'] }), MERGE);
+  await plane.admin.send('PATCH', '/api/v1/nodes/worker/status', node({ status: STATUS }), MERGE);
+  const probe = configuration('ValidatingWebhookConfiguration', 'probe');
+  await eventually(async () => assert.match((await send({ name: '', object: probe, message: '' })).text, /denied/));
 
   const send = async ({ verb = 'create', object }: Case): Promise<ApiResponse> => {
     // API servers authorize a request before they look up the resource.
@@ -450,8 +446,6 @@ suite('the service account of the replicas', () => {
     const target = verb === 'merge status' ? `${path}/status` : path;
     return await plane.admin.send('PATCH', `${target}?fieldManager=test`, object, { ...type, ...REPLICA });
   };
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   for (const one of CASES) {
     test(`may not ${one.name}`, async () => {

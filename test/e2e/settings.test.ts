@@ -3,20 +3,14 @@
  * invalid.
  */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { CRDS } from '../../src/install/index.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
+import { ASSETS, useControlPlane, useSystem } from '../support/control-plane/index.ts';
 import { apply } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { readFixture } from '../support/fixtures.ts';
@@ -32,18 +26,12 @@ const { valid, invalid } = readFixture<{ readonly valid: readonly Case[]; readon
   'config/portcullis-configurations.yaml',
 );
 
-suite('the API server rejects the specs that replicas reject', () => {
-  let plane: ControlPlane;
-  before(async () => {
-    plane = await startControlPlane();
-    const [definition] = JSON.parse(JSON.stringify(CRDS)) as JsonObject[];
-    assert.ok(definition);
-    await apply(plane.admin, [definition]);
-    await eventually(async () => assert.equal((await plane.admin.send('GET', COLLECTION)).status, 200));
-  });
-  after(async () => {
-    await plane.stop();
-  });
+await suite('the API server rejects the specs that replicas reject', async () => {
+  const plane = await useControlPlane();
+  const [definition] = JSON.parse(JSON.stringify(CRDS)) as JsonObject[];
+  assert.ok(definition);
+  await apply(plane.admin, [definition]);
+  await eventually(async () => assert.equal((await plane.admin.send('GET', COLLECTION)).status, 200));
   const create = (spec: JsonObject) => {
     const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
     return plane.admin.send('POST', `${COLLECTION}?dryRun=All&fieldValidation=Strict`, {
@@ -160,18 +148,10 @@ suite('the API server rejects the specs that replicas reject', () => {
   });
 });
 
-suite('a replica that starts while the settings are invalid', () => {
-  let plane: ControlPlane;
-  let system: System;
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane);
-    await system.install();
-    await system.scale(1);
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
+await suite('a replica that starts while the settings are invalid', async () => {
+  const { plane, system } = await useSystem();
+  await system.install();
+  await system.scale(1);
   const read = async () => (await plane.admin.send('GET', `${COLLECTION}/cluster`)).body as PortcullisConfiguration;
 
   test('applies the last valid settings', async (t) => {
@@ -208,21 +188,13 @@ suite('a replica that starts while the settings are invalid', () => {
   });
 });
 
-suite('the deletion of the settings', () => {
-  let plane: ControlPlane;
-  let system: System;
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane);
-    await system.install();
-    await system.scale(2);
-    await system.configure(SPEC);
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
-
+suite('the deletion of the settings', async () => {
+  const { plane, system } = await useSystem();
   const SPEC = { podSecurity: { defaults: { enforce: 'baseline' } } };
+  await system.install();
+  await system.scale(2);
+  await system.configure(SPEC);
+
   const OBJECT = `${COLLECTION}/cluster`;
   const BINDING = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/portcullis-settings';
   const MESSAGE =

@@ -1,16 +1,10 @@
 /** Uninstalls a customized, enforcing installation with the documented commands while pods are created. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
-import {
-  ASSETS,
-  type ControlPlane,
-  createSystem,
-  startControlPlane,
-  type System,
-} from '../support/control-plane/index.ts';
+import { ASSETS, useSystem } from '../support/control-plane/index.ts';
 import { apply, create, localObjects } from '../support/control-plane/installation.ts';
 import { readCommands, runScript, type ScriptOutcome } from '../support/documented.ts';
 import { eventually } from '../support/eventually.ts';
@@ -53,10 +47,11 @@ function grant(namespace: string, scc: string): readonly JsonObject[] {
   ];
 }
 
-suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
-  let plane: ControlPlane;
-  let system: System;
-  let kubeconfig = '';
+suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
+  const { plane, system } = await useSystem(
+    { objectsFor: (port) => localObjects(port) },
+    ASSETS === undefined ? {} : { podSecurityPlugin: 'on' },
+  );
 
   const run = (script: string): Promise<ScriptOutcome> => runScript(script, kubeconfig);
   const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));
@@ -130,31 +125,22 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, () => {
     for (const replica of system.replicas) await system.retire(replica);
   };
 
-  before(async () => {
-    plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'on' });
-    kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    system = await createSystem(plane, { objectsFor: (port) => localObjects(port) });
-    for (const { namespace: name, scc } of PODS) {
-      const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
-      await create(plane.admin, object);
-      await apply(plane.admin, grant(name, scc));
-    }
-    const labeled = { name: 'gitops', labels: { [ENFORCE]: 'baseline', team: 'shop' } };
-    await applyAs('gitops', { apiVersion: 'v1', kind: 'Namespace', metadata: labeled }, '/api/v1/namespaces');
-    const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }];
-    const type = { apiVersion: `${RBAC}/v1`, metadata: { name: 'creator' } };
-    const subjects = [{ apiGroup: RBAC, kind: 'User', name: 'alice' }];
-    const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: 'creator' };
-    await apply(plane.admin, [
-      { ...type, kind: 'ClusterRole', rules },
-      { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
-    ]);
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
-  });
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+  const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
+  for (const { namespace: name, scc } of PODS) {
+    const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+    await create(plane.admin, object);
+    await apply(plane.admin, grant(name, scc));
+  }
+  const labeled = { name: 'gitops', labels: { [ENFORCE]: 'baseline', team: 'shop' } };
+  await applyAs('gitops', { apiVersion: 'v1', kind: 'Namespace', metadata: labeled }, '/api/v1/namespaces');
+  const rules = [{ apiGroups: [''], resources: ['pods'], verbs: ['create'] }];
+  const type = { apiVersion: `${RBAC}/v1`, metadata: { name: 'creator' } };
+  const subjects = [{ apiGroup: RBAC, kind: 'User', name: 'alice' }];
+  const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: 'creator' };
+  await apply(plane.admin, [
+    { ...type, kind: 'ClusterRole', rules },
+    { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
+  ]);
 
   test('a dry run shows the plan', async () => {
     await system.install();

@@ -1,12 +1,20 @@
 /** Creates pods in a loop while Portcullis is installed, enforces, and is upgraded, scaled to zero and removed. */
 import assert from 'node:assert/strict';
-import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
+import { afterEach, beforeEach, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readDocuments } from '../../src/config/yaml.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
-import { type ControlPlane, createSystem, startControlPlane, type System } from '../support/control-plane/index.ts';
-import { apply, create, find, remove, replicaArguments } from '../support/control-plane/installation.ts';
+import { type ControlPlane, useSystem } from '../support/control-plane/index.ts';
+import {
+  allow,
+  apply,
+  create,
+  createNamespace,
+  find,
+  remove,
+  replicaArguments,
+} from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 
@@ -47,31 +55,17 @@ function createPods(plane: ControlPlane, namespace: string, pods: readonly JsonO
   };
 }
 
-suite('webhooks', () => {
-  let plane: ControlPlane;
-  let system: System;
+suite('webhooks', async () => {
+  const { plane, system } = await useSystem();
   let stopLoop: ReturnType<typeof createPods>;
-  before(async () => {
-    plane = await startControlPlane();
-    system = await createSystem(plane);
-    for (const name of ['observed', 'enforced']) {
-      await create(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
-    }
-    const rules = [{ apiGroups: [''], resources: ['pods', 'pods/ephemeralcontainers'], verbs: ['create', 'update'] }];
-    const type = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name: 'creator' } };
-    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'creator' };
-    const subjects = [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'alice' }];
-    await apply(plane.admin, [
-      { ...type, kind: 'ClusterRole', rules },
-      { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
-    ]);
-    await eventually(async () => {
-      const answer = await plane.admin.send('POST', '/api/v1/namespaces/observed/pods?dryRun=All', POD, HEADERS);
-      assert.equal(answer.status, 201, answer.text);
-    });
-  });
-  after(async () => {
-    await system.stop().finally(() => plane.stop());
+  for (const name of ['observed', 'enforced']) {
+    await createNamespace(plane.admin, name);
+  }
+  const rules = [{ apiGroups: [''], resources: ['pods', 'pods/ephemeralcontainers'], verbs: ['create', 'update'] }];
+  await allow(plane.admin, 'creator', ['alice'], rules);
+  await eventually(async () => {
+    const answer = await plane.admin.send('POST', '/api/v1/namespaces/observed/pods?dryRun=All', POD, HEADERS);
+    assert.equal(answer.status, 201, answer.text);
   });
   beforeEach(() => {
     stopLoop = createPods(plane, 'observed');
@@ -109,8 +103,6 @@ suite('webhooks', () => {
     const body = { metadata: { labels: { 'portcullis.dev/scc': mode } } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/namespaces/enforced', body, MERGE)).status, 200);
   };
-
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
   test('an installation in any order denies nothing, and its webhooks fail open', async () => {
     // CRDs come first because API servers reject objects of unknown kinds. The namespace precedes its objects.

@@ -4,11 +4,13 @@
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
+import { after } from 'node:test';
 import { MIN_POLICY_MINOR } from '../../../src/policy/psa/index.ts';
 import type { KeyPair } from '../../../src/tls/certificate-pair.ts';
 import type { ApiClient } from '../api-client.ts';
 import { startDevControlPlane } from './dev-cluster.ts';
 import { startKubeApiserver } from './kube-apiserver.ts';
+import { createSystem, type System, type SystemOptions } from './replica.ts';
 
 /** A request for a resource that the API server received. */
 export interface RecordedCall {
@@ -70,7 +72,7 @@ export interface ControlPlane {
   stop(): Promise<void>;
 }
 
-export { createSystem, type System, type SystemOptions } from './replica.ts';
+export { createSystem, type System, type SystemOptions };
 export { REPLICA_USER, startReplica, type Replica, type ReplicaOptions } from './replica.ts';
 
 /** The folder with the envtest binaries. If absent, tests use the development cluster. */
@@ -92,4 +94,22 @@ export function startControlPlane(options: ControlPlaneOptions = {}): Promise<Co
   if (ASSETS !== undefined) return startKubeApiserver(ASSETS, options);
   if (options.podSecurityPlugin === 'on') throw new Error('the development cluster has no plugin PodSecurity');
   return startDevControlPlane();
+}
+
+/** Starts a control plane for the current suite, which stops it after its tests. */
+export async function useControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
+  const plane = await startControlPlane(options);
+  after(() => plane.stop());
+  return plane;
+}
+
+/** Starts a control plane and creates a system for the current suite, which stops both after its tests. */
+export async function useSystem(
+  options: SystemOptions = {},
+  planeOptions: ControlPlaneOptions = {},
+): Promise<{ readonly plane: ControlPlane; readonly system: System }> {
+  const plane = await startControlPlane(planeOptions);
+  const system = await createSystem(plane, options);
+  after(() => system.stop().finally(() => plane.stop()));
+  return { plane, system };
 }

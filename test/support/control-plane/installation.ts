@@ -67,6 +67,41 @@ export async function create(
   return client.send('POST', collection, object, headers);
 }
 
+/** Creates a namespace. */
+export async function createNamespace(
+  client: ApiClient,
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+): Promise<ApiResponse> {
+  return create(client, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
+}
+
+/** The rule that permits creating pods. */
+export const CREATE_PODS = { apiGroups: [''], resources: ['pods'], verbs: ['create'] };
+
+/** Creates a ClusterRole and binds it to users and to groups, whose names start with `system:`. */
+export async function allow(
+  client: ApiClient,
+  name: string,
+  subjects: readonly string[],
+  rules: readonly JsonObject[],
+): Promise<void> {
+  const apiGroup = 'rbac.authorization.k8s.io';
+  const type = { apiVersion: `${apiGroup}/v1`, metadata: { name } };
+  const binding = {
+    ...{ ...type, kind: 'ClusterRoleBinding', roleRef: { apiGroup, kind: 'ClusterRole', name } },
+    subjects: subjects.map((subject) => ({
+      apiGroup,
+      kind: /^system:(?!serviceaccount:)/.test(subject) ? 'Group' : 'User',
+      name: subject,
+    })),
+  };
+  for (const object of [{ ...type, kind: 'ClusterRole', rules }, binding]) {
+    const answer = await create(client, object);
+    assert.equal(answer.status, 201, answer.text);
+  }
+}
+
 /** Deletes an object as `kubectl delete --wait=false` does. */
 export async function remove(client: ApiClient, object: JsonObject): Promise<ApiResponse> {
   const { path } = await resolvePaths(client, object);
