@@ -1,6 +1,5 @@
 import type { Store } from '../src/cluster/store.ts';
-import type { AdmissionRequest, Decision } from '../src/kube/admission.ts';
-import { withStoredAccess } from '../src/server/access-reviews.ts';
+import { type AdmissionRequest, allow, type Decision } from '../src/kube/admission.ts';
 import { createSccRecorder } from '../src/server/scc-review.ts';
 import { createWaitingRoom } from '../src/server/waiting-room.ts';
 import type { Webhook } from '../src/server/webhook.ts';
@@ -18,9 +17,9 @@ const SETTINGS = {
 /** Creates the mutating webhook for pods, which assigns SCCs in all namespaces. */
 export function mutateWebhook(): Webhook {
   return createMutatePods({
-    changes: [],
+    harden: () => allow(),
+    defaults: () => ({ mode: 'off', fields: [], namespaceSelector: {}, exemptNamespaces: [] }),
     settings: () => SETTINGS,
-    withAccess: withStoredAccess,
     waitingRoom: createWaitingRoom(),
     previewRanges: (namespace) => namespace,
     restoresStandardSccs: () => false,

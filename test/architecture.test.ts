@@ -50,15 +50,15 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
     network-error parser projection rollout scc-grants server-version store workload-events workloads`,
   web: 'report-data',
   'dev-cluster': 'index',
-  server: 'access-reviews dashboard denial-events probes scc-health server webhook webhooks/index',
-  controllers: `admission-policies controller index leadership permissions namespace-evaluation replica-leases replica required-webhooks
-    runtime standard-sccs`,
+  server: 'limits probes server webhook webhooks/index',
+  controllers: `admission-policies controller denial-events index leadership permissions namespace-evaluation replica-leases replica required-webhooks
+    runtime scc-health standard-sccs`,
   install: 'break-glass-state index live-webhooks settings webhook-comparison',
 };
 
 /** The folders and files that may import a package, or any package in a scope. */
 const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
-  ['fastify', ['server/', 'dev-cluster/server.ts']],
+  ['fastify', ['server/', 'cli/report/dashboard-server.ts', 'dev-cluster/server.ts']],
   ['node-forge', ['tls/']],
   ['commander', ['cli/program.ts']],
   ['pino', ['telemetry/']],

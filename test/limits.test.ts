@@ -8,7 +8,7 @@ import { type LimitName, LIMITS } from '../src/kube/limits.ts';
 import type { JsonObject } from '../src/kube/types.ts';
 import { decodeObject, denyUndecodable } from '../src/policy/psa/index.ts';
 import { evaluateScc } from '../src/policy/scc/index.ts';
-import { applyLimits } from '../src/server/unreviewed.ts';
+import { applyLimits } from '../src/server/limits.ts';
 import { exceededCounts } from '../src/telemetry/limits.ts';
 import { PROBES, stopProbes } from './support/limit-probes.ts';
 

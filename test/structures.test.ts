@@ -104,9 +104,9 @@ const LOCAL = new Set([
   'cli/serve/dev-cluster.ts: clients',
   'controllers/namespace-evaluator.ts: known',
   'controllers/olm-auto-labeler.ts: byNamespace',
-  'server/scc-health.ts: broken',
-  'server/scc-health.ts: missing',
-  'server/scc-review.ts: denials',
+  'controllers/scc-health.ts: broken',
+  'controllers/scc-health.ts: missing',
+  'server/webhooks/workloads.ts: denials',
   'tls/keyring.ts: problems',
 ]);
 

@@ -29,7 +29,7 @@ export const LIMITS = {
    * servers send both the old and the new version of an object, and escape `<`, `>` and `&` as six bytes.
    */
   reviewBytes: 24 * MIB,
-  /** Received bytes of unfinished small bodies. Prevents many slow clients from exhausting memory. */
+  /** Unfinished small bodies. Prevents many slow clients from exhausting memory. */
   unfinishedSmallReviewsBytes: 24 * MIB,
   /** Complete small bodies that wait for the main thread. Prevents a flood of reviews from exhausting memory. */
   queuedReviewsBytes: 24 * MIB,

@@ -1,5 +1,4 @@
-/** Checks whether users may use SCCs, based on the RBAC index of the store or on SubjectAccessReviews. */
-import { canUseScc } from '../cluster/access.ts';
+/** Checks with SubjectAccessReviews whether users may use SCCs. */
 import { createCache, digest } from '../cluster/cache.ts';
 import { createTokenBucket, systemClock, type TokenBucket, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
@@ -15,11 +14,14 @@ import {
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { WithAccess } from './scc-review.ts';
 import { remainingMs, type WaitingRoom } from './waiting-room.ts';
+import type { WebhookContext } from './webhook.ts';
 
-/** Checks access based on the roles and bindings in the store, without waiting. */
-export const withStoredAccess: WithAccess = (decide, { store }) => Promise.resolve(decide(canUseScc(store)));
+/** Calls `decide` with an access check, several times if necessary. */
+export type DecideWithAccess = (
+  decide: (canUse: CanUse) => SccDecision,
+  context: WebhookContext,
+) => Promise<SccDecision>;
 
 /** Returns a short key, because users may have many and long groups. */
 const getKey = (question: AccessQuestion): string => digest(accessQuestionKey(question));
@@ -31,10 +33,10 @@ const MAX_CONCURRENT = 16;
  * Checks access with as few SubjectAccessReviews as the decision needs. Denies access if the SubjectAccessReview does
  * not finish in time or before the admission review is displaced from the waiting room.
  */
-export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<WaitingRoom, 'enter'>): WithAccess {
-  return async (decide: (canUse: CanUse) => SccDecision, context) => {
+export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<WaitingRoom, 'enter'>): DecideWithAccess {
+  return async (decide, context) => {
     const answers = new Map<string, boolean>();
-    let isLimited = false;
+    let isLevelEnforced = false;
     const displaced = Promise.withResolvers<undefined>();
     let untilMs = context.now() + remainingMs(context);
     const signal = context.getSignal?.();
@@ -46,14 +48,14 @@ export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<Waiti
     try {
       do {
         const step = decideWithKnownAccess(decide, answers, getKey);
-        if ('decision' in step) return isLimited ? withReason(step.decision) : step.decision;
+        if ('decision' in step) return isLevelEnforced ? withReason(step.decision) : step.decision;
         const open = step.questions.values();
         const reviewNext = async (): Promise<void> => {
           for (const question of open) {
             const timeoutMs = leftMs();
             if (timeoutMs <= 0) return;
             const result = await review(question, { timeoutMs, address: context.address });
-            isLimited ||= result === 'limited';
+            isLevelEnforced ||= result === 'limited';
             answers.set(getKey(question), result === true);
           }
         };

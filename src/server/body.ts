@@ -1,14 +1,13 @@
-/** Reads review bodies within size and memory limits, and queues the processing of large bodies. */
+/**
+ * Reads bodies within size and memory limits. Attacks: "bodies of 23 MiB", "slow bodies", "chunked bodies", "unfinished
+ * bodies". `bodyLimit` of Fastify would not limit the memory of many bodies, so large bodies are read one after another.
+ */
 import type { IncomingMessage } from 'node:http';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { createBytes } from '../cluster/bytes.ts';
-import { createSlots, createTurn } from '../cluster/clock.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { countExceeded } from '../telemetry/limits.ts';
-import { answerAfterMs, createTimeoutParser } from './deadline.ts';
-import type { Limit } from './unreviewed.ts';
-import { createShares } from './waiting-room.ts';
+import { answerAfterMs, createShares, type Limit, parseTimeout } from './limits.ts';
 
 /**
  * While the memory limit is exceeded, a body is rejected if it receives fewer bytes than this in each of two
@@ -54,30 +53,28 @@ interface UnfinishedBody {
 export type BodyReader = ReturnType<typeof createBodyReader>;
 
 /**
- * Creates the reader for all bodies. The memory limits count received bytes, because the declared length may be larger.
+ * Creates the reader for all bodies. The memory of large bodies is counted as they arrive, because the declared length may
+ * be larger.
  */
 export function createBodyReader(now: () => number) {
-  const small = createSmallBodies();
+  const small = createShares('unfinishedSmallReviewsBytes');
   const large = createLargeBodies();
-  const parseTimeout = createTimeoutParser();
   /** Reads a body as bytes. A small body that arrives in one chunk, as in most reviews, is not counted. */
-  const read = ({ raw, query, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
+  const read = ({ raw, query, ip, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
     const length = Number(raw.headers['content-length'] ?? 0);
-    const problem = raw.headers['transfer-encoding'] !== undefined ? NO_LENGTH : TOO_LARGE;
+    const problem = raw.headers['transfer-encoding'] === undefined ? TOO_LARGE : NO_LENGTH;
     if (problem === NO_LENGTH || length > LIMITS.reviewBytes) {
       if (length > LIMITS.reviewBytes) countExceeded('reviewBytes');
       done(withStatus(new Error(problem.message), problem.code));
       return;
     }
     const startMs = now();
-    const memory = length > LIMITS.mainThreadBytes ? large : small;
+    const isLarge = length > LIMITS.mainThreadBytes;
     const bytes = createBytes(length);
-    let body: UnfinishedBody | undefined;
-    let timer: NodeJS.Timeout | undefined;
+    let leave: (() => void) | undefined;
     const end = (): void => {
       payload.off('data', onData).off('end', onEnd).off('error', onError);
-      clearTimeout(timer);
-      if (body) memory.remove(body);
+      leave?.();
     };
     const reject = (limit: Limit): void => {
       end();
@@ -85,18 +82,26 @@ export function createBodyReader(now: () => number) {
       payload.resume();
       done(null, { bytes: Buffer.from(bytes.take().subarray(0, LIMITS.identityBytes)), startMs, limit });
     };
+    const body: UnfinishedBody = { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject };
+    const wait = (): (() => void) => {
+      if (!isLarge) return small.add({ address: ip, measure: () => length }, () => reject(NO_PROGRESS));
+      const timer = setTimeout(reject, answerAfterMs(parseTimeout(query)), NO_PROGRESS).unref();
+      return () => {
+        clearTimeout(timer);
+        large.remove(body);
+      };
+    };
     const onData = (chunk: Buffer): void => {
       const { length: size } = chunk;
       // Frees the chunk, which then has no length.
       bytes.add(chunk);
       if (bytes.length() >= length) return;
-      body ??= { payload, bytes: 0, checkedBytes: 0, slowChecks: 0, reject };
-      if (memory === large) timer ??= setTimeout(reject, answerAfterMs(parseTimeout(query)), NO_PROGRESS).unref();
-      memory.add(body, size);
+      leave ??= wait();
+      if (isLarge) large.add(body, size);
     };
     const onEnd = (): void => {
       end();
-      if (memory === large && !is404) large.hold(length, raw);
+      if (isLarge && !is404) large.hold(length, raw);
       done(null, { bytes: bytes.take(), startMs });
     };
     const onError = (error: Error): void => {
@@ -106,30 +111,6 @@ export function createBodyReader(now: () => number) {
     payload.on('data', onData).on('end', onEnd).on('error', onError);
   };
   return { read, release: large.release };
-}
-
-/**
- * Counts the bytes of unfinished small bodies. Above the limit, the oldest body is rejected, because API servers send
- * small bodies without delay.
- */
-function createSmallBodies() {
-  const bodies = new Set<UnfinishedBody>();
-  let used = 0;
-  const remove = (body: UnfinishedBody): void => {
-    if (bodies.delete(body)) used -= body.bytes;
-  };
-  return {
-    remove,
-    add(body: UnfinishedBody, bytes: number): void {
-      bodies.add(body);
-      body.bytes += bytes;
-      used += bytes;
-      const [oldest] = bodies;
-      if (used <= LIMITS.unfinishedSmallReviewsBytes) return;
-      countExceeded('unfinishedSmallReviewsBytes');
-      oldest?.reject(NO_PROGRESS);
-    },
-  };
 }
 
 /**
@@ -208,79 +189,6 @@ function createProgressChecks(bodies: ReadonlySet<UnfinishedBody>) {
       else {
         clearInterval(timer);
         timer = undefined;
-      }
-    },
-  };
-}
-
-const MAX_PAUSE_MS = 50;
-
-export type Turns = ReturnType<typeof createTurns>;
-
-/**
- * Creates the queue for large bodies, which processes one body at a time. Afterwards, the queue leaves the main thread
- * to smaller reviews for as long as it was used for the last body, but for at most 50 ms.
- */
-export function createTurns(now: () => number) {
-  const slot = createSlots(1);
-  let usedSinceMs = Infinity;
-  const pause = async (): Promise<void> => {
-    // The decision runs in the current turn of the event loop.
-    await nextTurn();
-    // Without a start, the main thread was not used.
-    await sleep(Math.min(Math.max(now() - usedSinceMs, 0), MAX_PAUSE_MS));
-    usedSinceMs = Infinity;
-  };
-  return {
-    async take<T>(work: () => Promise<T>): Promise<T> {
-      const release = await slot.take();
-      return await work().finally(() => void pause().then(release));
-    },
-    /** Records that the main thread starts to process the body. */
-    start(): void {
-      usedSinceMs = now();
-    },
-  };
-}
-
-/** Maximum time for reviews in one turn of the event loop. */
-const SLICE_MS = 5;
-
-export type Queue = ReturnType<typeof createQueue>;
-
-/**
- * Creates the queue for small reviews, in which client addresses take turns. Otherwise, hundreds of reviews that arrive
- * together would delay a review of another client until all of them are decided.
- */
-export function createQueue(now: () => number) {
-  const turn = createTurn();
-  const shares = createShares('queuedReviewsBytes');
-  let waiting = 0;
-  let sliceEndMs: number | undefined;
-  const hasTime = (): boolean => {
-    const nowMs = now();
-    if (sliceEndMs === undefined) {
-      sliceEndMs = nowMs + SLICE_MS;
-      setImmediate(() => (sliceEndMs = undefined));
-    }
-    return waiting === 0 && nowMs < sliceEndMs;
-  };
-  return {
-    /** Waits for the main thread. If too many bytes wait, calls `displace` for the oldest review of the busiest address. */
-    async wait(address: string, bytes: number, displace: () => void): Promise<void> {
-      if (hasTime()) return;
-      const displaced = new AbortController();
-      const leave = shares.add({ address, measure: () => bytes }, () => {
-        displace();
-        displaced.abort('displaced');
-      });
-      waiting++;
-      try {
-        // A displaced review leaves the queue. Otherwise, it would keep its body and delay the following reviews.
-        await turn(address, displaced.signal);
-      } finally {
-        waiting--;
-        leave();
       }
     },
   };

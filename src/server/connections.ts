@@ -1,4 +1,8 @@
-/** Limits the connections of the servers, and closes connections of the admission server without losing reviews. */
+/**
+ * Limits the connections of the servers, and closes connections of the admission server without losing reviews. Node's
+ * `maxConnections` would reject API servers while strangers hold all connections, so connections are displaced instead.
+ * Attacks: "silent connections", "slow headers", "slow bodies", "pipelined requests".
+ */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http';
 import type { Server, Socket } from 'node:net';
@@ -16,10 +20,6 @@ interface Connection {
   readonly peer: string;
   readonly address: string | undefined;
   readonly generation: number;
-  /**
-   * Time at which the connection was opened or the header of a request arrived, on the clock of `limitFirstRequests`.
-   */
-  since: number;
   /** The TCP socket, or the TLS socket after the handshake. */
   socket: Socket;
   state: State;
@@ -41,12 +41,6 @@ export interface ConnectionDeps {
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
 /**
- * Maximum time between opening a connection and receiving the first request header, and between the header
- * and the end of the body. It equals the longest timeout of an installed webhook. API servers may open
- * connections before they need them.
- */
-const FIRST_REQUEST_SECONDS = 15;
-/**
  * After the server closes a connection to admit another one, it is reported as saturated for this time. Also the
  * minimum interval of the log line.
  */
@@ -55,52 +49,89 @@ const SATURATION_MS = 60_000;
 export type Connections = ReturnType<typeof trackConnections>;
 
 /** Tracks the connections of a server that is not listening yet. */
-export function trackConnections(server: Server, deps: ConnectionDeps) {
-  const { maxConnections, now } = deps;
+export function trackConnections(server: Server, { logger, metrics, maxConnections, now }: ConnectionDeps) {
   const limit = Math.min(maxConnections ?? LIMITS.reviewConnections, findDescriptorLimit());
-  const table = createConnectionTable();
-  const { states } = table;
-  const saturation = createSaturation(deps, () => ({ open: table.count(), limit }));
+  /** The connections in a state are ordered by the time of the last change. */
+  const states: Readonly<Record<State, Set<Connection>>> = { new: new Set(), idle: new Set(), busy: new Set() };
+  const byPeer = new Map<string, Connection>();
+  const bySocket = new WeakMap<Socket, Connection>();
   let generation = 0;
-  let draining = false;
-  const deadline = limitFirstRequests(server, states.new);
-  deps.metrics.webhook.connections(() => STATES.map((state) => [state, states[state].size]));
+  let isDraining = false;
+  let displacedMs = -Infinity;
+  metrics.webhook.connections(() => STATES.map((state) => [state, states[state].size]));
 
-  const open = (socket: Socket): void => {
-    const { remoteAddress: address } = socket;
-    const peer = findPeer(socket);
-    const since = deadline.seconds();
-    const connection: Connection = {
-      ...{ peer, address, generation, since, socket },
-      ...{ state: 'new', isProven: false, hasRequest: false },
-    };
-    table.add(connection);
-    socket.once('close', () => table.remove(connection));
-    const excess = findExcess(states, limit, address);
-    if (!excess) return;
-    countExceeded('reviewConnections');
-    saturation.record(excess);
-    table.remove(excess);
-    excess.socket.destroy();
+  const change = (connection: Connection, state: State): void => {
+    if (!states[connection.state].delete(connection)) return;
+    connection.state = state;
+    states[state].add(connection);
   };
-  listen(server, { open, table, deadline, logger: deps.logger });
+  const remove = (connection: Connection): void => {
+    states[connection.state].delete(connection);
+    if (byPeer.get(connection.peer) === connection) byPeer.delete(connection.peer);
+  };
+  const isSaturated = (): boolean => now() - displacedMs <= SATURATION_MS;
+  const displace = (connection: Connection): void => {
+    const { address: remoteAddress, state, socket } = connection;
+    countExceeded('reviewConnections');
+    const fields = { logger: 'connections', remoteAddress, state, open: byPeer.size, limit };
+    if (!isSaturated()) logger.warn(fields, 'connection limit reached');
+    displacedMs = now();
+    metrics.webhook.displacedConnections.cell({ state }).count++;
+    remove(connection);
+    socket.destroy();
+  };
+  server.on('connection', (socket: Socket) => {
+    const peer = findPeer(socket);
+    const connection: Connection = {
+      peer,
+      address: socket.remoteAddress,
+      generation,
+      socket,
+      state: 'new',
+      isProven: false,
+      hasRequest: false,
+    };
+    byPeer.set(peer, connection);
+    states.new.add(connection);
+    socket.once('close', () => remove(connection));
+    const excess = findExcess(states, limit, connection.address);
+    if (excess) displace(excess);
+  });
+  server.on('secureConnection', (socket: Socket) => {
+    const connection = byPeer.get(findPeer(socket));
+    if (!connection) return;
+    connection.socket = socket;
+    bySocket.set(socket, connection);
+  });
+  // A connection whose handshake failed cannot carry a response and would remain open.
+  server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
+  const reject = ({ remoteAddress }: Socket): void => {
+    const reason = 'the request arrived before the response to the previous request';
+    logger.warn({ logger: 'connections', reason, remoteAddress }, 'malformed review');
+  };
+  rejectPipelining(server, reject, ({ socket }) => {
+    const connection = bySocket.get(socket);
+    if (!connection) return;
+    connection.hasRequest = true;
+    if (connection.isProven) change(connection, 'busy');
+  });
   return {
     /** Marks the connection as busy with a complete request. */
     start(socket: Socket): void {
-      const connection = table.find(socket);
-      if (connection) table.change(connection, 'busy');
+      const connection = bySocket.get(socket);
+      if (connection) change(connection, 'busy');
     },
     /**
      * Records a response. Returns true if the connection closes after the response, as do all connections that have not
      * sent a valid review.
      */
     finish(socket: Socket, isReviewed: boolean): boolean {
-      const connection = table.find(socket);
+      const connection = bySocket.get(socket);
       if (!connection) return true;
       connection.isProven ||= isReviewed;
       connection.hasRequest = false;
-      table.change(connection, connection.isProven ? 'idle' : 'new');
-      return draining || !connection.isProven || connection.generation !== generation;
+      change(connection, connection.isProven ? 'idle' : 'new');
+      return isDraining || !connection.isProven || connection.generation !== generation;
     },
     /** Closes all current connections after their next response, so clients reconnect. */
     renew(): void {
@@ -108,9 +139,9 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
     },
     /** Closes every current and future connection after its next response. */
     drain(): void {
-      draining = true;
+      isDraining = true;
     },
-    isDraining: () => draining,
+    isDraining: () => isDraining,
     /** Closes connections on which no bytes have arrived. */
     closeUnused(): void {
       for (const { socket } of states.new)
@@ -120,50 +151,11 @@ export function trackConnections(server: Server, deps: ConnectionDeps) {
      * Describes the use of the limit if connections were closed in the last minute to admit new connections.
      * Otherwise, returns `undefined`.
      */
-    saturation: (): string | undefined => (saturation.isRecent(now()) ? describeUse(states, limit) : undefined),
+    saturation: (): string | undefined =>
+      isSaturated()
+        ? `at the limit: ${byPeer.size} of ${limit} connections are open, ${states.new.size} of them without a valid review`
+        : undefined,
   };
-}
-
-/** Closes connections whose first request does not arrive in time. Returns the clock for the time limit. */
-function limitFirstRequests(server: Server, connections: ReadonlySet<Connection>) {
-  let seconds = 0;
-  // The clock stops while the event loop is blocked, so bytes that wait in the kernel are read before a connection is
-  // closed.
-  const timer = setInterval(() => {
-    seconds++;
-    for (const { since, socket } of connections) if (seconds - since > FIRST_REQUEST_SECONDS) socket.destroy();
-  }, 1000).unref();
-  server.once('close', () => clearInterval(timer));
-  return { seconds: () => seconds };
-}
-
-function describeUse(states: Readonly<Record<State, ReadonlySet<Connection>>>, limit: number): string {
-  const open = states.new.size + states.idle.size + states.busy.size;
-  return `at the limit: ${open} of ${limit} connections are open, ${states.new.size} of them without a valid review`;
-}
-
-interface ListenOptions extends Pick<ConnectionDeps, 'logger'> {
-  open(socket: Socket): void;
-  readonly table: ReturnType<typeof createConnectionTable>;
-  readonly deadline: ReturnType<typeof limitFirstRequests>;
-}
-
-function listen(server: Server, { open, table, deadline, logger }: ListenOptions): void {
-  server.on('connection', open);
-  server.on('secureConnection', table.secure);
-  // A connection whose handshake failed cannot carry a response and would remain open.
-  server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
-  const reject = ({ remoteAddress }: Socket): void => {
-    const reason = 'the request arrived before the response to the previous request';
-    logger.warn({ logger: 'connections', reason, remoteAddress }, 'malformed review');
-  };
-  rejectPipelining(server, reject, ({ socket }) => {
-    const connection = table.find(socket);
-    if (!connection) return;
-    connection.hasRequest = true;
-    connection.since = deadline.seconds();
-    if (connection.isProven) table.change(connection, 'busy');
-  });
 }
 
 /**
@@ -200,60 +192,11 @@ interface WithParser {
   readonly parser?: { pause(): void } | null;
 }
 
-/** Open connections by state and by peer. */
-function createConnectionTable() {
-  const states: Readonly<Record<State, Set<Connection>>> = { new: new Set(), idle: new Set(), busy: new Set() };
-  const byPeer = new Map<string, Connection>();
-  const bySocket = new WeakMap<Socket, Connection>();
-  return {
-    states,
-    count: (): number => byPeer.size,
-    /** Returns the connection of a TLS socket. */
-    find: (socket: Socket): Connection | undefined => bySocket.get(socket),
-    /** Records the TLS socket of a connection after the handshake. */
-    secure(socket: Socket): void {
-      const connection = byPeer.get(findPeer(socket));
-      if (!connection) return;
-      connection.socket = socket;
-      bySocket.set(socket, connection);
-    },
-    add(connection: Connection): void {
-      byPeer.set(connection.peer, connection);
-      states.new.add(connection);
-    },
-    remove(connection: Connection): void {
-      states[connection.state].delete(connection);
-      if (byPeer.get(connection.peer) === connection) byPeer.delete(connection.peer);
-    },
-    /** Changes the state. The connections in a state are ordered by the time of this change. */
-    change(connection: Connection, state: State): void {
-      if (!states[connection.state].delete(connection)) return;
-      connection.state = state;
-      states[state].add(connection);
-    },
-  };
-}
-
-/** Records connections that are closed to admit new connections, and logs at most one of them per minute. */
-function createSaturation({ logger, metrics, now }: ConnectionDeps, describe: () => Readonly<Record<string, number>>) {
-  let lastMs = -Infinity;
-  const isRecent = (nowMs: number): boolean => nowMs - lastMs <= SATURATION_MS;
-  return {
-    isRecent,
-    record({ address: remoteAddress, state }: Connection): void {
-      const fields = { logger: 'connections', remoteAddress, state, ...describe() };
-      if (!isRecent(now())) logger.warn(fields, 'connection limit reached');
-      lastMs = now();
-      metrics.webhook.displacedConnections.cell({ state }).count++;
-    },
-  };
-}
-
 const NONE: ReadonlySet<never> = new Set<never>();
 
 /**
  * Limits the connections of a server whose clients need only a few, and rejects pipelined requests. Above the limit,
- * closes the oldest connections. A single address can use up to half of the limit.
+ * closes the oldest connections. A single address can use up to half of the limit. Attacks: "probes", "bodies to probes".
  */
 export function limitConnections(server: HttpServer): void {
   rejectPipelining(server);
@@ -288,17 +231,18 @@ function findExcess<T extends Pick<Connection, 'address'> & Partial<Pick<Connect
     const local = [...states.new].filter((connection) => connection.address === address);
     const candidates = local.length > share ? local : isFull ? [...states.new] : [];
     const requesting = candidates.filter(({ hasRequest = false }) => hasRequest);
-    if (requesting.length > candidates.length / 2) return fromBusiestAddress(requesting)[0];
+    if (requesting.length > candidates.length / 2) return oldestFromBusiestAddress(requesting);
     return candidates.find(({ hasRequest = false }) => !hasRequest);
   }
   if (!isFull) return undefined;
-  return fromBusiestAddress(states.idle.size > 0 ? states.idle : states.busy)[0];
+  return oldestFromBusiestAddress(states.idle.size > 0 ? states.idle : states.busy);
 }
 
-/** Returns the connections from the address with the most connections, in the given order. */
-function fromBusiestAddress<T extends Pick<Connection, 'address'>>(connections: Iterable<T>): readonly T[] {
+/** Returns the first connection from the address with the most connections. */
+function oldestFromBusiestAddress<T extends Pick<Connection, 'address'>>(connections: Iterable<T>): T | undefined {
   const byAddress = Map.groupBy(connections, ({ address }) => address);
-  return [...byAddress.values()].reduce((most, next) => (next.length > most.length ? next : most), []);
+  const [first] = [...byAddress.values()].reduce((most, next) => (next.length > most.length ? next : most), []);
+  return first;
 }
 
 /** Returns the connection limit that results from the file descriptor limit of the process. */

@@ -21,7 +21,7 @@ import {
   previewLabelRevert,
 } from '../policy/rollout/index.ts';
 import type { SccSettings } from '../policy/scc/index.ts';
-import type { AdmittedWorkload } from './scc-review.ts';
+import type { AdmittedWorkload } from './webhooks/workloads.ts';
 
 /** The installation namespace and the Portcullis version. */
 export type InstallationIdentity = Pick<RolloutScope, 'namespace' | 'version'>;

@@ -16,7 +16,8 @@ import {
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BodyReader, type Queue, type ReceivedBody, withStatus } from './body.ts';
+import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
+import { type Queue, TOO_BUSY } from './limits.ts';
 
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
@@ -29,7 +30,6 @@ const TOO_LARGE: AccessReviewStatus = {
   denied: true,
   reason: `the review has more than ${LIMITS.accessReviewBytes} bytes`,
 };
-const TOO_BUSY = 'too many concurrent reviews; try again';
 const UNSYNCED = 'the nodes and the settings have not been read yet';
 const NO_OPINION: AccessReviewStatus = { allowed: false };
 const NO_BYTES = Buffer.alloc(0);
@@ -64,9 +64,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     bodies.release(request.raw);
     const { bytes = NO_BYTES, limit } = request.body ?? {};
     if (limit) return requestRetry(reply, 429, limit.message);
-    let isDisplaced = false;
-    await queue.wait(request.ip, bytes.length, () => (isDisplaced = true));
-    if (isDisplaced) return requestRetry(reply, 429, TOO_BUSY);
+    if (!(await queue.wait(request.ip, bytes.length))) return requestRetry(reply, TOO_BUSY.code, TOO_BUSY.message);
     if (bytes.length > LIMITS.accessReviewBytes) {
       countExceeded('accessReviewBytes');
       if (!mayBeNode(bytes)) return reply.send({ ...findType(bytes), status: NO_OPINION });
@@ -99,7 +97,7 @@ function denialFields({ username: user, resource }: AccessRequest, { reason = ''
 }
 
 /** Sends an error. The `retry-after` header makes API servers retry instead of caching the response. */
-function requestRetry(reply: FastifyReply, status: 429 | 503, reason: string): FastifyReply {
+function requestRetry(reply: FastifyReply, status: 413 | 429 | 503, reason: string): FastifyReply {
   return reply.code(status).header('retry-after', '1').type('text/plain; charset=utf-8').send(`${reason}\n`);
 }
 

@@ -93,7 +93,7 @@ function readNewPod({ object, namespace }: AdmissionRequest): NewPod | undefined
 
 function recognizePod({ metadata, pod }: NewPod): Recognized | undefined {
   const names = (list: string): readonly string[] =>
-    pod.containers.filter((one) => one.list === list).map(({ name }) => name);
+    pod.containers.filter((container) => container.list === list).map(({ name }) => name);
   return recognizeWorkload({
     kind: 'Pod',
     metadata,
@@ -132,7 +132,7 @@ function isCatalog(profile: ProfileId): boolean {
 /** Reads the security context mode from the CatalogSource, because users can forge pod labels. */
 function reviewCatalog(metadata: NewPod['metadata'], profile: ProfileId, store: Store) {
   const { namespace = '' } = metadata;
-  const { name, catalog } = resolveCatalogSource(metadata, (one) => store.get('CatalogSource', one, namespace));
+  const { name, catalog } = resolveCatalogSource(metadata, (source) => store.get('CatalogSource', source, namespace));
   const { mode, problems } = catalogMode(catalog, store.get('Namespace', namespace)?.metadata?.labels);
   const isLegacy = mode === 'legacy';
   return {

@@ -38,7 +38,7 @@ export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod 
   const read = async (reader: Reader): Promise<void> => {
     const { name, namespace } = reader;
     const same = [...readers].filter((other) => other.name === name && other.namespace === namespace);
-    for (const one of same) readers.delete(one);
+    for (const other of same) readers.delete(other);
     reads.add(reader);
     try {
       const pod = await withTimeout(systemClock, MAX_WAIT_MS, (signal) => cluster.get('Pod', name, namespace, signal));

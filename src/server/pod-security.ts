@@ -24,9 +24,9 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { Discloses } from './disclosure.ts';
 import type { PreviewEnforcement, PreviewLabels } from './enforcement-preview.ts';
 import type { Evaluations } from './evaluations.ts';
-import type { AdmittedWorkload, WorkloadAdmission } from './scc-review.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
+import type { AdmittedWorkload, WorkloadAdmission } from './webhooks/workloads.ts';
 
 interface PodSecurityOptions {
   /** Returns the effective configuration. */

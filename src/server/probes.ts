@@ -1,7 +1,7 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
 import { limitConnections } from './connections.ts';
-import { limitUrls, URL_LIMIT } from './url-limit.ts';
+import { limitUrls, URL_LIMIT } from './limits.ts';
 
 /** A named health check. */
 export interface HealthCheck {

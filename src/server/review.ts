@@ -11,11 +11,20 @@ import { truncate } from '../kube/text.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type BodyReader, createTurns, type Queue, type ReceivedBody, type Turns } from './body.ts';
+import type { BodyReader, ReceivedBody } from './body.ts';
 import type { Connections } from './connections.ts';
-import { answerAfterMs, createTimeoutParser } from './deadline.ts';
 import { type Envelope, readIdentity, readReview, undecodable } from './envelope.ts';
-import { applyLimits, denyUnreviewed, type Limit, statusOf } from './unreviewed.ts';
+import {
+  answerAfterMs,
+  applyLimits,
+  createTurns,
+  denyUnreviewed,
+  type Limit,
+  parseTimeout,
+  type Queue,
+  TOO_BUSY,
+  type Turns,
+} from './limits.ts';
 import type { Webhook } from './webhook.ts';
 
 export interface ReviewDeps {
@@ -44,7 +53,7 @@ export function registerReviews(app: FastifyInstance, deps: ReviewDeps, shared: 
   for (const webhook of deps.webhooks) app.post(webhook.path, createHandler(webhook, deps, own));
 }
 
-const TOO_BUSY: Limit = {
+const TOO_MANY_LARGE: Limit = {
   code: 429,
   message: 'too many concurrent large reviews; this one was not evaluated within its timeout; try again',
 };
@@ -58,7 +67,6 @@ const VALUE_BYTES = 96;
 function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns, queue }: Shared) {
   const { store, metrics, now, parser } = deps;
   const responses = createResponses(webhook, deps, connections);
-  const parseTimeout = createTimeoutParser();
   /** Reduces and decodes a large review. The pause after its turn also covers the decision. */
   const readLarge = async (body: Buffer, { raw }: FastifyRequest): Promise<ReadReview> =>
     await turns.take(async () => {
@@ -85,12 +93,14 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
       return;
     }
     const timeoutMs = parseTimeout(request.query);
-    const giveUp = (): void => responses.sendUnreviewed(source, isLarge ? TOO_BUSY : TOO_LATE);
-    const timer = setTimeout(giveUp, Math.max(answerAfterMs(timeoutMs) - (now() - startMs), 0)).unref();
+    const timer = setTimeout(
+      () => responses.sendUnreviewed(source, isLarge ? TOO_MANY_LARGE : TOO_LATE),
+      Math.max(answerAfterMs(timeoutMs) - (now() - startMs), 0),
+    ).unref();
     let review: AdmissionRequest | undefined;
     metrics.webhook.inFlight.inc();
     try {
-      if (!isLarge) await queue.wait(request.ip, bytes.length, giveUp);
+      if (!isLarge && !(await queue.wait(request.ip, bytes.length))) responses.sendUnreviewed(source, TOO_BUSY);
       if (responses.isDone(source)) return;
       const read = isLarge ? await readLarge(bytes, request) : readSmall(bytes, webhook);
       if (responses.isDone(source)) return;
@@ -198,7 +208,8 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
       const identity = source.readIdentity();
       log.warn({ ...identify(source, identity), reason: limit.message }, 'review not evaluated');
       if (!store.synced()) sendUnsynced(source);
-      else if (!identity) respond(reply, statusOf(limit), `${limit.message}\n`);
+      // API servers always send the identifying fields first.
+      else if (!identity) respond(reply, limit.code === 413 ? 413 : 503, `${limit.message}\n`);
       else {
         try {
           sendDecision(reply, identity, denyUnreviewed(limit), startMs);

@@ -1,7 +1,4 @@
-/**
- * Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, records metrics, and
- * defaults workload templates.
- */
+/** Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, and records metrics. */
 import { canUseScc, getSccSet, lacksStandardSccs } from '../cluster/access.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -9,17 +6,7 @@ import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { type Namespace, objectMember } from '../kube/types.ts';
 import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
-import type { PodFields, WorkloadResource } from '../policy/pod/index.ts';
 import {
-  completeTemplate,
-  decodeWorkload,
-  hasDefaults,
-  type PodDefaults,
-  type DecodedWorkload,
-} from '../policy/psa/index.ts';
-import {
-  admitTemplate,
-  type CanUse,
   type NamespaceMode,
   readNamespaceRanges,
   reportScc,
@@ -29,19 +16,20 @@ import {
   type SccMode,
   sccMode,
   type SccSettings,
-  templateWarnings,
 } from '../policy/scc/index.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { DecideWithAccess } from './access-reviews.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
-
-/** Calls `decide` with an access check that is based on the RBAC index or on SubjectAccessReviews. */
-export type WithAccess = (decide: (canUse: CanUse) => SccDecision, context: WebhookContext) => Promise<SccDecision>;
 
 export interface SccReviewDeps {
   /** Returns the effective settings. */
   settings(): SccSettings;
-  readonly withAccess: WithAccess;
+  /**
+   * Returns the function that checks access with SubjectAccessReviews, or `undefined` if the roles and bindings in the
+   * store determine access.
+   */
+  accessReviews?(): DecideWithAccess | undefined;
   readonly waitingRoom: WaitingRoom;
   readonly previewRanges: PreviewRanges;
   readonly record: SccRecorder;
@@ -52,16 +40,10 @@ export interface SccReviewDeps {
 /** Returns the namespace with the ranges that it would receive if SCCs were enforced. */
 export type PreviewRanges = (namespace: Namespace, all: readonly Namespace[]) => Namespace;
 
-/** Decides on one pod based on the gathered cluster state. */
-type DecidePod = (
-  cluster: Pick<
-    SccInput,
-    'namespace' | 'namespaceRanges' | 'sccs' | 'canUse' | 'compatibility' | 'preferUserNamespaces' | 'isReported'
-  >,
-) => SccDecision;
-
 export interface SccReview {
   readonly request: AdmissionRequest;
+  /** The pod on which SCC admission decides. Default: the objects of the request. */
+  readonly pod?: Pick<SccInput, 'operation' | 'object'>;
   /** Modes in which the webhook makes decisions. */
   readonly modes: readonly SccMode[];
   /**
@@ -70,9 +52,7 @@ export interface SccReview {
    */
   readonly precedesDenials?: boolean;
   readonly context: WebhookContext;
-  readonly decide: DecidePod;
-  /** Adapts the decision to the request, if necessary. */
-  readonly adapt?: (decision: SccDecision) => SccDecision;
+  readonly decide: (input: SccInput, store: Store) => SccDecision;
 }
 
 /** A decision with the SCC mode of its namespace. */
@@ -81,15 +61,33 @@ interface DecisionInMode {
   readonly decision: SccDecision;
 }
 
-/** Reviews a pod, records the outcome and returns the response. Returns `undefined` if the webhook does not apply. */
-export async function reviewPod(review: SccReview, deps: SccReviewDeps): Promise<Decision | undefined> {
-  const outcome = await decideOrWait(review, deps);
-  if (outcome === undefined) return undefined;
-  const { mode } = outcome;
-  const decision = review.adapt ? review.adapt(outcome.decision) : outcome.decision;
-  deps.record(review.request, { mode, decision });
-  const { compatibility } = deps.settings();
-  const response = mode.mode === 'report' ? reportScc(decision, compatibility) : withDetails(decision, review.request);
+/**
+ * Decides on a pod. Returns `undefined` if the webhook does not apply. Where SCCs are enforced, a denial waits for the
+ * namespace, its ranges, and the standard SCCs of a new installation. A displaced review is denied immediately, because an
+ * HTTP error would admit the pod under `failurePolicy: Ignore`. Controllers retry in both cases.
+ */
+export async function decideScc(review: SccReview, deps: SccReviewDeps): Promise<DecisionInMode | undefined> {
+  let outcome = await decideNow(review, deps);
+  if (outcome?.mode.mode === 'enforce' && outcome.mayChange) {
+    const { request, context } = review;
+    const canDecide = (namespace: Namespace): boolean =>
+      isReady(namespace, deps.settings()) && !awaitsStandardSccs(context.store, deps);
+    await deps.waitingRoom.wait(request.namespace ?? '', context, canDecide);
+    outcome = await decideNow(review, deps);
+  }
+  // A mode that is not in force yet denies no pods.
+  return outcome?.isAhead === true && !outcome.decision.allowed ? undefined : outcome;
+}
+
+/** Counts a decision. Returns the response, which only reports a denial in report mode. */
+export function concludeScc(
+  request: AdmissionRequest,
+  { mode, decision }: DecisionInMode,
+  { settings, record }: Pick<SccReviewDeps, 'settings' | 'record'>,
+): Decision {
+  record(request, { mode, decision });
+  const response =
+    mode.mode === 'report' ? reportScc(decision, settings().compatibility) : withDetails(decision, request);
   return mode.problem === undefined
     ? response
     : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };
@@ -102,29 +100,12 @@ export async function reviewPod(review: SccReview, deps: SccReviewDeps): Promise
 function withDetails(decision: SccDecision, { name, object }: AdmissionRequest): Decision {
   if (decision.allowed || decision.status.details !== undefined) return decision;
   const metadata = objectMember(object, 'metadata');
-  const found = [name, metadata['name'], metadata['generateName']].find((one) => typeof one === 'string' && one !== '');
-  const details = { name: typeof found === 'string' ? found : 'Unknown', kind: 'pods' };
+  const names: readonly unknown[] = [name, metadata['name'], metadata['generateName'], 'Unknown'];
+  const details = {
+    name: names.filter((value) => typeof value === 'string').find((value) => value !== '') ?? '',
+    kind: 'pods',
+  };
   return { ...decision, status: { ...decision.status, details } };
-}
-
-/**
- * Where SCCs are enforced, a denial waits for the namespace, its ranges, and the standard SCCs of a new installation. A
- * displaced review is denied immediately, because an HTTP error would admit the pod under `failurePolicy: Ignore`.
- * Controllers retry in both cases.
- */
-async function decideOrWait(review: SccReview, deps: SccReviewDeps): Promise<DecisionInMode | undefined> {
-  const first = await decideNow(review, deps);
-  if (first?.mode.mode !== 'enforce' || !first.mayChange) return withoutEarlyDenial(first);
-  const { request, context } = review;
-  const canDecide = (namespace: Namespace): boolean =>
-    isReady(namespace, deps.settings()) && !awaitsStandardSccs(context.store, deps);
-  await deps.waitingRoom.wait(request.namespace ?? '', context, canDecide);
-  return withoutEarlyDenial(await decideNow(review, deps));
-}
-
-/** Drops the denial of a pod in a mode that is not in force yet. */
-function withoutEarlyDenial(outcome: ProvisionalDecision | undefined): DecisionInMode | undefined {
-  return outcome?.isAhead === true && !outcome.decision.allowed ? undefined : outcome;
 }
 
 /** True until the controller has created all standard SCCs and the bindings that grant them. */
@@ -132,8 +113,8 @@ function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresSta
   return lacksStandardSccs(store) && deps.restoresStandardSccs();
 }
 
-/** True if decisions in the namespace need not wait for its ranges. */
-function isReady(namespace: Namespace, settings: SccSettings): boolean {
+/** True if decisions in the namespace do not wait for its ranges. */
+export function isReady(namespace: Namespace, settings: SccSettings): boolean {
   return sccMode(namespace, settings).mode !== 'enforce' || getRanges(namespace).problem === undefined;
 }
 
@@ -147,7 +128,7 @@ interface ProvisionalDecision extends DecisionInMode {
 async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<ProvisionalDecision | undefined> {
   const settings = deps.settings();
   const { request, modes, precedesDenials = false, context, decide } = review;
-  const { namespace: name = '' } = request;
+  const { namespace: name = '', operation, subResource, object, oldObject, userInfo } = request;
   const { store } = context;
   const namespace = store.get('Namespace', name);
   const stored = namespace ?? { metadata: { name } };
@@ -155,10 +136,12 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
   const isAhead = precedesDenials && inForce.mode !== 'enforce';
   const mode = isAhead ? sccMode(stored, settings) : inForce;
   if (!modes.includes(mode.mode)) return undefined;
-  const { compatibility, preferUserNamespaces } = settings;
   const isReported = mode.mode === 'report';
   const current = isReported ? deps.previewRanges(stored, store.list('Namespace')) : stored;
-  const cluster = {
+  const { compatibility, preferUserNamespaces } = settings;
+  const input = {
+    ...(review.pod ?? { operation, subResource, object, oldObject }),
+    userInfo,
     namespace: current,
     namespaceRanges: getRanges(current),
     sccs: getSccSet(store),
@@ -167,14 +150,17 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
     isReported,
   };
   const lacksSccs = awaitsStandardSccs(store, deps);
-  const decision = await deps.withAccess((canUse) => decide({ ...cluster, canUse }), context);
+  const reviewAccess = deps.accessReviews?.();
+  const decision = reviewAccess
+    ? await reviewAccess((canUse) => decide({ ...input, canUse }, store), context)
+    : decide({ ...input, canUse: canUseScc(store) }, store);
   const mayChange =
-    !decision.allowed && (!namespace || decision.status.message === getRanges(namespace).problem || lacksSccs);
+    !decision.allowed && (!namespace || decision.status.message === input.namespaceRanges.problem || lacksSccs);
   return { mode, isAhead, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
 }
 
 /** Parses the ranges once for each version of a namespace. */
-const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
+export const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
 
 /**
  * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt. SCCs
@@ -199,7 +185,7 @@ function registeredMode(store: Store): SccMode | undefined {
   const kind = 'MutatingWebhookConfiguration';
   if (!store.synced(kind)) return 'enforce';
   const mode = store.get(kind, CONFIGURATION_NAMES[kind])?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
-  return SCC_MODES.find((one) => one === mode);
+  return SCC_MODES.find((known) => known === mode);
 }
 
 /** True if SCCs are enforced in the request's namespace. */
@@ -211,88 +197,6 @@ function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   if (decision.allowed) return decision;
   const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
   return { ...decision, warnings: [], status: createStatus(403, 'Forbidden', message) };
-}
-
-/** A workload in a namespace where SCCs or defaults apply. */
-export interface AdmittedWorkload {
-  /** The workload with the defaults that SCC admission or the pod defaults set in its templates. */
-  readonly object: DecodedWorkload;
-  /** Warnings about pods that SCC admission denies. */
-  readonly warnings: readonly string[];
-  /** True if pods cannot be defaulted yet because the namespace has no ranges. */
-  readonly isPending: boolean;
-}
-
-export interface WorkloadAdmission {
-  /** Returns `undefined` where neither SCCs nor defaults apply. */
-  admit(request: AdmissionRequest, resources: readonly WorkloadResource[], store: Store): AdmittedWorkload | undefined;
-  /** True if `admit` need not wait for the namespace's ranges. */
-  isReady(namespace: Namespace): boolean;
-}
-
-interface WorkloadAdmissionDeps extends Pick<SccReviewDeps, 'previewRanges'> {
-  /** Returns the current settings. */
-  settings(): { readonly scc: SccSettings; readonly defaults: PodDefaults };
-}
-
-/**
- * Creates the function that defaults workload templates through SCC admission or pod defaults. It checks access based
- * on the roles and bindings in the store, because warnings do not justify requests to the API server.
- */
-export function createWorkloadAdmission({ settings, previewRanges }: WorkloadAdmissionDeps): WorkloadAdmission {
-  return {
-    isReady: (namespace) => isReady(namespace, settings().scc),
-    admit(request, resources, store) {
-      const stored = store.get('Namespace', request.namespace ?? '');
-      const current = settings();
-      if (!stored) return undefined;
-      const { mode } = sccMode(stored, current.scc);
-      const withDefaults = (template: PodFields): PodFields => completeTemplate(template, stored, current);
-      if (mode === 'off') {
-        if (!hasDefaults(stored, current)) return undefined;
-        return {
-          object: mapTemplates(decodeWorkload(request, resources), withDefaults),
-          warnings: [],
-          isPending: false,
-        };
-      }
-      const { compatibility, preferUserNamespaces } = current.scc;
-      const namespace = mode === 'report' ? previewRanges(stored, store.list('Namespace')) : stored;
-      const namespaceRanges = getRanges(namespace);
-      const input = {
-        namespace,
-        namespaceRanges,
-        sccs: getSccSet(store),
-        canUse: canUseScc(store),
-        compatibility,
-        preferUserNamespaces,
-      };
-      const denials: Denial[] = [];
-      const object = mapTemplates(decodeWorkload(request, resources), (original) => {
-        const template = withDefaults(original);
-        const { pod, denial } = admitTemplate(template, input);
-        if (denial) denials.push(denial);
-        return mode === 'enforce' ? pod : template;
-      });
-      const { problem } = namespaceRanges;
-      const isPending = mode === 'enforce' && denials.some(({ status }) => status.message === problem);
-      // OpenShift does not warn about templates that SCC admission denies.
-      const reported = mode === 'enforce' && compatibility === 'openshift' ? [] : denials;
-      const warnings = new Set(reported.flatMap((denial) => templateWarnings(denial, mode)));
-      return { object, warnings: [...warnings], isPending };
-    },
-  };
-}
-
-type Denial = NonNullable<ReturnType<typeof admitTemplate>['denial']>;
-
-function mapTemplates(workload: DecodedWorkload, complete: (template: PodFields) => PodFields): DecodedWorkload {
-  if (workload.outcome === 'decoded') return workload.pod ? { ...workload, pod: complete(workload.pod) } : workload;
-  if (workload.outcome !== 'templates') return workload;
-  const templates = workload.templates.map(({ location, decoded }) => {
-    return { location, decoded: decoded.pod ? { pod: complete(decoded.pod) } : decoded };
-  });
-  return { ...workload, templates };
 }
 
 /** Counts one decision. */

@@ -12,11 +12,11 @@ import Fastify, {
 import type { KubeletScope } from '../cluster/kubelet.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { quote } from '../kube/text.ts';
-import { createBodyReader, createQueue, withStatus } from './body.ts';
+import { createBodyReader, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';
+import { createQueue, HEADER_OVERFLOW, limitUrls, URL_LIMIT } from './limits.ts';
 import { registerReviews, type ReviewDeps } from './review.ts';
-import { HEADER_OVERFLOW, limitUrls, URL_LIMIT } from './url-limit.ts';
 
 export interface ServerDeps extends ReviewDeps, ConnectionDeps {
   /** Certificate, key and protocol settings. */
@@ -51,8 +51,10 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       ALPNProtocols: ['http/1.1'],
       // Handshake timeout of API servers.
       handshakeTimeout: 10_000,
-      headersTimeout: 32_000,
-      connectionsCheckingInterval: 5_000,
+      // Also limits the time until the first request. It equals the longest timeout of an installed webhook, because API
+      // servers may open connections before they need them.
+      headersTimeout: 15_000,
+      connectionsCheckingInterval: 1_000,
       // Node rejects headers of this size.
       maxHeaderSize: LIMITS.headerBytes + 1,
     },

@@ -40,7 +40,7 @@ export interface Webhook {
 export const WRITES = ['CREATE', 'UPDATE'] as const;
 
 /** Returns the rule of a registration for the resources of one API group. */
-export function rule(
+export function webhookRule(
   operations: readonly string[],
   group: string,
   resources: readonly string[],

@@ -169,10 +169,10 @@ suite('names and paths', () => {
     ];
     for (const [admission, resources] of cases) {
       const configured = staticWebhookConfigurations({ ...ENFORCING, policy: { kubelet: { admission } } });
-      const webhooks = (configured as unknown as readonly Configuration[]).flatMap((one) => one.webhooks);
-      const [hook] = webhooks.filter((one) => getPath(one) === '/validate/nodes');
+      const webhooks = (configured as unknown as readonly Configuration[]).flatMap(({ webhooks }) => webhooks);
+      const [hook] = webhooks.filter((webhook) => getPath(webhook) === '/validate/nodes');
       assert.deepEqual(
-        hook?.rules.flatMap((one) => one.resources),
+        hook?.rules.flatMap(({ resources }) => resources),
         ['nodes', 'nodes/status', ...resources],
       );
     }
@@ -226,9 +226,11 @@ suite('names and paths', () => {
     const [mutate, validate] = [hookAt('/mutate/pods'), hookAt('/validate/pods')];
     const requests = ({ rules }: Hook): readonly string[] =>
       rules
-        .flatMap(({ operations, resources }) => operations.flatMap((one) => resources.map((name) => `${one} ${name}`)))
+        .flatMap(({ operations, resources }) =>
+          operations.flatMap((operation) => resources.map((name) => `${operation} ${name}`)),
+        )
         // Ephemeral containers cannot be created.
-        .filter((one) => one !== 'CREATE pods/ephemeralcontainers')
+        .filter((text) => text !== 'CREATE pods/ephemeralcontainers')
         .toSorted();
     assert.deepEqual(requests(mutate), requests(validate));
     assert.deepEqual(mutate.matchConditions, validate.matchConditions);
@@ -318,7 +320,7 @@ suite('tiers', () => {
   ];
   for (const [name, enforcement] of cases) {
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
-    const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
+    const among = required.flatMap(({ webhooks }) => webhooks) as unknown as readonly Hook[];
 
     test(`each namespace is selected once: ${name}`, () => {
       const { scc, defaultLevel } = enforcement;
@@ -367,7 +369,7 @@ suite('tiers', () => {
       const exemptions = { usernames: [], namespaces: ['legacy', 'shop'], runtimeClasses: [] };
       const enforcement = { ...buildEnforcement(mode), defaultLevel, floor: true, exemptions };
       const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
-      const among = required.flatMap((one) => one.webhooks) as unknown as readonly Hook[];
+      const among = required.flatMap(({ webhooks }) => webhooks) as unknown as readonly Hook[];
       const byDefault = defaultLevel ? 'baseline' : 'privileged';
 
       test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open if and only if the floor decides`, () => {
@@ -376,17 +378,20 @@ suite('tiers', () => {
             const { name, labels } = namespace.metadata;
             const label = labels[ENFORCE];
             // Without a default level, a namespace with an invalid label fails closed, although the floor restricts it.
-            const isLimited =
+            const isLevelEnforced =
               !exemptions.namespaces.includes(name) &&
               (defaultLevel ? label !== 'privileged' : label === 'baseline' || label === 'restricted');
             const isInstallation = name === SERVICE.namespace;
             const isSplit = (isClosed: boolean): string => (isClosed && !isFailOpen(namespace) ? 'Fail' : 'Ignore');
             const { mode: actual } = sccMode(namespace, enforcement.scc);
             const isChanged = !isInstallation && actual === 'enforce';
-            assert.deepEqual(failurePolicies('/mutate/pods', namespace, among), isChanged ? [isSplit(!isLimited)] : []);
+            assert.deepEqual(
+              failurePolicies('/mutate/pods', namespace, among),
+              isChanged ? [isSplit(!isLevelEnforced)] : [],
+            );
             const streams = isInstallation || actual === 'off' ? [] : [isSplit(actual === 'enforce')];
             assert.deepEqual(failurePolicies('/connect/pods', namespace, among), streams);
-            const isClosed = isOwn(namespace) || (hasClosedMode(namespace, enforcement.scc) && !isLimited);
+            const isClosed = isOwn(namespace) || (hasClosedMode(namespace, enforcement.scc) && !isLevelEnforced);
             const expected = isInstallation ? [] : [name === 'kube-system' ? 'Ignore' : isSplit(isClosed)];
             assert.deepEqual(failurePolicies('/validate/pods', namespace, among), expected);
           }),
@@ -406,7 +411,7 @@ suite('tiers', () => {
         },
         { service: SERVICE },
       )
-        .flatMap((one) => one.webhooks)
+        .flatMap(({ webhooks }) => webhooks)
         .filter(({ clientConfig }) => clientConfig.service?.path === '/mutate/pods')
         .map(({ name, failurePolicy }) => `${name}: ${failurePolicy}`);
     const [closed, floor, exempt, open] = [
@@ -424,7 +429,7 @@ suite('tiers', () => {
   test('the timeout in the settings applies to fail-closed webhooks', () => {
     const target = { service: SERVICE, timeoutSeconds: 20 };
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce'), target);
-    for (const { name, failurePolicy, timeoutSeconds } of required.flatMap((one) => one.webhooks)) {
+    for (const { name, failurePolicy, timeoutSeconds } of required.flatMap(({ webhooks }) => webhooks)) {
       assert.equal(timeoutSeconds, failurePolicy === 'Fail' ? 20 : UNPROTECTED.test(name) ? 15 : 5, name);
     }
   });
@@ -468,7 +473,7 @@ suite('tiers', () => {
       const enforcement = { ...buildEnforcement('report'), floor };
       const [off = [], on = []] = [false, true].map((exceptions) =>
         requiredConfigurations(WEBHOOK_REGISTRATIONS, { ...enforcement, exceptions }, { service: SERVICE })
-          .flatMap((one) => one.webhooks)
+          .flatMap(({ webhooks }) => webhooks)
           .filter(({ name }) => !/^(?:mutate\.)?objects\./.test(name)),
       );
       assert.deepEqual(on, off);
@@ -497,7 +502,7 @@ suite('rules', () => {
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },
     ];
     const changed = staticWebhookConfigurations(ENFORCING, { workloads: resources }).flatMap(
-      (one) => one.webhooks ?? [],
+      ({ webhooks }) => webhooks ?? [],
     );
     const added = changed.flatMap(({ name, rules = [], failurePolicy }) => {
       const known = hooks.find((hook) => hook.name === name)?.rules ?? [];
@@ -645,8 +650,8 @@ interface Changeable {
 
 /** Generates pairs of a changed object and its old version. */
 function anyChange<T extends Changeable>(anyObject: fc.Arbitrary<T>): fc.Arbitrary<readonly [JsonObject, JsonObject]> {
-  const kept = fc.subarray(['spec', 'labels', 'annotations', 'finalizers']);
-  return fc.tuple(anyObject, anyObject, kept).map(([object, other, fields]) => {
+  const unchanged = fc.subarray(['spec', 'labels', 'annotations', 'finalizers']);
+  return fc.tuple(anyObject, anyObject, unchanged).map(([object, other, fields]) => {
     const keepFields = (after: object, before: object): JsonObject => ({
       ...after,
       ...Object.fromEntries(Object.entries(before).filter(([name]) => fields.includes(name))),
@@ -658,7 +663,7 @@ function anyChange<T extends Changeable>(anyObject: fc.Arbitrary<T>): fc.Arbitra
 
 suite('matchConditions of Pod Security', () => {
   const withoutSccs = staticWebhookConfigurations({ ...ENFORCING, policy: { scc: { mode: 'off' } } });
-  const podHooks = (withoutSccs as unknown as readonly Configuration[]).flatMap((one) => one.webhooks);
+  const podHooks = (withoutSccs as unknown as readonly Configuration[]).flatMap(({ webhooks }) => webhooks);
   const conditions = (resource: string): readonly JsonObject[] =>
     podHooks.find((hook) => isCovered(hook, 'CREATE', resource))?.matchConditions ?? [];
   const podSecurity = createPodSecurity({

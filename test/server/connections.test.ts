@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect as connectTcp, type Server, type Socket } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
-import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, createSecureContext, type SecureContext } from 'node:tls';
 import { allow } from '../../src/kube/admission.ts';
 import { buildProbes } from '../../src/server/probes.ts';
@@ -236,39 +236,26 @@ suite('before the first valid review', () => {
   for (const [name, sent] of [
     ['nothing', ''],
     ['an unfinished header', REVIEW.slice(0, 20)],
-    ['an unfinished body', REVIEW.slice(0, -1)],
   ] as const) {
     test(`the connection closes after 15 seconds with ${name}`, async (t) => {
-      t.mock.timers.enable({ apis: ['setInterval'] });
       const server = await startServer(t);
-      const [proven, waiting, socket] = await Promise.all(Array.from({ length: 3 }, () => open(server, STRANGER)));
-      assert.ok(proven && waiting && socket);
+      assert.equal(server.app.server.headersTimeout, 15_000);
+      server.app.server.headersTimeout = 1500;
+      const [proven, waiting, unfinished, socket] = await Promise.all(
+        Array.from({ length: 4 }, () => open(server, STRANGER)),
+      );
+      assert.ok(proven && waiting && unfinished && socket);
       assert.equal(await send(proven, REVIEW), ANSWERED);
       waiting.write(formatRequest('/wait'));
+      const answered = send(unfinished, REVIEW.slice(0, -1));
       socket.write(sent);
-      await sleep(50);
-      t.mock.timers.tick(15_000);
-      await turn();
-      assert.equal(socket.readyState, 'open');
-      const closed = once(socket, 'close');
-      t.mock.timers.tick(1000);
-      await closed;
+      socket.resume();
+      await once(socket, 'close');
       assert.deepEqual([proven.readyState, waiting.readyState], ['open', 'open']);
+      unfinished.write(REVIEW.slice(-1));
+      assert.equal(await answered, ANSWERED);
     });
   }
-});
-
-test('the first request may arrive long after the connection was opened', async (t) => {
-  t.mock.timers.enable({ apis: ['setInterval'] });
-  const server = await startServer(t);
-  const socket = await open(server, API_SERVER);
-  t.mock.timers.tick(14_000);
-  const result = send(socket, REVIEW.slice(0, -1));
-  await sleep(50);
-  t.mock.timers.tick(14_000);
-  await turn();
-  socket.write(REVIEW.slice(-1));
-  assert.equal(await result, ANSWERED);
 });
 
 test('connections without a request do not displace one that sends its first review', async (t) => {
@@ -340,7 +327,8 @@ suite('thousands of requests that arrive together are not processed', () => {
     server.on('request', () => count++);
     connection.write(REQUESTS);
     connection.resume();
-    await once(connection, 'close');
+    // The rest of the requests may cause a reset.
+    await new Promise((resolve) => connection.once('close', resolve));
     return count;
   };
 

@@ -190,17 +190,22 @@ async function decide({ path, request }: Case, uid: string | undefined, areClien
   return [...(decision.allowed ? [] : [decision.status.message]), ...(decision.warnings ?? [])];
 }
 
-for (const one of CASES) {
-  suite(one.name, () => {
+for (const reviewCase of CASES) {
+  suite(reviewCase.name, () => {
     const cases = [
-      ['an API server with a client certificate', true, undefined, one.full],
-      ['an API server without a client certificate', false, UID, one.hasUid ? one.full : one.limited],
-      ['a client that does not know the UID', false, undefined, one.limited],
-      ['a client with a wrong UID', false, FORGED, one.limited],
-      ['a client with an empty UID', false, '', one.limited],
+      ['an API server with a client certificate', true, undefined, reviewCase.full],
+      [
+        'an API server without a client certificate',
+        false,
+        UID,
+        reviewCase.hasUid ? reviewCase.full : reviewCase.limited,
+      ],
+      ['a client that does not know the UID', false, undefined, reviewCase.limited],
+      ['a client with a wrong UID', false, FORGED, reviewCase.limited],
+      ['a client with an empty UID', false, '', reviewCase.limited],
     ] as const;
     for (const [client, areClientsKnown, uid, expected] of cases) {
-      test(client, async () => assert.deepEqual(await decide(one, uid, areClientsKnown), expected));
+      test(client, async () => assert.deepEqual(await decide(reviewCase, uid, areClientsKnown), expected));
     }
   });
 }

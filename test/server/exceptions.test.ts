@@ -241,7 +241,7 @@ suite('writes', () => {
     ],
     ['members that are null are absent', { object: { ...object(), status: null } }, { ...stored, status: null }],
   ];
-  for (const [name, given, expected] of cases) {
+  for (const [name, change, expected] of cases) {
     test(name, async () => {
       settings = SETTINGS;
       reviewAccess = ({ username = '' }, action) => {
@@ -254,7 +254,7 @@ suite('writes', () => {
         });
         return Promise.resolve({ allowed: ['alice', 'bob'].includes(username) });
       };
-      assert.deepEqual(await write(given), expected);
+      assert.deepEqual(await write(change), expected);
     });
   }
 });
@@ -375,13 +375,14 @@ suite('a change of the settings warns about the active exceptions that it ends',
   for (const [name, after, warning] of cases) {
     test(name, async () => {
       const store = createStore();
-      for (const one of exceptions) store.put('PodSecurityException', one);
+      for (const exception of exceptions) store.put('PodSecurityException', exception);
       store.markSynced();
       const { readSettings, createFailsClosed } = settingsDeps(store);
       const defaults = readSettings({ spec: {} });
       assert.ok(defaults);
       const reviewer = createSettingsReviewer({
-        ...{ readSettings, createFailsClosed },
+        readSettings,
+        createFailsClosed,
         previewRanges: (namespace) => namespace,
         settings: () => ({ ...defaults, exceptions: SETTINGS }),
         date: () => new Date(NOW),

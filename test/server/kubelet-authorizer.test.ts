@@ -252,7 +252,7 @@ test('client addresses take turns, and the reviews of an address that exceed the
   };
   const long = 'x'.repeat(60_000);
   await Promise.all([...Array.from({ length: 500 }, () => send('10.0.0.1', long)), send('10.0.0.2', '')]);
-  const decided = order.filter((one) => one.endsWith(' 200'));
+  const decided = order.filter((text) => text.endsWith(' 200'));
   assert.ok(decided.indexOf('10.0.0.2 200') < 5, `position ${decided.indexOf('10.0.0.2 200')}`);
   assert.deepEqual([...new Set(order)].sort(), ['10.0.0.1 200', '10.0.0.1 429', '10.0.0.2 200']);
 });

@@ -33,7 +33,7 @@ async function start(admission: JsonObject = {}): Promise<TestServer> {
     createNodes(scope),
     createValidatePods([createMirrorPodPolicy(scope)]),
   ];
-  return startAdmissionServer(webhooks.map((one) => onlyRegistered(one, () => ({ workloadResources: [] }))));
+  return startAdmissionServer(webhooks.map((webhook) => onlyRegistered(webhook, () => ({ workloadResources: [] }))));
 }
 
 let server: TestServer;

@@ -266,8 +266,8 @@ suite('limits of a large review', () => {
       'the review exceeds a limit: more than 1500000 values',
     ],
   ];
-  for (const [name, given, isWhole, error] of rejected) {
-    test(`${name}: rejected`, () => assert.deepEqual(read(given, isWhole), { error, isLimit: true }));
+  for (const [name, input, isWhole, error] of rejected) {
+    test(`${name}: rejected`, () => assert.deepEqual(read(input, isWhole), { error, isLimit: true }));
   }
 });
 

@@ -123,9 +123,12 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.ok(first.allowed);
     assert.deepEqual(await review({}, first.object), { patch: [], warnings: [], counted: 'compliant' });
     const privileged = { privileged: true, allowPrivilegeEscalation: true };
-    const kept = { ...privileged, readOnlyRootFilesystem: false, capabilities: { drop: ['ALL'] } };
+    const compliant = { ...privileged, readOnlyRootFilesystem: false, capabilities: { drop: ['ALL'] } };
     const spec = (first.object as { readonly spec: JsonObject }).spec;
-    const conflicting = catalogPod({}, { ...spec, containers: [{ name: 'registry-server', securityContext: kept }] });
+    const conflicting = catalogPod(
+      {},
+      { ...spec, containers: [{ name: 'registry-server', securityContext: compliant }] },
+    );
     assert.equal((await review({ mode: 'force' }, conflicting)).counted, 'conflict');
   });
 

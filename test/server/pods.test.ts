@@ -120,7 +120,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       for (const kind of ['Namespace', 'SecurityContextConstraints'] as const) store.markSynced(kind);
       store.remove('MutatingWebhookConfiguration', 'zz.portcullis.dev');
     }
-    const webhook = webhooks.find((one) => one.path === path);
+    const webhook = webhooks.find((candidate) => candidate.path === path);
     assert.ok(webhook);
     return await webhook.decide(podRequest(pod), { store, now: () => 0, deadlineMs: 1 });
   };

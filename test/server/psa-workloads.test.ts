@@ -76,8 +76,11 @@ function rigFor({ labels = LABELS, scc, settings, podDefaults }: Omit<Given, 'sp
   return rig;
 }
 
-async function decide({ kind = 'Deployment', metadata, spec, ...given }: Given): Promise<Decision> {
-  return await rigFor(given).decide('/validate/workloads', workloadRequest(kind, workload(kind, spec, metadata)));
+async function decide({ kind = 'Deployment', metadata, spec, ...workloadCase }: Given): Promise<Decision> {
+  return await rigFor(workloadCase).decide(
+    '/validate/workloads',
+    workloadRequest(kind, workload(kind, spec, metadata)),
+  );
 }
 
 const KINDS: readonly Kind[] = [
@@ -113,7 +116,7 @@ suite('warnings about a Deployment', () => {
     'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
     'SCC "anyuid" would admit the pod if service account "builder" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
   ];
-  const CASES: readonly (readonly [name: string, given: Given, warnings: readonly string[]])[] = [
+  const CASES: readonly (readonly [name: string, workloadCase: Given, warnings: readonly string[]])[] = [
     ['report mode: the template is not defaulted', { settings: { mode: 'report' }, spec: PLAIN }, [RAW]],
     [
       'report mode: every SCC would deny the pods',
@@ -186,8 +189,8 @@ suite('warnings about a Deployment', () => {
       ],
     ],
   ];
-  for (const [name, given, warnings] of CASES) {
-    test(name, async () => assert.deepEqual((await decide(given)).warnings ?? [], warnings));
+  for (const [name, workloadCase, warnings] of CASES) {
+    test(name, async () => assert.deepEqual((await decide(workloadCase)).warnings ?? [], warnings));
   }
 
   test('a template that cannot be decoded', async () => {
@@ -215,7 +218,7 @@ const WARN = 'pod-security.kubernetes.io/warn';
 
 suite('a namespace whose warn level is the required level', () => {
   const ANYUID_ROOT = { ...ROOT, serviceAccountName: 'builder' };
-  const CASES: readonly (readonly [name: string, level: string, given: Given, warnings: readonly string[]])[] = [
+  const CASES: readonly (readonly [name: string, level: string, workloadCase: Given, warnings: readonly string[]])[] = [
     ['an SCC sets the fields', 'restricted', { labels: {}, spec: PLAIN }, []],
     ['no SCC admits the pods', 'restricted', { labels: {}, spec: HOST_NETWORK }, [RAW_HOST_NETWORK, ...WILL_DENY]],
     ['the SCC needs a weaker level', 'baseline', { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT }, []],
@@ -228,18 +231,18 @@ suite('a namespace whose warn level is the required level', () => {
     ['a user set the label', 'restricted', { labels: { [WARN]: 'privileged' }, spec: HOST_NETWORK }, WILL_DENY],
     ['an invalid level', 'odd', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
   ];
-  for (const [name, level, given, warnings] of CASES) {
+  for (const [name, level, workloadCase, warnings] of CASES) {
     test(name, async () => {
-      const rig = rigFor(given);
+      const rig = rigFor(workloadCase);
       const annotations = { ...RANGES, 'security.openshift.io/MinimallySufficientPodSecurityStandard': level };
       const synced = { labels: [WARN], annotations: Object.keys(annotations) };
       const managedFields = [managedFieldsEntry({ manager: LABEL_SYNC_MANAGER, ...synced })];
       for (const isSynced of [false, true]) {
-        const labels = { ...(isSynced ? { [WARN]: 'privileged' } : {}), ...given.labels };
-        const isOwned = isSynced && given.labels?.[WARN] === undefined;
+        const labels = { ...(isSynced ? { [WARN]: 'privileged' } : {}), ...workloadCase.labels };
+        const isOwned = isSynced && workloadCase.labels?.[WARN] === undefined;
         const metadata = { name: 'shop', annotations, labels, ...(isOwned ? { managedFields } : {}) };
         rig.store.put('Namespace', { metadata });
-        const request = workloadRequest('Deployment', workload('Deployment', given.spec));
+        const request = workloadRequest('Deployment', workload('Deployment', workloadCase.spec));
         assert.deepEqual((await rig.decide('/validate/workloads', request)).warnings ?? [], warnings);
       }
     });
@@ -247,7 +250,7 @@ suite('a namespace whose warn level is the required level', () => {
 });
 
 suite('a namespace without SCC admission: Pod Security alone warns about the template as it is', () => {
-  const NAMESPACES: readonly (readonly [name: string, given: Omit<Given, 'spec'>])[] = [
+  const NAMESPACES: readonly (readonly [name: string, workloadCase: Omit<Given, 'spec'>])[] = [
     ['mode off in the cluster', { settings: { mode: 'off' } }],
     ['mode off in the namespace', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' } }],
     ['an exempt namespace', { settings: { exemptNamespaces: ['shop'] } }],
@@ -259,9 +262,9 @@ suite('a namespace without SCC admission: Pod Security alone warns about the tem
     ],
   ];
   for (const compatibility of ['openshift', 'portcullis'] as const) {
-    for (const [name, { settings, ...given }] of NAMESPACES) {
+    for (const [name, { settings, ...workloadCase }] of NAMESPACES) {
       test(`${name}, compatibility ${JSON.stringify(compatibility)}`, async () => {
-        const namespace = { ...given, settings: { ...settings, compatibility } };
+        const namespace = { ...workloadCase, settings: { ...settings, compatibility } };
         for (const [spec, warning] of [
           [PLAIN, RAW],
           [HOST_NETWORK, RAW_HOST_NETWORK],
@@ -283,7 +286,7 @@ suite('a namespace that enforces the restricted level without SCCs', () => {
   const SUFFICIENT = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
   const CASES: readonly (readonly [
     name: string,
-    given: Omit<Given, 'spec'> & { readonly level?: string; readonly isSynced?: boolean },
+    workloadCase: Omit<Given, 'spec'> & { readonly level?: string; readonly isSynced?: boolean },
     warnings: readonly string[],
   ])[] = [
     ['no warn label', { labels: OFF }, [RAW]],
@@ -321,9 +324,9 @@ suite('a namespace that enforces the restricted level without SCCs', () => {
     ],
     ['the warn label of a user', { labels: { ...OFF, [WARN]: 'privileged' }, level: 'restricted' }, []],
   ];
-  for (const [name, { level, isSynced = false, labels, ...given }, warnings] of CASES) {
+  for (const [name, { level, isSynced = false, labels, ...workloadCase }, warnings] of CASES) {
     test(name, async () => {
-      const rig = rigFor(given);
+      const rig = rigFor(workloadCase);
       const annotations = { ...RANGES, ...(level === undefined ? {} : { [SUFFICIENT]: level }) };
       const managedFields = [
         managedFieldsEntry({ manager: 'kubectl', labels: [ENFORCE] }),

@@ -13,7 +13,7 @@ import { createStorage } from '../../src/dev-cluster/storage.ts';
 import { type AdmissionRequest, allow } from '../../src/kube/admission.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { createQueue, createTurns } from '../../src/server/body.ts';
+import { createQueue, createTurns } from '../../src/server/limits.ts';
 import {
   attributes,
   createRequestContext,
@@ -487,22 +487,22 @@ test('values in forged reviews add no series to metrics', async (t) => {
   assert.deepEqual(await readSeries(), series);
 });
 
-suite('the queue of small reviews', () => {
-  test('does not keep displaced reviews, which would delay the following ones of their address', async () => {
-    let nowMs = 0;
-    const { wait } = createQueue(() => (nowMs += 10));
-    // The main thread has time for the first review.
-    await wait('a', 0, () => undefined);
-    const ended: string[] = [];
-    for (let index = 0; index < 100; index++)
-      void wait('a', LIMITS.queuedReviewsBytes, () => undefined).then(() => ended.push(`displaced ${index}`));
-    void wait('a', 0, () => undefined).then(() => ended.push('waiting'));
-    for (let count = 0; count < 10; count++) await Promise.resolve();
-    assert.equal(ended.length, 100, 'the displaced reviews end without a turn of the event loop');
-    await nextTurn();
-    await nextTurn();
-    assert.equal(ended.at(-1), 'waiting', 'the remaining review takes the next turn');
-  });
+test('displaced reviews leave the queue of small reviews, so they do not delay the following ones of their address', async () => {
+  let nowMs = 0;
+  const { wait } = createQueue(() => (nowMs += 10));
+  // The main thread has time for the first review.
+  assert.equal(await wait('a', 0), true);
+  const ended: string[] = [];
+  const review = (name: string, bytes: number): void =>
+    void wait('a', bytes).then((isNext) => ended.push(`${name} ${isNext ? 'is next' : 'is displaced'}`));
+  for (let index = 0; index < 100; index++) review(String(index), LIMITS.queuedReviewsBytes);
+  review('last', 0);
+  for (let rounds = 0; rounds < 10; rounds++) await Promise.resolve();
+  const count = ended.filter((text) => text.endsWith('is displaced')).length;
+  assert.deepEqual([count, ended.length], [100, 100], 'the displaced reviews end without a turn of the event loop');
+  await nextTurn();
+  await nextTurn();
+  assert.equal(ended.at(-1), 'last is next', 'the remaining review takes the next turn');
 });
 
 test('the queue of large bodies logs no warning of Node after a body that cannot be parsed', async (t) => {

@@ -274,7 +274,7 @@ suite('failed reviews deny access', () => {
         },
         { now: () => performance.now() },
       );
-      const { scc } = STANDARD_SCCS.find((one) => one.scc.metadata?.name === 'anyuid') ?? {};
+      const { scc } = STANDARD_SCCS.find(({ scc: { metadata } }) => metadata?.name === 'anyuid') ?? {};
       assert.ok(scc);
       for (let index = 0; index < MANY; index++) {
         const name = `copy-${String(index).padStart(3, '0')}`;

@@ -33,7 +33,8 @@ import type { Node } from '../../src/kube/types.ts';
 import { decodePod, findCompletionError } from '../../src/policy/pod/index.ts';
 import { evaluateStepwise } from '../../src/policy/rollout/index.ts';
 import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
-import { createBodyReader, createQueue } from '../../src/server/body.ts';
+import { createBodyReader } from '../../src/server/body.ts';
+import { createQueue } from '../../src/server/limits.ts';
 import { createExceptionReviewer } from '../../src/server/objects/exceptions.ts';
 import { createPodReads } from '../../src/server/pod-reads.ts';
 import { buildProbes } from '../../src/server/probes.ts';
@@ -139,14 +140,17 @@ async function openConnections({ server }: FastifyInstance, count: number): Prom
   return result;
 }
 
-/** Sends bodies to the reader of bodies, and returns for each whether it is rejected or paused. */
-function readBodies(sizes: readonly number[], length: number): readonly string[] {
+/**
+ * Sends unfinished bodies to the reader of bodies, each with its sent bytes and its length. Returns for each whether it is
+ * rejected or paused.
+ */
+function readBodies(sizes: readonly (readonly [sent: number, length: number])[]): readonly string[] {
   const { read } = createBodyReader(() => 0);
-  const bodies = sizes.map((size) => {
+  const bodies = sizes.map(([size, length]) => {
     const payload = new PassThrough();
     const raw = { headers: { 'content-length': String(length) }, socket: new PassThrough() };
     const state = { payload, rejected: false };
-    const request = { raw, query: {}, is404: false } as unknown as FastifyRequest;
+    const request = { raw, query: {}, ip: '127.0.0.1', is404: false } as unknown as FastifyRequest;
     read(request, payload as unknown as IncomingMessage, (_error, body) => {
       state.rejected = body?.limit !== undefined;
     });
@@ -289,28 +293,28 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     within: 'read',
     beyond: 'rejected',
     send(size) {
-      const each = 100_000;
-      const sizes = [...Array.from({ length: Math.floor(size / each) }, () => each), size % each];
-      return readBodies(sizes, each + 1)[0];
+      const lengths = Array.from({ length: Math.floor(size / 100_000) - 1 }, () => 100_000);
+      const half = 50_000 + (size % 100_000) / 2;
+      const all = [...lengths, Math.floor(half), Math.ceil(half)];
+      return readBodies(all.map((length) => [1, length] as const))[0];
     },
   },
   queuedReviewsBytes: {
     within: 'waits',
     beyond: 'displaced',
     async send(size) {
-      let [nowMs, state] = [0, 'waits'];
+      let nowMs = 0;
       const { wait } = createQueue(() => (nowMs += 10));
       // The main thread has time for the first review.
-      await wait('a', 0, () => undefined);
-      const waits = [wait('a', size - 30_000, () => (state = 'displaced')), wait('b', 30_000, () => undefined)];
-      await Promise.all(waits);
-      return state;
+      await wait('a', 0);
+      const [isNext] = await Promise.all([wait('a', size - 30_000), wait('b', 30_000)]);
+      return isNext ? 'waits' : 'displaced';
     },
   },
   unreviewedLargeReviewsBytes: {
     within: ['read', 'read'],
     beyond: ['read', 'paused'],
-    send: (size) => readBodies([1000, size - 1000], 20_000_000),
+    send: (size) => readBodies([1000, size - 1000].map((bytes) => [bytes, 20_000_000] as const)),
   },
   waitingReviewsBytes: {
     within: 'waits',

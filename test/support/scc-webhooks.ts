@@ -15,7 +15,7 @@ import {
   STANDARD_CLUSTER_ROLES,
   STANDARD_SCCS,
 } from '../../src/policy/scc/index.ts';
-import { answerAfterMs } from '../../src/server/deadline.ts';
+import { answerAfterMs } from '../../src/server/limits.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
 import { createRecorder, type Recorder } from './recorder.ts';

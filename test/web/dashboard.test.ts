@@ -7,8 +7,8 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { run } from '../../src/cli/program.ts';
+import { type Dashboard, startDashboard } from '../../src/cli/report/dashboard-server.ts';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
-import { type Dashboard, startDashboard } from '../../src/server/dashboard.ts';
 import {
   type Browser,
   findAccessibilityProblems,

@@ -1,10 +1,10 @@
 /** The live report, which is recomputed after changes in the cluster while a page is open. */
 import type { Store } from '../../cluster/store.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { type Dashboard, type DashboardEvent, startDashboard, type SubscribeEvents } from '../../server/dashboard.ts';
 import type { ReportData } from '../../web/report-data.ts';
 import type { Inventory } from '../inventory/inventory.ts';
 import type { RolloutValues } from '../inventory/rollout.ts';
+import { type Dashboard, type DashboardEvent, startDashboard, type SubscribeEvents } from './dashboard-server.ts';
 
 interface DashboardSource {
   readonly port: number;

@@ -16,9 +16,11 @@ import {
   watchSettings,
 } from '../../config/settings.ts';
 import type { Controller, ControllerContext } from '../../controllers/controller.ts';
+import { createDenialEvents } from '../../controllers/denial-events.ts';
 import { CONTROLLER_NAMES, createControllerSelector } from '../../controllers/index.ts';
 import type { Features } from '../../controllers/permissions.ts';
 import { createFailsClosed } from '../../controllers/required-webhooks.ts';
+import { watchSccHealth } from '../../controllers/scc-health.ts';
 import { restoresStandardSccs } from '../../controllers/standard-sccs.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { KubeObject, PortcullisConfiguration } from '../../kube/types.ts';
@@ -32,9 +34,7 @@ import {
   SETTINGS_EXISTED_ANNOTATION,
 } from '../../kube/well-known.ts';
 import { latestVersion } from '../../policy/pss/index.ts';
-import { createDenialEvents } from '../../server/denial-events.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
-import { watchSccHealth } from '../../server/scc-health.ts';
 import { type AdmissionServer, createServer } from '../../server/server.ts';
 import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { type HeapObserver, observeHeap } from '../../telemetry/heap.ts';

@@ -3,7 +3,7 @@ import { readException } from '../../cluster/exceptions.ts';
 import type { Store } from '../../cluster/store.ts';
 import { findPodWorkload, isReplaced } from '../../cluster/workload-events.ts';
 import type { Settings } from '../../config/settings.ts';
-import { type AdmissionRequest, allow } from '../../kube/admission.ts';
+import { allow } from '../../kube/admission.ts';
 import { createPod } from '../../kube/controller-pod.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { objectName } from '../../kube/resources.ts';
@@ -11,7 +11,7 @@ import { printCount, summarizeNames } from '../../kube/text.ts';
 import { type Namespace, type Pod, valueAt } from '../../kube/types.ts';
 import { printNewlyClosed } from '../../kube/webhooks.ts';
 import { type ExceptionSettings, findExceptionProblem } from '../../policy/psa/index.ts';
-import { assignScc, sccMode, type SccSettings, withKubeSystem } from '../../policy/scc/index.ts';
+import { assignScc, sccMode, type SccSettings } from '../../policy/scc/index.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
 import type { PreviewRanges } from '../scc-review.ts';
@@ -49,7 +49,7 @@ export function createSettingsReviewer(deps: SettingsDeps): ObjectReviewer {
       const warnings = [
         ...(next ? await warnAboutExceptions(next, scope) : []),
         ...(next ? await warnAboutOutages(next, scope) : []),
-        ...(await warnAboutSccs(request, scope)),
+        ...(next ? await warnAboutSccs(next, scope) : []),
       ];
       return allow(warnings.length === 0 ? {} : { warnings });
     },
@@ -126,24 +126,13 @@ function* findEnded(store: Store, { before, next, nowMs }: Change): Generator<vo
 // Workloads that SCCs deny
 
 /** Returns the warnings about workloads that a change to `spec.scc.mode: enforce` denies. */
-async function warnAboutSccs(request: AdmissionRequest, scope: Scope): Promise<readonly string[]> {
+async function warnAboutSccs(settings: Settings, scope: Scope): Promise<readonly string[]> {
   const { previewRanges, evaluate, store, context, showsNames } = scope;
   const before = scope.settings().scc;
-  const next = readEnforce(request, before);
-  if (next === undefined) return [];
+  const { scc: next } = settings;
+  if (next.mode !== 'enforce' || before.mode === 'enforce') return [];
   const result = await evaluate(findDenied({ before, next, previewRanges, store }), context);
   return result.isComplete && result.denied.length === 0 ? [] : [formatWarning(result, showsNames)];
-}
-
-/** Returns the changed settings if a request sets the mode to `enforce`. */
-function readEnforce({ object, oldObject }: AdmissionRequest, current: SccSettings) {
-  const read = (root: unknown, name: string): unknown => valueAt(root, ['spec', 'scc', name]);
-  if (read(object, 'mode') !== 'enforce' || read(oldObject, 'mode') === 'enforce') return undefined;
-  const names: unknown = read(object, 'exemptNamespaces');
-  const exemptNamespaces = Array.isArray(names)
-    ? withKubeSystem(names.filter((name) => typeof name === 'string'))
-    : current.exemptNamespaces;
-  return { ...current, mode: 'enforce', exemptNamespaces } as const;
 }
 
 interface Search {

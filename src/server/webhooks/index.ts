@@ -7,12 +7,7 @@ import type { PodSecurity } from '../../policy/psa/index.ts';
 import { createRangePreview } from '../../policy/uid-range/index.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import {
-  createAccessReviewLimit,
-  createAccessReviews,
-  withReviewedAccess,
-  withStoredAccess,
-} from '../access-reviews.ts';
+import { createAccessReviewLimit, createAccessReviews, withReviewedAccess } from '../access-reviews.ts';
 import { createDisclosure } from '../disclosure.ts';
 import { createEnforcementPreview, createLabelPreview, type InstallationIdentity } from '../enforcement-preview.ts';
 import { createEvaluations } from '../evaluations.ts';
@@ -22,9 +17,8 @@ import { createNodesConfigReviewer } from '../objects/nodes-config.ts';
 import { createSccObjectReviewer } from '../objects/sccs.ts';
 import { createSettingsReviewer, type SettingsDeps } from '../objects/settings.ts';
 import { createOlmHardening } from '../olm-hardening.ts';
-import { setPodDefaults } from '../pod-defaults.ts';
 import { createPodSecurityReviewer } from '../pod-security.ts';
-import { createSccRecorder, createWorkloadAdmission, type WithAccess } from '../scc-review.ts';
+import { createSccRecorder } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
 import type { Webhook } from '../webhook.ts';
 import { NAMESPACES } from './namespaces.ts';
@@ -40,7 +34,7 @@ import {
   MUTATE_PODS,
   VALIDATE_PODS,
 } from './pods.ts';
-import { WORKLOADS } from './workloads.ts';
+import { createWorkloadAdmission, WORKLOADS } from './workloads.ts';
 
 export interface WebhooksOptions extends Pick<SettingsDeps, 'readSettings' | 'createFailsClosed'> {
   /** Returns the current settings. */
@@ -85,11 +79,15 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const waitingRoom = createWaitingRoom();
   const takeAccessReview = createAccessReviewLimit(now);
   const accessReviews = createAccessReviews({ cluster, takeAccessReview, logger, metrics: metrics.scc, now });
-  const withSentReviews = withReviewedAccess(accessReviews, waitingRoom);
-  const withAccess: WithAccess = (decide, context) =>
-    (settings().scc.authorization === 'sar' ? withSentReviews : withStoredAccess)(decide, context);
+  const decideWithReviews = withReviewedAccess(accessReviews, waitingRoom);
   const previewRanges = createRangePreview(() => settings().ranges);
-  const review = { settings: () => settings().scc, withAccess, waitingRoom, previewRanges, restoresStandardSccs };
+  const review = {
+    settings: () => settings().scc,
+    accessReviews: () => (settings().scc.authorization === 'sar' ? decideWithReviews : undefined),
+    waitingRoom,
+    previewRanges,
+    restoresStandardSccs,
+  };
   const evaluate = createEvaluations(now, areClientsKnown);
   const discloses = createDisclosure(areClientsKnown);
   const podSecurity = createPodSecurityReviewer({
@@ -105,7 +103,6 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
     preview: createEnforcementPreview(options.installation, settings),
     previewLabels: createLabelPreview(options.installation, settings),
   });
-  const harden = createOlmHardening({ mode: () => settings().olm.hardening.mode, metrics: metrics.olm });
   const { decisions, validations } = metrics.scc;
   const { kubelet } = options;
   const date = (): Date => new Date();
@@ -113,7 +110,8 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
     createMutatePods({
       ...review,
       record: createSccRecorder(decisions),
-      changes: [harden, (request, context) => setPodDefaults(request, context, settings())],
+      harden: createOlmHardening({ mode: () => settings().olm.hardening.mode, metrics: metrics.olm }),
+      defaults: () => settings().defaults,
     }),
     createValidatePods([
       podSecurity,
@@ -170,7 +168,7 @@ export function onlyRegistered(webhook: Webhook, settings: () => Pick<Settings, 
     (reviewsOthers &&
       (operation === 'CREATE' || operation === 'UPDATE') &&
       !subResource &&
-      settings().workloadResources.some((one) => one.resource === resource && one.group === group));
+      settings().workloadResources.some((other) => other.resource === resource && other.group === group));
   return {
     ...webhook,
     enforces: (request, store) => isRegistered(request) && webhook.enforces?.(request, store) !== false,

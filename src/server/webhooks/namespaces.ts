@@ -1,5 +1,5 @@
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { LABELS_CHANGED, relevantUpdate, rule, WRITES } from '../webhook.ts';
+import { LABELS_CHANGED, relevantUpdate, webhookRule, WRITES } from '../webhook.ts';
 
 /**
  * The review of Pod Security labels and SCC mode labels. It fails open, because it only finds mistakes: an invalid level
@@ -10,7 +10,7 @@ export const NAMESPACES: WebhookRegistration = {
   name: 'namespaces.portcullis.dev',
   path: '/validate/namespaces',
   kind: 'ValidatingWebhookConfiguration',
-  rules: [{ feature: 'podSecurity', rule: rule(WRITES, '', ['namespaces'], { scope: 'Cluster' }) }],
+  rules: [{ feature: 'podSecurity', rule: webhookRule(WRITES, '', ['namespaces'], { scope: 'Cluster' }) }],
   matchConditions: [relevantUpdate(LABELS_CHANGED)],
   timeoutSeconds: 5,
   failure: 'open',

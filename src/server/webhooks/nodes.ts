@@ -6,7 +6,7 @@ import { forbidden } from '../../kube/status.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { compareNodes, findKubeletProblem, type MinimumVersion, nodeName } from '../../policy/kubelet/index.ts';
-import { rule, type Webhook, WRITES } from '../webhook.ts';
+import { webhookRule, type Webhook, WRITES } from '../webhook.ts';
 import type { PodPolicy } from './pods.ts';
 
 /** Returns the CEL expression for the kubelet version that a Node reports. */
@@ -30,13 +30,13 @@ export const NODES: WebhookRegistration = {
   path: '/validate/nodes',
   kind: 'ValidatingWebhookConfiguration',
   rules: [
-    { feature: 'kubelet', rule: rule(['CREATE'], '', ['nodes'], { scope: 'Cluster' }) },
-    { feature: 'kubelet', rule: rule(['UPDATE'], '', ['nodes/status'], { scope: 'Cluster' }) },
+    { feature: 'kubelet', rule: webhookRule(['CREATE'], '', ['nodes'], { scope: 'Cluster' }) },
+    { feature: 'kubelet', rule: webhookRule(['UPDATE'], '', ['nodes/status'], { scope: 'Cluster' }) },
     {
       feature: 'kubeletCertificates',
-      rule: rule(['CREATE'], 'certificates.k8s.io', ['certificatesigningrequests'], { scope: 'Cluster' }),
+      rule: webhookRule(['CREATE'], 'certificates.k8s.io', ['certificatesigningrequests'], { scope: 'Cluster' }),
     },
-    { feature: 'kubeletNodeWrites', rule: rule(WRITES, 'coordination.k8s.io', ['leases']) },
+    { feature: 'kubeletNodeWrites', rule: webhookRule(WRITES, 'coordination.k8s.io', ['leases']) },
   ],
   matchConditions: [
     {

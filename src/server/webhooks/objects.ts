@@ -2,7 +2,7 @@
 import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { WebhookRegistration } from '../../kube/webhooks.ts';
-import { rule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
+import { webhookRule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
 
 /** The reviews of one kind of object. */
 export interface ObjectReviewer extends Pick<Webhook, 'enforces'> {
@@ -16,11 +16,11 @@ const { SecurityContextConstraints: SCC, PodSecurityException: EXCEPTION, NodesC
 /** Objects of which a wrong one permits more. They cannot be written while no replica responds. */
 const CLOSED_RULES: WebhookRegistration['rules'] = [
   // Without its defaults, an SCC may allow more. For example, `allowHostDirVolumePlugin` limits `volumes` only there.
-  { feature: 'scc', rule: rule(WRITES, SCC.group, [SCC.resource], { scope: 'Cluster' }) },
+  { feature: 'scc', rule: webhookRule(WRITES, SCC.group, [SCC.resource], { scope: 'Cluster' }) },
   // Reviewed even in namespaces that fail open.
   {
     feature: 'exceptions',
-    rule: rule(WRITES, EXCEPTION.group, [EXCEPTION.resource, `${EXCEPTION.resource}/status`], { version: '*' }),
+    rule: webhookRule(WRITES, EXCEPTION.group, [EXCEPTION.resource, `${EXCEPTION.resource}/status`], { version: '*' }),
   },
 ];
 
@@ -50,16 +50,19 @@ export const VALIDATE_SETTINGS: WebhookRegistration = {
   rules: [
     {
       feature: 'podSecurity',
-      rule: rule(WRITES, 'config.portcullis.dev', ['portcullisconfigurations'], {
+      rule: webhookRule(WRITES, 'config.portcullis.dev', ['portcullisconfigurations'], {
         version: 'v1alpha1',
         scope: 'Cluster',
       }),
     },
     {
       feature: 'rollout',
-      rule: rule(WRITES, 'config.openshift.io', ['psaenforcementconfigs'], { version: 'v1alpha1', scope: 'Cluster' }),
+      rule: webhookRule(WRITES, 'config.openshift.io', ['psaenforcementconfigs'], {
+        version: 'v1alpha1',
+        scope: 'Cluster',
+      }),
     },
-    { feature: 'kubelet', rule: rule(WRITES, NodesConfig.group, [NodesConfig.resource], { scope: 'Cluster' }) },
+    { feature: 'kubelet', rule: webhookRule(WRITES, NodesConfig.group, [NodesConfig.resource], { scope: 'Cluster' }) },
   ],
   timeoutSeconds: 5,
   failure: 'open',

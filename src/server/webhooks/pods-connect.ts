@@ -1,4 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
+import type { Store } from '../../cluster/store.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
@@ -12,19 +13,20 @@ import {
   mayEnterEveryPod,
   PRIVILEGED_SCC,
   type SccDecision,
+  type SccInput,
   UNABLE_TO_VALIDATE,
   userSubject,
 } from '../../policy/scc/index.ts';
 import type { Discloses } from '../disclosure.ts';
 import { createPodReads } from '../pod-reads.ts';
-import { enforcesSccs, namespaceMode, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
-import { rule, type Webhook } from '../webhook.ts';
+import { concludeScc, decideScc, enforcesSccs, namespaceMode, type SccReviewDeps } from '../scc-review.ts';
+import { webhookRule, type Webhook } from '../webhook.ts';
 
 export const CONNECT_PODS: WebhookRegistration = {
   name: 'connect.pods.portcullis.dev',
   path: '/connect/pods',
   kind: 'ValidatingWebhookConfiguration',
-  rules: [{ feature: 'scc', rule: rule(['CONNECT'], '', ['pods/attach', 'pods/exec']) }],
+  rules: [{ feature: 'scc', rule: webhookRule(['CONNECT'], '', ['pods/attach', 'pods/exec']) }],
   // The review would allow these requests. Without the condition, administrators could not enter containers while no
   // replica responds.
   matchConditions: [
@@ -65,7 +67,7 @@ export function createConnectPods(deps: ConnectDeps): Webhook {
     path: CONNECT_PODS.path,
     enforces: (request, store) => enforcesSccs(request, store, deps.settings()),
     async decide(request, context) {
-      const { name = '', namespace = '', userInfo } = request;
+      const { name = '', namespace = '' } = request;
       const { mode } = namespaceMode(context.store, namespace, deps.settings());
       if (mode === 'off') return allow();
       const isDisclosed = deps.discloses(request, context.store);
@@ -81,19 +83,24 @@ export function createConnectPods(deps: ConnectDeps): Webhook {
         // Otherwise, the response would reveal whether the pod exists.
         return deny(isMissing && !isDisclosed ? undisclosed(request) : readFailure(error, name));
       }
-      const privileged = context.store.get('SecurityContextConstraints', PRIVILEGED_SCC);
-      const decide: SccReview['decide'] = (cluster) => {
-        const decision = assignScc({ operation: 'CREATE', object, userInfo, ...cluster });
-        if (decision.allowed || !mayEnterEveryPod(cluster, privileged)) return decision;
-        return cluster.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace) ? ENTERS_EVERY_POD : decision;
-      };
-      const adapt = (decision: SccDecision): SccDecision => execDecision(decision, request, isDisclosed);
-      const review: SccReview = { request, modes: ['enforce', 'report'], context, decide, adapt };
-      const decision = (await reviewPod(review, deps)) ?? allow();
+      const pod = { operation: 'CREATE', object } as const;
+      const decided = await decideScc({ request, pod, modes: ['enforce', 'report'], context, decide: enterPod }, deps);
+      if (!decided) return allow();
+      const connected = { ...decided, decision: connectDecision(decided.decision, request, isDisclosed) };
+      const decision = concludeScc(request, connected, deps);
       // OpenShift sets audit annotations only for pod creation.
       return deps.settings().compatibility === 'openshift' ? { ...decision, auditAnnotations: {} } : decision;
     },
   };
+}
+
+/** Decides whether the user could create the pod. */
+function enterPod(input: SccInput, store: Store): SccDecision {
+  const decision = assignScc(input);
+  const privileged = store.get('SecurityContextConstraints', PRIVILEGED_SCC);
+  if (decision.allowed || !mayEnterEveryPod(input, privileged)) return decision;
+  const { canUse, userInfo, namespace } = input;
+  return canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace.metadata?.name ?? '') ? ENTERS_EVERY_POD : decision;
 }
 
 function podNotFound(name: string): Status {
@@ -106,7 +113,7 @@ function readFailure(error: unknown, name: string): Status {
 }
 
 /** Converts the decision about the pod to a decision about the stream, which does not change the pod. */
-function execDecision(decision: SccDecision, request: AdmissionRequest, isDisclosed: boolean): SccDecision {
+function connectDecision(decision: SccDecision, request: AdmissionRequest, isDisclosed: boolean): SccDecision {
   const { auditAnnotations, facts } = decision;
   if (decision.allowed) return { allowed: true, warnings: [], auditAnnotations, ...(facts ? { facts } : {}) };
   if (!isDisclosed) return { allowed: false, status: undisclosed(request), warnings: [], auditAnnotations: {} };

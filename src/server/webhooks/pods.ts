@@ -5,16 +5,31 @@ import { defined } from '../../kube/defined.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../kube/webhooks.ts';
-import { isLevelEnforced, NOT_MIRROR, type PodSecurity } from '../../policy/psa/index.ts';
-import { assignScc, podAnnotation, validateScc } from '../../policy/scc/index.ts';
+import { decodePod } from '../../policy/pod/index.ts';
+import {
+  hasDefaults,
+  isLevelEnforced,
+  NOT_MIRROR,
+  type PodDefaults,
+  type PodSecurity,
+  withPodDefaults,
+} from '../../policy/psa/index.ts';
+import { assignScc, podAnnotation, type SccDecision, type SccInput, validateScc } from '../../policy/scc/index.ts';
+import { allowUnlessEnforced, LIMIT_CODES } from '../limits.ts';
 import { OLM_POD } from '../olm-hardening.ts';
-import { enforcesSccs, reviewPod, type SccReview, type SccReviewDeps } from '../scc-review.ts';
-import { allowUnlessEnforced, LIMIT_CODES } from '../unreviewed.ts';
+import {
+  concludeScc,
+  decideScc,
+  enforcesSccs,
+  namespaceMode,
+  type SccReview,
+  type SccReviewDeps,
+} from '../scc-review.ts';
 import {
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
   relevantUpdate,
-  rule,
+  webhookRule,
   type Webhook,
   type WebhookContext,
   WRITES,
@@ -30,8 +45,8 @@ export const MUTATE_PODS: WebhookRegistration = {
   ...MUTATE,
   name: 'mutate.pods.portcullis.dev',
   rules: [
-    { feature: 'scc', rule: rule(WRITES, '', ['pods']) },
-    { feature: 'scc', rule: rule(['UPDATE'], '', ['pods/ephemeralcontainers', 'pods/resize']) },
+    { feature: 'scc', rule: webhookRule(WRITES, '', ['pods']) },
+    { feature: 'scc', rule: webhookRule(['UPDATE'], '', ['pods/ephemeralcontainers', 'pods/resize']) },
   ],
   matchConditions: [CHANGED_FOR_SCCS],
   // A review waits up to 10 s for the ranges of a new namespace. The timeout is longer, so the client receives the
@@ -56,7 +71,7 @@ const NOT_ASSIGNED = {
  * the pod.
  */
 const CREATED = { timeoutSeconds: 5, failure: 'open', namespaces: 'changed' } as const;
-const CREATE_POD = rule(['CREATE'], '', ['pods']);
+const CREATE_POD = webhookRule(['CREATE'], '', ['pods']);
 
 /** OLM pods in all namespaces. */
 export const MUTATE_OLM_PODS: WebhookRegistration = {
@@ -85,8 +100,8 @@ export const VALIDATE_PODS: WebhookRegistration = {
   path: '/validate/pods',
   kind: 'ValidatingWebhookConfiguration',
   rules: [
-    { feature: 'podSecurity', rule: rule(WRITES, '', ['pods', 'pods/ephemeralcontainers']) },
-    { feature: 'scc', rule: rule(['UPDATE'], '', ['pods/resize']) },
+    { feature: 'podSecurity', rule: webhookRule(WRITES, '', ['pods', 'pods/ephemeralcontainers']) },
+    { feature: 'scc', rule: webhookRule(['UPDATE'], '', ['pods/resize']) },
   ],
   matchConditions: [
     { unless: 'scc', ...relevantUpdate(`${SPEC_CHANGED} || ${ANNOTATIONS_CHANGED}`) },
@@ -97,38 +112,57 @@ export const VALIDATE_PODS: WebhookRegistration = {
   namespaces: 'reviewed',
 };
 
-/** Changes a new pod. Returns the decision without an object if the pod does not change. */
-type ChangePod = (request: AdmissionRequest, context: WebhookContext) => Decision;
-
 interface MutateDeps extends SccReviewDeps {
-  /** Changes that precede the assignment of an SCC, in order. */
-  readonly changes: readonly ChangePod[];
+  /** Hardens OLM pods. Never denies a pod. */
+  harden(request: AdmissionRequest, context: WebhookContext): Decision;
+  /** Returns the current pod defaults. */
+  defaults(): PodDefaults;
 }
 
 /**
  * Creates the webhook that changes pods: it hardens OLM pods, sets the pod defaults, and where SCCs are enforced, selects
  * an SCC and defaults the pod.
  */
-export function createMutatePods({ changes, ...deps }: MutateDeps): Webhook {
+export function createMutatePods(deps: MutateDeps): Webhook {
   return {
     path: MUTATE.path,
     enforces: (request, store) => enforcesSccs(request, store, deps.settings()),
     async decide(original, context) {
-      let request = original;
       const decisions: Decision[] = [];
-      for (const change of original.operation === 'CREATE' && !original.subResource ? changes : []) {
-        const decision = change(request, context);
+      let request = original;
+      for (const change of original.operation === 'CREATE' && !original.subResource ? [deps.harden, setDefaults] : []) {
+        const decision = change(request, context, deps);
         decisions.push(decision);
         if (decision.allowed && decision.object !== undefined) request = { ...request, object: decision.object };
       }
-      const { operation, subResource, object, oldObject, userInfo } = request;
-      const decide: SccReview['decide'] = (cluster) =>
-        assignScc({ operation, subResource, object, oldObject, userInfo, ...cluster });
-      const review: SccReview = { request, modes: ['enforce'], precedesDenials: true, context, decide };
-      const assigned = await reviewPod(review, deps);
-      return combineDecisions(assigned ? [...decisions, assigned] : decisions);
+      const review: SccReview = { request, modes: ['enforce'], precedesDenials: true, context, decide: assignScc };
+      const assigned = await decideScc(review, deps);
+      if (assigned) decisions.push(concludeScc(request, assigned, deps));
+      return combineDecisions(decisions);
     },
   };
+}
+
+const WITHOUT_SCCS = { mode: 'off', exemptNamespaces: [] } as const;
+
+/**
+ * Sets the absent security context fields of a new pod in the namespaces that the settings select, unless an SCC defaults
+ * the pod. Never denies a pod.
+ */
+function setDefaults(
+  { object, namespace: name = '' }: AdmissionRequest,
+  { store }: WebhookContext,
+  { defaults: getDefaults, settings }: Pick<MutateDeps, 'defaults' | 'settings'>,
+): Decision {
+  const namespace = store.get('Namespace', name);
+  const defaults = getDefaults();
+  // The mode in force may be less strict than the settings.
+  const isAssigned = namespaceMode(store, name, settings()).mode === 'enforce';
+  if (!namespace || !isObject(object) || isAssigned || !hasDefaults(namespace, { defaults, scc: WITHOUT_SCCS }))
+    return allow();
+  const { pod } = decodePod(object);
+  const completed = pod && withPodDefaults(pod, defaults.fields);
+  return completed === undefined || completed === object ? allow() : allow({ object: completed });
 }
 
 /** A policy that validates pods. */
@@ -201,14 +235,15 @@ export function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPoli
     enforces,
     async decide(request, context) {
       if (isLeftToFloor(request, context, floor) && enforces(request, context.store)) return allow();
-      const { operation, subResource, object, oldObject, userInfo } = request;
-      const decide: SccReview['decide'] = (cluster) => {
-        const input = { operation, subResource, object, oldObject, userInfo, ...cluster };
-        return (cluster.isReported === true ? assignScc : validateScc)(input);
-      };
-      return (await reviewPod({ request, modes: ['enforce', 'report'], context, decide }, deps)) ?? allow();
+      const decided = await decideScc({ request, modes: ['enforce', 'report'], context, decide: validatePod }, deps);
+      return decided ? concludeScc(request, decided, deps) : allow();
     },
   };
+}
+
+/** Reports describe the SCC that would be assigned. */
+function validatePod(input: SccInput): SccDecision {
+  return input.isReported === true ? assignScc(input) : validateScc(input);
 }
 
 /**

@@ -5,7 +5,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
-import { limitUrls, URL_LIMIT } from './url-limit.ts';
+import { limitUrls, URL_LIMIT } from '../../server/limits.ts';
 
 /** An event for the page. `data` is JSON on one line. */
 export interface DashboardEvent {
@@ -64,7 +64,7 @@ export async function startDashboard({ port, page, subscribe }: DashboardOptions
   let cookieName = '';
   let hosts: readonly string[] = [];
   const hasSession = ({ headers: { cookie = '' } }: FastifyRequest): boolean =>
-    cookie.split(/; */).some((one) => equals(one, `${cookieName}=${session}`));
+    cookie.split(/; */).some((pair) => equals(pair, `${cookieName}=${session}`));
 
   app.addHook('onRequest', async ({ headers: { host = '', origin } }, reply) => {
     reply.headers(HEADERS);
@@ -73,8 +73,8 @@ export async function startDashboard({ port, page, subscribe }: DashboardOptions
       return sendText(reply, 403, 'Requests from other sites are rejected.\n');
   });
   app.get<{ Querystring: { token?: unknown } }>('/', async (request, reply) => {
-    const given = request.query.token;
-    if (token !== undefined && typeof given === 'string' && equals(given, token)) {
+    const { token: sent } = request.query;
+    if (token !== undefined && typeof sent === 'string' && equals(sent, token)) {
       token = undefined;
       reply.header('set-cookie', `${cookieName}=${session}; Path=/; HttpOnly; SameSite=Strict`);
     } else if (!hasSession(request)) return sendText(reply, 403, NO_TOKEN);
@@ -95,8 +95,8 @@ export async function startDashboard({ port, page, subscribe }: DashboardOptions
   return { url: `http://${HOST}:${used}/?token=${token}`, close: () => app.close() };
 }
 
-function equals(given: string, expected: string): boolean {
-  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+function equals(text: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(text), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
