@@ -89,7 +89,9 @@ export async function writeObject<T extends KubeObject>(
   const path = method === 'POST' ? resourcePath(kind, namespace) : objectPath(kind, name, namespace);
   const query = { fieldManager: PROGRAM, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) };
   const deletion = {
-    ...{ apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } },
+    apiVersion: 'v1',
+    kind: 'DeleteOptions',
+    preconditions: { uid, resourceVersion },
     // API servers ignore the query if a deletion has a body.
     ...(dryRun === 'server' ? { dryRun: ['All'] } : {}),
   };

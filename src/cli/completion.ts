@@ -133,7 +133,7 @@ function subcommands(before: readonly string[], commands: readonly CommandEntry[
   const next = commands.flatMap(({ name, summary }) => {
     const words = name.split(' ');
     const word = words[before.length];
-    if (word === undefined || before.some((one, index) => one !== words[index])) return [];
+    if (word === undefined || before.some((typed, index) => typed !== words[index])) return [];
     return [[word, words.length === before.length + 1 ? summary : `${PROGRAM} ${words[0]} COMMAND`] as const];
   });
   return Array.from(new Map(next), ([word, description]) => ({ word, description }));

@@ -91,15 +91,15 @@ export function flagOn(text: OptionText): Option<boolean> {
 }
 
 /** An option whose value is converted. A `UserError` from the conversion is reported as an invalid value. */
-export function mapped<T, U>(one: Option<T>, change: (value: T) => U): Option<U> {
-  return { ...one, resolve: (texts) => change(one.resolve(texts)) };
+export function mapped<T, U>(source: Option<T>, change: (value: T) => U): Option<U> {
+  return { ...source, resolve: (texts) => change(source.resolve(texts)) };
 }
 
 /** Adds an environment variable to each option. Its name is `PREFIX_` followed by the option name in capitals. */
 export function withEnvironment<O extends Options>(prefix: string, options: O): O {
-  const named = Object.entries(options).map(([name, one]) => [
+  const named = Object.entries(options).map(([name, definition]) => [
     name,
-    { ...one, env: `${prefix}_${name.toUpperCase().replaceAll('-', '_')}` },
+    { ...definition, env: `${prefix}_${name.toUpperCase().replaceAll('-', '_')}` },
   ]);
   return Object.fromEntries(named) as O;
 }
@@ -115,13 +115,14 @@ export interface Sources {
  * @throws {UsageError} for an invalid value, with its source and the expected format
  */
 export function resolveValues<O extends Options>(options: O, sources: Sources): Values<O> {
-  const values = Object.entries(options).map(([name, one]) => {
-    const flags = `"${printFlags(name, one)}" flag`;
-    const fromEnv = one.env === undefined ? undefined : sources.env[one.env];
+  const values = Object.entries(options).map(([name, definition]) => {
+    const flags = `"${printFlags(name, definition)}" flag`;
+    const fromEnv = definition.env === undefined ? undefined : sources.env[definition.env];
     const typed = sources.typed.get(name);
-    if (typed) return [name, resolveOption(flags, typed, one)];
-    if (fromEnv !== undefined) return [name, resolveOption(`environment variable ${one.env}`, [fromEnv], one)];
-    return [name, one.resolve([])];
+    if (typed) return [name, resolveOption(flags, typed, definition)];
+    if (fromEnv !== undefined)
+      return [name, resolveOption(`environment variable ${definition.env}`, [fromEnv], definition)];
+    return [name, definition.resolve([])];
   });
   return Object.fromEntries(values) as Values<O>;
 }
@@ -131,7 +132,7 @@ export function printFlags(name: string, { short }: OptionText): string {
   return `${short === undefined ? '' : `-${short}, `}--${name}`;
 }
 
-function resolveOption(source: string, texts: readonly string[], one: Option<unknown>): unknown {
+function resolveOption(source: string, texts: readonly string[], definition: Option<unknown>): unknown {
   const long = texts.find((text) => text.length > LIMITS.optionCharacters);
   if (long !== undefined) {
     const start = `${long.slice(0, 40)}…`;
@@ -140,11 +141,11 @@ function resolveOption(source: string, texts: readonly string[], one: Option<unk
     );
   }
   try {
-    return one.resolve(texts);
+    return definition.resolve(texts);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     const { message } = error;
-    const invalid = texts.findLast((text) => errorMessage(text, one) === message) ?? texts.join(',');
+    const invalid = texts.findLast((text) => errorMessage(text, definition) === message) ?? texts.join(',');
     throw new UsageError(`invalid argument ${quote(invalid)} for ${source}: ${message}`, { cause: error });
   }
 }
@@ -186,7 +187,7 @@ export function namespaceName(value: string): string {
 /** Accepts one of the given words. */
 export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
   const parse = (value: string): T => {
-    const word = words.find((one) => one === value);
+    const word = words.find((word) => word === value);
     if (word === undefined) throw new UserError(`must be one of ${words.join(', ')}`);
     return word;
   };

@@ -175,12 +175,14 @@ function normalize(args: readonly string[], options: Options): readonly string[]
     const bare = Object.hasOwn(options, arg.slice(2)) ? options[arg.slice(2)]?.bare : undefined;
     if (bare !== undefined && arg.startsWith('--')) return [`${arg}=${bare}`];
     if (name === undefined) return [arg];
-    const one = Object.hasOwn(options, name) ? options[name] : undefined;
-    if (one === undefined) return [`--${name}`];
-    if (one.value !== undefined) return [arg];
+    const definition = Object.hasOwn(options, name) ? options[name] : undefined;
+    if (definition === undefined) return [`--${name}`];
+    if (definition.value !== undefined) return [arg];
     if (value === 'true') return [`--${name}`];
     if (value === 'false') return name.startsWith('no-') ? [] : [`--no-${name}`];
-    throw new UsageError(`invalid argument ${quote(value)} for "${printFlags(name, one)}" flag: must be true or false`);
+    throw new UsageError(
+      `invalid argument ${quote(value)} for "${printFlags(name, definition)}" flag: must be true or false`,
+    );
   });
   return [...normalized, ...args.slice(end)];
 }
@@ -188,8 +190,10 @@ function normalize(args: readonly string[], options: Options): readonly string[]
 /** True if an argument is an option whose value is the next argument. */
 function takesValue(arg: string | undefined, options: Options): boolean {
   return Object.entries(options).some(
-    ([name, one]) =>
-      one.value !== undefined && one.bare === undefined && (arg === `--${name}` || arg === `-${one.short}`),
+    ([name, definition]) =>
+      definition.value !== undefined &&
+      definition.bare === undefined &&
+      (arg === `--${name}` || arg === `-${definition.short}`),
   );
 }
 
@@ -229,7 +233,7 @@ function createProgram(
 /** Returns the command with the given name below `program`. Creates missing commands in the help group. */
 function findNode(program: CommanderCommand, name: string, group = ''): CommanderCommand {
   return name.split(' ').reduce((parent, word) => {
-    const existing = parent.commands.find((one) => one.name() === word);
+    const existing = parent.commands.find((command) => command.name() === word);
     if (existing) return existing;
     const node = parent.command(word).helpGroup(group);
     return node.showHelpAfterError(usageHint(node));
@@ -241,13 +245,13 @@ function findNode(program: CommanderCommand, name: string, group = ''): Commande
  */
 function printHelp(command: CommanderCommand, help: Help): string {
   const own = command.parent ? commandPath(command).length + 1 : 0;
-  const subcommandTerm = (one: CommanderCommand): string => commandPath(one).slice(own);
+  const subcommandTerm = (subcommand: CommanderCommand): string => commandPath(subcommand).slice(own);
   const flat = Object.assign(help, { visibleCommands: leaves, subcommandTerm });
   return new Help().formatHelp(command, flat);
 }
 
 function leaves({ commands }: CommanderCommand): CommanderCommand[] {
-  return commands.flatMap((one) => (one.commands.length === 0 ? [one] : leaves(one)));
+  return commands.flatMap((command) => (command.commands.length === 0 ? [command] : leaves(command)));
 }
 
 /** Returns the names of a command and its parents without the program name, such as `scc plan`. */
@@ -271,7 +275,7 @@ function addDefinition(
   command.description(`${command.summary()}.`);
   if (operands !== undefined) command.arguments(operands);
   if (details !== undefined) command.addHelpText('after', `\n${renameCalls(details.trim(), invocation)}`);
-  for (const [name, one] of Object.entries(options)) addOption(command, name, one);
+  for (const [name, definition] of Object.entries(options)) addOption(command, name, definition);
   return command;
 }
 
@@ -308,9 +312,9 @@ function renameCalls(text: string, invocation: Invocation): string {
 }
 
 /** Registers an option. Commander collects the raw values, and `resolveValues` converts them. */
-function addOption(command: CommanderCommand, name: string, one: Option<unknown>): void {
-  const { value, help, fallback, choices, conflicts = [] } = one;
-  const flags = printFlags(name, one);
+function addOption(command: CommanderCommand, name: string, definition: Option<unknown>): void {
+  const { value, help, fallback, choices, conflicts = [] } = definition;
+  const flags = printFlags(name, definition);
   const option = new CommanderOption(value === undefined ? flags : `${flags} <${value.toLowerCase()}>`, help);
   option.conflicts(conflicts.map((other) => new CommanderOption(`--${other}`).attributeName()));
   if (choices) option.choices(choices);

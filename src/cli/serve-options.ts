@@ -54,7 +54,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     ...featureList,
     fallback: DEFAULT_FEATURES.join(),
     resolve: (texts: readonly string[]) =>
-      texts.length === 0 ? DEFAULT_FEATURES : featureList.resolve(texts.filter((one) => one !== '')),
+      texts.length === 0 ? DEFAULT_FEATURES : featureList.resolve(texts.filter((text) => text !== '')),
   },
   authorizer: flag({
     help: 'Serve only the authorization webhook for the minimum kubelet version, and run no controllers. Requires a live cluster',

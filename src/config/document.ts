@@ -67,12 +67,12 @@ function typeIssues(document: unknown, { fields, types }: DocumentShape): Issue[
     if (isList(shape)) return `[]${goType(shape[0], names)}`;
     return typeof shape === 'string' ? shape.replace('boolean', 'bool') : (types[names.join('.')] ?? '');
   };
-  return findShapeErrors(document, fields).flatMap((one) => {
-    if ('known' in one) return [];
-    const names = one.path.filter((step) => typeof step === 'string');
+  return findShapeErrors(document, fields).flatMap((error) => {
+    if ('known' in error) return [];
+    const names = error.path.filter((step) => typeof step === 'string');
     const owner = types[names.slice(0, -1).join('.')] ?? '';
     const field = names.length === 0 ? '' : `${owner}.${names.join('.')}`;
-    return [{ message: unmarshalError(one.value, field, goType(one.shape, names)), path: one.path }];
+    return [{ message: unmarshalError(error.value, field, goType(error.shape, names)), path: error.path }];
   });
 }
 

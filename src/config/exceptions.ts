@@ -84,10 +84,10 @@ export function exceptionErrors({ apiVersion, value }: ManifestObject): readonly
     const error = notSupported('apiVersion', apiVersion, [expected]);
     return [{ path: ['apiVersion'], error, fix: `Use ${expected}.` }];
   }
-  const misshapen = findShapeErrors(value, SHAPE).map((one): WrongType => {
-    if (!('known' in one)) return describeWrongType(one);
-    const { path } = one;
-    const similar = findSimilar(String(path.at(-1)), one.known);
+  const misshapen = findShapeErrors(value, SHAPE).map((problem): WrongType => {
+    if (!('known' in problem)) return describeWrongType(problem);
+    const { path } = problem;
+    const similar = findSimilar(String(path.at(-1)), problem.known);
     const fix = similar === undefined ? 'Remove the field.' : `Write ${quote(similar)}.`;
     const error = { type: 'FieldValueForbidden', path: printFieldPath(path), detail: 'unknown field' } as const;
     return { path, error, fix };

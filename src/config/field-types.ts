@@ -65,8 +65,8 @@ export function findFieldProblems(object: ManifestObject): FieldProblems {
   if (shape === undefined) return { wrong: readPods(object.value).pods.flatMap(findPodFieldProblems), unknown: [] };
   const errors = findShapeErrors(object.value, shape, true);
   return {
-    wrong: errors.flatMap((one) => ('known' in one ? [] : [describeWrongType(one)])),
-    unknown: errors.flatMap((one) => ('known' in one ? [one.path] : [])),
+    wrong: errors.flatMap((error) => ('known' in error ? [] : [describeWrongType(error)])),
+    unknown: errors.flatMap((error) => ('known' in error ? [error.path] : [])),
   };
 }
 
@@ -74,8 +74,8 @@ const POD = { apiVersion: 'v1', kind: 'Pod' } as const;
 
 /** Finds values of the wrong type in a pod or pod template. The paths are those of the object. */
 export function findPodFieldProblems({ pod, sourcePath }: Pick<ObjectPod, 'pod' | 'sourcePath'>): readonly WrongType[] {
-  return findShapeErrors(pod, builtInShape(POD) ?? 'any', true).flatMap((one) =>
-    'known' in one ? [] : [describeWrongType({ ...one, path: sourcePath(one.path) })],
+  return findShapeErrors(pod, builtInShape(POD) ?? 'any', true).flatMap((error) =>
+    'known' in error ? [] : [describeWrongType({ ...error, path: sourcePath(error.path) })],
   );
 }
 

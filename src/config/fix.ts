@@ -98,7 +98,7 @@ export function podSecurityViolations(
   };
   const violations = findViolated(pod);
   const windows = violations.length > 0 && lacksWindows(pod) ? findViolated(withWindows(pod)) : violations;
-  const isLinuxOnly = (check: string): boolean => !windows.some((one) => one.check === check);
+  const isLinuxOnly = (check: string): boolean => !windows.some((violation) => violation.check === check);
   return violations.map(({ check, reason, detail, fields = [] }) => ({
     check,
     reason,
@@ -180,7 +180,7 @@ export function fixText(
       ...fix.changes.flatMap((change) => refusedChange(change, refused.get(fix))),
       ...fix.unfixed,
     ]),
-    errors: [...errors, ...read.flatMap((one) => one.errors)],
+    errors: [...errors, ...read.flatMap((file) => file.errors)],
   };
 }
 
@@ -191,11 +191,11 @@ type MoveFields = (object: ManifestObject) => Relocated;
 
 /** Moves the unknown fields of an object and fixes its pods. They are one fix if fields have been moved. */
 function fixObject(
-  given: ManifestObject,
+  original: ManifestObject,
   findPolicyViolations: FindViolations,
   moveFields: MoveFields,
 ): readonly Fix[] {
-  const before = moveFields(given);
+  const before = moveFields(original);
   const { object } = before;
   const { document, path: place } = object;
   const { wrong } = findFieldProblems(object);
@@ -298,7 +298,7 @@ export function fixPod(located: LocatedPod, findViolations: FindViolations): Fix
     const changed = fixed.changes.map(({ field }) => printFieldPath(field.slice(located.path.length)));
     const before = rejected.size;
     for (const { fields, choice } of findConflicts(fixed.pod)) {
-      const isPart = (field: string): boolean => fields.some((one) => field === one || field.startsWith(`${one}.`));
+      const isPart = (field: string): boolean => fields.some((part) => field === part || field.startsWith(`${part}.`));
       for (const field of changed.filter(isPart)) rejected.set(field, choice);
     }
     if (rejected.size === before) return fixed;
@@ -324,7 +324,7 @@ function repairPod(
       const result = repairViolation(pod, violation, { ...located, rejected });
       pod = result.pod;
       changes.push(...result.changes);
-      for (const one of result.unfixed) unfixed.push(one);
+      for (const violation of result.unfixed) unfixed.push(violation);
     }
     if (pod === before) break;
   }
@@ -350,7 +350,9 @@ function repairViolation(
     });
   // Remove items in reverse order, because removing an item changes the indexes of later items.
   for (const { path: field, values, isMissing } of fields.toReversed()) {
-    const repair = repairs.find((one) => (one.missing ?? isMissing) === isMissing && (one.field?.test(field) ?? true));
+    const repair = repairs.find(
+      (repair) => (repair.missing ?? isMissing) === isMissing && (repair.field?.test(field) ?? true),
+    );
     if (repair === undefined || 'choices' in repair) {
       fail(field, repair?.choices ?? [fix]);
       continue;

@@ -132,6 +132,6 @@ function isExcluded(path: string, root: string, patterns: readonly string[]): bo
   return patterns.some((text) => {
     const pattern = slashed(text);
     if (!pattern.includes('/')) return posix.matchesGlob(posix.basename(full), pattern);
-    return [full, below, `/${below}`].some((one) => posix.matchesGlob(one, pattern));
+    return [full, below, `/${below}`].some((candidate) => posix.matchesGlob(candidate, pattern));
   });
 }

@@ -77,7 +77,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
       isUnreadable ||= error !== undefined;
       if (document) documents.push(document);
       for (const object of read?.objects ?? []) objects.push(object);
-      for (const one of read?.errors ?? (error ? [error] : [])) errors.push(one);
+      for (const problem of read?.errors ?? (error ? [error] : [])) errors.push(problem);
       if (Math.floor(share * 100) <= percent) continue;
       percent = Math.floor(share * 100);
       await report();

@@ -93,7 +93,7 @@ function findNearest(field: Path, owners: readonly Owner[], object: unknown): Pl
   const distinct = Map.groupBy(nearest, (place) => place.path.map((step) => CONTAINERS.get(step) ?? step).join('.'));
   const [only, ...others] = [...distinct.values()];
   if (only === undefined || others.length > 0) return undefined;
-  return only.find((one) => one.path.includes('containers')) ?? only[0];
+  return only.find((place) => place.path.includes('containers')) ?? only[0];
 }
 
 const CONTAINERS: ReadonlyMap<string | number, string> = new Map(CONTAINER_LISTS.map((list) => [list, 'containers']));
@@ -244,7 +244,7 @@ function planMoves(
       return found === undefined ? [] : [found];
     });
     if (pair === undefined) return move;
-    const other = pair.find((one) => !deepEqual(getValue(one), getValue(move.field))) ?? pair[0];
+    const other = pair.find((candidate) => !deepEqual(getValue(candidate), getValue(move.field))) ?? pair[0];
     return refuse(move.field, `${printFieldPath(other.path)} has another value: keep one of them`);
   });
 }
@@ -294,7 +294,7 @@ function findRejected(value: unknown, moves: readonly Move[]): ReadonlyMap<Unkno
   const rejected = new Map<UnknownField, string>();
   for (const template of isObject(value) ? findPodTemplates(value).templates : []) {
     for (const { fields, choice } of findConflicts(valueAt(value, template))) {
-      for (const path of fields.map((one) => [...template, ...parsePath(one)])) {
+      for (const path of fields.map((field) => [...template, ...parsePath(field)])) {
         // The moved field may be an object that contains the field.
         const field = path
           .map((_, index) => fieldsByTarget.get(printFieldPath(path.slice(0, index + 1))))

@@ -120,7 +120,7 @@ function changeMember({ parent, member, was, is }: MemberChange, layout: Layout)
 function mergeMessage(node: Mapping, layout: Layout): string {
   const merged = node.items.find(({ key }) => isScalar(key) && key.source === '<<')?.value;
   const sources = isSeq(merged) ? merged.items : [merged];
-  const names = sources.flatMap((one) => (isAlias(one) ? [printAnchor(one.source, one, layout)] : []));
+  const names = sources.flatMap((source) => (isAlias(source) ? [printAnchor(source.source, source, layout)] : []));
   return names.length === 0
     ? AMBIGUOUS
     : `the field is merged from ${names.join(', ')}, which other fields also use: replace the merge key with a copy`;
@@ -203,21 +203,21 @@ function changeFlow(
   const { text, eol, isCompact } = layout;
   const items: readonly (Member | Node | null)[] = node.items;
   const lastKept = items.findLastIndex((item) => !removed.has(item));
-  const kept = items[lastKept];
+  const last = items[lastKept];
   const cuts = items
     .slice(0, Math.max(lastKept, 0))
     .flatMap((item, index) =>
       removed.has(item) ? [{ start: startOf(item), end: startOf(items[index + 1] ?? null), text: '' }] : [],
     );
-  if (kept !== undefined && lastKept < items.length - 1) {
-    cuts.push({ start: endOf(kept), end: endOf(items.at(-1) ?? null), text: '' });
+  if (last !== undefined && lastKept < items.length - 1) {
+    cuts.push({ start: endOf(last), end: endOf(items.at(-1) ?? null), text: '' });
   }
   if (added.length === 0) return cuts;
-  if (kept === undefined) return [...cuts, insertion(startOf(node) + 1, added.join(', '))];
+  if (last === undefined) return [...cuts, insertion(startOf(node) + 1, added.join(', '))];
   const first = startOf(items[0] ?? null);
   const isMultiLine = text.slice(startOf(node), first).includes('\n');
   const separator = isMultiLine ? `,${eol}${text.slice(lineStart(layout, first), first)}` : isCompact ? ',' : ', ';
-  return [...cuts, insertion(endOf(kept), added.map((one) => separator + one.replaceAll('\n', eol)).join(''))];
+  return [...cuts, insertion(endOf(last), added.map((item) => separator + item.replaceAll('\n', eol)).join(''))];
 }
 
 function insertion(offset: number, text: string): Splice {

@@ -254,12 +254,12 @@ function toPodSecurity(
     const detail = `cannot be set in rollout phase ${phase}, which manages the defaults`;
     errors.push(forbiddenField('spec.podSecurity.defaults', detail));
   }
-  const given = DEFAULTS.flatMap(([field, upstream]) => {
+  const levels = DEFAULTS.flatMap(([field, upstream]) => {
     const value = defaults?.[field];
     return value === undefined ? [] : [[upstream, value] as const];
   });
   return createPodSecurity({
-    defaults: { ...DEFAULT_CONFIGURATION.defaults, ...Object.fromEntries(given) },
+    defaults: { ...DEFAULT_CONFIGURATION.defaults, ...Object.fromEntries(levels) },
     exemptions: { ...DEFAULT_CONFIGURATION.exemptions, ...exemptions },
   });
 }
@@ -267,14 +267,14 @@ function toPodSecurity(
 const DEFAULT_DURATION_MS = 90 * 24 * 3_600_000;
 
 function toExceptions(
-  { exceptions: { maxDuration, ...given } = {} }: NonNullable<Spec['podSecurity']> = {},
+  { exceptions: { maxDuration, ...settings } = {} }: NonNullable<Spec['podSecurity']> = {},
   errors: FieldError[],
 ): ExceptionSettings {
   const maxDurationMs = durationMs(maxDuration) ?? DEFAULT_DURATION_MS;
   if (maxDurationMs === 0) {
     errors.push(invalidValue('spec.podSecurity.exceptions.maxDuration', maxDuration, 'must be greater than 0'));
   }
-  return { mode: 'off', forbiddenChecks: [], namespaces: [], selfApproval: false, ...given, maxDurationMs };
+  return { mode: 'off', forbiddenChecks: [], namespaces: [], selfApproval: false, ...settings, maxDurationMs };
 }
 
 function toWorkloadResources(
@@ -293,13 +293,13 @@ function toWorkloadResources(
   return workloadResources.map((resource) => ({ version: '*', ...resource }));
 }
 
-function toDefaults(given: Spec['defaults'] = {}, { namespace }: DecodeOptions, errors: FieldError[]): PodDefaults {
-  errors.push(...findSelectorErrors('spec.defaults.namespaceSelector', given.namespaceSelector ?? {}));
+function toDefaults(settings: Spec['defaults'] = {}, { namespace }: DecodeOptions, errors: FieldError[]): PodDefaults {
+  errors.push(...findSelectorErrors('spec.defaults.namespaceSelector', settings.namespaceSelector ?? {}));
   return {
     mode: 'off',
     fields: DEFAULT_FIELDS,
     namespaceSelector: {},
-    ...given,
+    ...settings,
     exemptNamespaces: [KUBE_SYSTEM, namespace],
   };
 }
@@ -389,18 +389,18 @@ const MIN_INTERVAL_MS = 60_000;
 const MAX_SETTLE_MS = 3_600_000;
 
 function toRollout({ rollout = {} }: Spec, errors: FieldError[]): RolloutSettings {
-  const { evaluationInterval, raiseSettleTime, ...given } = rollout;
+  const { evaluationInterval, raiseSettleTime, ...others } = rollout;
   const evaluationIntervalMs = durationMs(evaluationInterval) ?? DEFAULT_ROLLOUT.evaluationIntervalMs;
   const invalid = (field: keyof typeof rollout, detail: string): void =>
     void errors.push(invalidValue(`spec.rollout.${field}`, rollout[field], detail));
   const settings: RolloutSettings = {
     ...DEFAULT_ROLLOUT,
-    ...given,
+    ...others,
     evaluationIntervalMs,
     maxEvaluationAgeMs: 2 * evaluationIntervalMs,
     raiseSettleMs: durationMs(raiseSettleTime) ?? DEFAULT_ROLLOUT.raiseSettleMs,
   };
-  if (given.enforcementDate !== undefined && !isDate(given.enforcementDate)) {
+  if (settings.enforcementDate !== undefined && !isDate(settings.enforcementDate)) {
     invalid('enforcementDate', 'must be a date such as 2027-01-31');
   }
   if (settings.evaluationIntervalMs < MIN_INTERVAL_MS) invalid('evaluationInterval', 'must be at least 1m');

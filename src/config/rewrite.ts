@@ -42,7 +42,7 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
   const results = entries.map((entry) => ({ entry, splices: findSplices(layouts, entry[1]) }));
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
   const isVerified = readsAs(part, found);
-  const accepted = isVerified ? found : found.filter((one) => readsAs(part, [one]));
+  const accepted = isVerified ? found : found.filter((change) => readsAs(part, [change]));
   const rewritten = new Set(accepted.map(({ entry }) => entry));
   for (const { entry, splices } of results) {
     if (rewritten.has(entry)) continue;

@@ -79,9 +79,9 @@ function readFields(object: ManifestObject): (path: Path) => boolean {
   if (isException(object) || apiGroup(apiVersion) === 'security.openshift.io') {
     return ([first, second]) => first !== 'metadata' && second !== 'reason';
   }
-  const inPods = readPods(value).pods.flatMap((one) => [
-    ...findPlaceholders(select(one.pod, EVALUATED_POD)).map(({ path }) => one.sourcePath(path)),
-    ...findPodFieldProblems(one).map(({ path }) => path),
+  const inPods = readPods(value).pods.flatMap((pod) => [
+    ...findPlaceholders(select(pod.pod, EVALUATED_POD)).map(({ path }) => pod.sourcePath(path)),
+    ...findPodFieldProblems(pod).map(({ path }) => path),
   ]);
   const wrong = findFieldProblems(object).wrong.map(({ path }) => path);
   const read = new Set(['apiVersion', 'kind', ...[...inPods, ...wrong].map(printFieldPath)]);

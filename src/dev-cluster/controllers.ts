@@ -238,7 +238,7 @@ export function serveDefinitions(storage: Storage, registry: Registry): void {
     if (!isSameResource(resource, DEFINITIONS)) return;
     const resources = definedResources(object);
     const isDeleted = type === 'DELETED';
-    if (isDeleted) for (const info of resources) for (const one of storage.list(info)) storage.remove(info, one);
+    if (isDeleted) for (const info of resources) for (const object of storage.list(info)) storage.remove(info, object);
     registry.define(getMetadata(object).name ?? '', isDeleted ? [] : resources);
   });
 }

@@ -209,7 +209,7 @@ export function storageKey(info: ServedResource): ResourceKey {
 export function toServed(info: ServedResource, stored: ApiObject): ApiObject {
   const apiVersion = formatApiVersion(info);
   if (stored.apiVersion === apiVersion) return stored;
-  const names = new Map<string, string>(EVENT_FIELD_NAMES.map(([served, kept]) => [kept, served]));
+  const names = new Map<string, string>(EVENT_FIELD_NAMES.map(([served, name]) => [name, served]));
   return { ...(isConvertedEvent(info) ? renameFields(stored, names) : stored), apiVersion };
 }
 

@@ -96,13 +96,13 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
   }
   const { documents, errors: unreadable } = readDocuments(text, '');
   const read = documents.map(manifestObjects);
-  const objects = read.flatMap((one) => one.objects);
+  const objects = read.flatMap((file) => file.objects);
   const cluster = collectClusterObjects(objects, nowMs);
   const results = objects.map((object) => evaluateObject(object, version, cluster));
   return {
-    objects: results.flatMap((one) => one.objects),
-    otherKinds: results.filter((one) => one.objects.length + one.errors.length === 0).length,
-    errors: [...unreadable, ...read.flatMap((one) => one.errors), ...results.flatMap((one) => one.errors)],
+    objects: results.flatMap((result) => result.objects),
+    otherKinds: results.filter((result) => result.objects.length + result.errors.length === 0).length,
+    errors: [...unreadable, ...read.flatMap((file) => file.errors), ...results.flatMap((result) => result.errors)],
   };
 }
 
@@ -134,7 +134,7 @@ function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number
   });
   const own = ofKind('SecurityContextConstraints').map(defaultScc);
   const named = new Map(STANDARD_SCCS.map(({ scc }) => [scc.metadata?.name, scc]));
-  for (const scc of own.filter((one) => validateSccObject(one).length === 0)) named.set(scc.metadata?.name, scc);
+  for (const scc of own.filter((scc) => validateSccObject(scc).length === 0)) named.set(scc.metadata?.name, scc);
   const namespaces = new Map(ofKind('Namespace').map((value) => [manifestName(value), value]));
   return {
     sccs: [...named.values()],
@@ -178,11 +178,11 @@ function evaluateObject(object: ManifestObject, version: Version, cluster: Clust
 
 function evaluatePod(
   object: ManifestObject,
-  one: ObjectPod,
+  objectPod: ObjectPod,
   { version, cluster }: { readonly version: Version; readonly cluster: ClusterObjects },
 ): EvaluatedObject {
   const { kind, value } = object;
-  const { path, pod, sourcePath } = one;
+  const { path, pod, sourcePath } = objectPod;
   const namespace = fieldNamespace(value, path) ?? NAMESPACE;
   const locate = (field: string): FieldPosition => fieldPosition(object, sourcePath(parsePath(field)));
   const findings = (level: Level): readonly LocatedViolation[] =>
@@ -201,7 +201,7 @@ function evaluatePod(
     namespace,
     ...object.locate(path.length === 0 ? ['kind'] : path),
     findings: Object.fromEntries(LEVELS.map((level) => [level, findings(level)])) as EvaluatedObject['findings'],
-    scc: selectScc(podCreator(object, one), { namespace: cluster.namespace(namespace), cluster, locate }),
+    scc: selectScc(podCreator(object, objectPod), { namespace: cluster.namespace(namespace), cluster, locate }),
   };
 }
 

@@ -70,8 +70,12 @@ function cellContent(level: Level, { name, denied }: ReportNamespace, view: View
 }
 
 const WEIGHTS: Readonly<Record<ReportNamespace['verdict'], number>> = {
-  ...{ deniedNow: 1e12, violating: 1e12, inconclusive: 1e11 },
-  ...{ restart: 0, clean: 0, exempt: 0 },
+  deniedNow: 1e12,
+  violating: 1e12,
+  inconclusive: 1e11,
+  restart: 0,
+  clean: 0,
+  exempt: 0,
 };
 
 /** Sorts namespaces by the number of denied workloads, in descending order. */

@@ -137,8 +137,8 @@ function Controls({ version, onVersion, onText, onFiles, onShare }: ControlsProp
           value={version}
           onChange={({ currentTarget }) => onVersion(parseVersion(currentTarget.value) ?? 'latest')}
         >
-          {VERSIONS.map((one) => (
-            <option value={one}>{one === 'latest' ? `latest (${newestVersion})` : one}</option>
+          {VERSIONS.map((choice) => (
+            <option value={choice}>{choice === 'latest' ? `latest (${newestVersion})` : choice}</option>
           ))}
         </select>
       </label>
@@ -227,12 +227,12 @@ function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProp
   return (
     <fieldset class="levels">
       <legend class="hidden">Level</legend>
-      {LEVELS.map((one) => {
-        const denied = objects.filter(({ findings }) => findings[one].length > 0).length;
+      {LEVELS.map((choice) => {
+        const denied = objects.filter(({ findings }) => findings[choice].length > 0).length;
         return (
           <label class={denied > 0 ? 'bad' : 'ok'}>
-            <input type="radio" name="level" checked={one === level} onChange={() => onPick(one)} />
-            <span class="level">{LEVEL_TITLES[one]}</span>
+            <input type="radio" name="level" checked={choice === level} onChange={() => onPick(choice)} />
+            <span class="level">{LEVEL_TITLES[choice]}</span>
             <span class="verdict">
               {objects.length === 0
                 ? 'no pods'

@@ -42,29 +42,29 @@ export function selectReport(
   // An incomplete selector selects nothing.
   const selector = parseLabelSelector(label);
   const hasCheck = (checks: readonly string[]): boolean => check === undefined || checks.includes(check);
-  const violates = (one: { readonly violations: ReportWorkload['violations'] }): boolean =>
-    hasCheck(one.violations.map((violation) => violation.check));
+  const violates = (subject: { readonly violations: ReportWorkload['violations'] }): boolean =>
+    hasCheck(subject.violations.map((violation) => violation.check));
   const selectDenied = (denied: readonly DeniedWorkload[]): readonly DeniedWorkload[] =>
     denied.filter(({ checks }) => hasCheck(checks));
-  const namespaces = data.namespaces.flatMap((one): readonly ReportNamespace[] => {
-    if (isWhole ? one.name !== namespace : !one.name.includes(namespace)) return [];
-    if (!matchesLabelSelector(selector, one.labels)) return [];
-    const workloads = workloadsAt(one, level, data.fixes)
+  const namespaces = data.namespaces.flatMap((source): readonly ReportNamespace[] => {
+    if (isWhole ? source.name !== namespace : !source.name.includes(namespace)) return [];
+    if (!matchesLabelSelector(selector, source.labels)) return [];
+    const workloads = workloadsAt(source, level, data.fixes)
       .filter(violates)
       .filter((workload) => verdict === undefined || NAMESPACE_VERDICTS[workload.verdict] === verdict);
-    const excepted = one.excepted.filter(violates);
+    const excepted = source.excepted.filter(violates);
     const isFound =
       workloads.length > 0 ||
-      (check === undefined ? verdict === undefined || verdict === one.verdict : excepted.length > 0);
-    const denied = one.denied && {
-      baseline: selectDenied(one.denied.baseline),
-      restricted: selectDenied(one.denied.restricted),
+      (check === undefined ? verdict === undefined || verdict === source.verdict : excepted.length > 0);
+    const denied = source.denied && {
+      baseline: selectDenied(source.denied.baseline),
+      restricted: selectDenied(source.denied.restricted),
     };
-    return isFound ? [{ ...one, workloads, excepted, denied }] : [];
+    return isFound ? [{ ...source, workloads, excepted, denied }] : [];
   });
   const names = new Set(namespaces.map(({ name }) => name));
-  const isSelected = (one: { readonly namespace?: string | undefined }): boolean =>
-    one.namespace === undefined || names.has(one.namespace);
+  const isSelected = (subject: { readonly namespace?: string | undefined }): boolean =>
+    subject.namespace === undefined || names.has(subject.namespace);
   const { comparison } = data;
   return {
     ...data,
@@ -73,7 +73,9 @@ export function selectReport(
     sccDenials: data.sccDenials.filter(isSelected),
     unreviewedPods: data.unreviewedPods.filter(isSelected),
     exceptions: data.exceptions.filter(isSelected),
-    exemptions: data.exemptions.filter((one) => (one.kind === 'namespace' ? names.has(one.name) : isSelected(one))),
+    exemptions: data.exemptions.filter((exemption) =>
+      exemption.kind === 'namespace' ? names.has(exemption.name) : isSelected(exemption),
+    ),
     comparison: comparison && {
       ...comparison,
       added: comparison.added.filter(isSelected),
@@ -90,9 +92,9 @@ function workloadsAt(
 ): readonly ReportWorkload[] {
   if (level !== 'baseline' && level !== 'restricted') return workloads;
   return (denied?.[level] ?? []).map(({ kind, name, checks }) => {
-    const known = workloads.find((one) => one.kind === kind && one.name === name);
+    const known = workloads.find((workload) => workload.kind === kind && workload.name === name);
     const violations = checks.flatMap((check) => {
-      const found = known?.violations.filter((one) => one.check === check) ?? [];
+      const found = known?.violations.filter((violation) => violation.check === check) ?? [];
       return found.length > 0 ? found : [{ check, reason: '', detail: '', fields: [], fix: fixes[check] ?? '' }];
     });
     const isSame = known?.level === level && known.verdict !== 'restart';
@@ -119,7 +121,7 @@ interface CheckStep {
 /** Returns the violated checks. Each is the one whose fix then admits the most additional workloads. */
 export function orderChecks(namespaces: readonly ReportNamespace[]): readonly CheckStep[] {
   const workloads = namespaces
-    .flatMap(({ name, workloads: found }) => found.map((one) => ({ ...one, namespace: name })))
+    .flatMap(({ name, workloads: found }) => found.map((workload) => ({ ...workload, namespace: name })))
     .filter(({ verdict }) => verdict !== 'restart')
     .map((workload) => ({ workload, checks: new Set(workload.violations.map(({ check }) => check)) }));
   const steps: CheckStep[] = [];

@@ -150,7 +150,11 @@ interface FilterProps {
 function FilterForm({ all, data, view, onView: replaceView }: FilterProps) {
   const onView = (next: View): void => replaceView({ ...next, at: '' });
   const labels = useMemo(
-    () => [...new Set(all.namespaces.flatMap((one) => Object.entries(one.labels).map((label) => label.join('='))))],
+    () => [
+      ...new Set(
+        all.namespaces.flatMap((namespace) => Object.entries(namespace.labels).map((label) => label.join('='))),
+      ),
+    ],
     [all],
   );
   const verdicts = Object.entries(VERDICTS).map(([verdict, [text]]) => [verdict, text] as const);
@@ -169,7 +173,7 @@ function FilterForm({ all, data, view, onView: replaceView }: FilterProps) {
             onInput={({ currentTarget: { value } }) => onView({ ...view, [field]: value })}
           />
           <datalist id={`${field}-values`}>
-            {(field === 'label' ? labels : all.namespaces.map((one) => one.name)).map((value) => (
+            {(field === 'label' ? labels : all.namespaces.map((namespace) => namespace.name)).map((value) => (
               <option value={value} />
             ))}
           </datalist>
@@ -234,7 +238,10 @@ function Select({ field, options, view, onView }: SelectProps) {
 function Comparison({ data: { comparison } }: { readonly data: ReportData }) {
   if (comparison === undefined) return null;
   const { source, time, added, fixed, unchanged, skipped } = comparison;
-  const rows = [...added.map((one) => ({ ...one, isNew: true })), ...fixed.map((one) => ({ ...one, isNew: false }))];
+  const rows = [
+    ...added.map((violation) => ({ ...violation, isNew: true })),
+    ...fixed.map((violation) => ({ ...violation, isNew: false })),
+  ];
   const omitted = skipped.length === 0 ? '' : ` Not compared because an evaluation failed: ${skipped.join(', ')}.`;
   return (
     <Section
@@ -422,7 +429,7 @@ function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
   const chips = [
     ...(error === undefined ? [] : [<Chip tone="warn">inconclusive</Chip>]),
     ...Object.entries(DECISIONS).flatMap(([verdict, [text, tone]]) => {
-      const number = workloads.filter((one) => one.verdict === verdict).length;
+      const number = workloads.filter((workload) => workload.verdict === verdict).length;
       return number === 0 ? [] : [<Chip tone={tone}>{`${number} ${text}`}</Chip>];
     }),
   ];
@@ -481,7 +488,7 @@ function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] })
 
 /** A workload may have multiple templates that violate the same check. */
 function uniqueChecks({ violations }: ReportWorkload): ReportWorkload['violations'] {
-  return violations.filter(({ check }, index) => violations.findIndex((one) => one.check === check) === index);
+  return violations.filter(({ check }, index) => violations.findIndex((other) => other.check === check) === index);
 }
 
 interface WorkloadProps {
@@ -650,17 +657,17 @@ function Exceptions({ data: { exceptions, namespaces } }: { readonly data: Repor
         caption="Exceptions"
         kind="wide"
         head={['Exception', 'Service account', 'State', 'Until', 'Approved by', 'Uses', 'Reason']}
-        rows={exceptions.map(({ namespace, name, serviceAccount, state, problem, ...one }) => [
+        rows={exceptions.map(({ namespace, name, serviceAccount, state, problem, ...approval }) => [
           `${namespace}/${name}`,
           serviceAccount,
           <>
             <Chip tone={STATES[state] ?? 'plain'}>{state}</Chip>
             {problem !== undefined && <div class="note">{problem}</div>}
           </>,
-          <span class="nowrap">{one.expiresAt}</span>,
-          one.approvedBy ?? '–',
-          one.uses,
-          one.reason,
+          <span class="nowrap">{approval.expiresAt}</span>,
+          approval.approvedBy ?? '–',
+          approval.uses,
+          approval.reason,
         ])}
         limit={[MAX_NAMESPACES, 'exceptions']}
       />
@@ -674,7 +681,7 @@ function Exceptions({ data: { exceptions, namespaces } }: { readonly data: Repor
             rows={excepted.map(({ namespace, kind, name, violations, exceptions: applied }) => [
               workloadName({ namespace, kind, name }),
               violations.map(({ check, reason, detail }) => `${check}: ${detail || reason}`).join('; '),
-              applied.map((one) => `${one.name} until ${one.expiresAt}`).join(', '),
+              applied.map((exception) => `${exception.name} until ${exception.expiresAt}`).join(', '),
             ])}
             limit={[MAX_NAMESPACES, 'workloads']}
           />

@@ -62,7 +62,14 @@ export const command = defineCommand({
       return exception && active.rules.includes(exception.rule) ? [exception] : [];
     });
     const exemptions = listExemptions({
-      ...{ store, podSecurity, scc, namespace, isFromFile, hasWebhooks, uses, exceptions },
+      store,
+      podSecurity,
+      scc,
+      namespace,
+      isFromFile,
+      hasWebhooks,
+      uses,
+      exceptions,
     });
     const counted = uses && { since: uses.since, replicas: uses.replicas };
     const data = { exemptions, uses: counted, settings: settingsSource, assumptions };

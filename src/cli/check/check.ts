@@ -241,7 +241,7 @@ function printReport(report: CheckReport, output: CheckValues['output'], io: Io)
     ...problems(report).map((error) => ['error', error] as const),
     ...report.warnings.map((warning) => ['warning', warning] as const),
   ];
-  for (const [severity, one] of messages)
-    io.stderr.write(`${severity}: ${printable(`${printPosition(one)}: ${one.message}`)}\n`);
+  for (const [severity, message] of messages)
+    io.stderr.write(`${severity}: ${printable(`${printPosition(message)}: ${message.message}`)}\n`);
   io.text.write(printFindingTable(report, outputStyle(io), output === 'wide'));
 }

@@ -53,9 +53,9 @@ export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[
   const { wrong, unknown } = findFieldProblems(object);
   if (wrong.length + unknown.length === 0) return [];
   return [
-    ...wrong.map((one) => wrongType(object, one)),
-    ...findUnknownFields(object).map((one) =>
-      unknownField(object, one.path, { mode: 'warn', fix: describePlace(one) }),
+    ...wrong.map((value) => wrongType(object, value)),
+    ...findUnknownFields(object).map((field) =>
+      unknownField(object, field.path, { mode: 'warn', fix: describePlace(field) }),
     ),
   ];
 }

@@ -50,15 +50,15 @@ export function fixTexts(
 /** Returns the objects in the fixed texts. Files that cannot be read keep their original errors. */
 export function fixedManifests(fixes: Fixes, { errors }: Manifests): Manifests {
   const read = Array.from(fixes, ([file, { text }]) => readDocuments(text, file));
-  const documents = read.flatMap((one) => one.documents);
+  const documents = read.flatMap((file) => file.documents);
   const objects = documents.map(manifestObjects);
   return {
     documents,
-    objects: objects.flatMap((one) => one.objects),
+    objects: objects.flatMap((object) => object.objects),
     errors: [
       ...errors.filter(({ file }) => !fixes.has(file)),
-      ...read.flatMap((one) => one.errors),
-      ...objects.flatMap((one) => one.errors),
+      ...read.flatMap((file) => file.errors),
+      ...objects.flatMap((object) => object.errors),
     ],
   };
 }
@@ -111,9 +111,9 @@ export function patchTargets({ objects }: Manifests): PatchTargets {
     const { apiVersion, kind, value, document, path } = object;
     const { name } = objectMember(value, 'metadata');
     const item = valueAt(document.value, path);
-    const others = (named.get(JSON.stringify([apiVersion, kind, name])) ?? []).filter((one) => one !== object);
+    const others = (named.get(JSON.stringify([apiVersion, kind, name])) ?? []).filter((other) => other !== object);
     const namespace = patchNamespace(object);
-    const same = others.find((one) => patchNamespace(one) === namespace);
+    const same = others.find((other) => patchNamespace(other) === namespace);
     const [version = '', group] = apiVersion.split('/').reverse();
     const target = {
       ...defined({ group }),
@@ -178,20 +178,23 @@ export function printFixes(stderr: Output, fixes: Fixes): void {
       ),
       ([, [first, ...others]]) => {
         if (first?.note === undefined) return '';
-        const rest = [...new Set(others.map(({ object }) => object.line))].filter((one) => one !== first.object.line);
+        const rest = [...new Set(others.map(({ object }) => object.line))].filter(
+          (otherLine) => otherLine !== first.object.line,
+        );
         const shown = rest.slice(0, MAX_LINES).join(', ');
         const hidden = rest.length > MAX_LINES ? ` and ${rest.length - MAX_LINES} more` : '';
         const also = rest.length === 0 ? '' : ` (also ${plural(rest.length, 'line')} ${shown}${hidden})`;
         return line('verify', first.explicit ? first : { ...first, field: [] }, first.note) + also;
       },
     );
-    const remaining = unfixed.map((one) => {
-      const choices = one.choices.length === 1 ? one.choices.join() : `choose: ${one.choices.join('; ')}`;
-      return line('not fixed', one, `${one.check}: ${one.detail}: ${choices}`);
+    const remaining = unfixed.map((violation) => {
+      const choices =
+        violation.choices.length === 1 ? violation.choices.join() : `choose: ${violation.choices.join('; ')}`;
+      return line('not fixed', violation, `${violation.check}: ${violation.detail}: ${choices}`);
     });
     const count = { fixed: fixed.length, remaining: new Set(remaining).size };
     const counts = `${file}: ${printCount(count.fixed, 'field')} fixed, ${count.remaining} not fixed`;
     const all = new Set([...fixed, ...notes, ...remaining, ...(count.fixed + count.remaining > 1 ? [counts] : [])]);
-    for (const one of all) stderr.write(`${printable(one)}\n`);
+    for (const line of all) stderr.write(`${printable(line)}\n`);
   }
 }

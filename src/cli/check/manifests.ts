@@ -198,7 +198,9 @@ function checkPod(
   { context, isBuiltIn, fields }: TemplateContext,
 ): CheckedObject {
   const { path, pod, sourcePath } = objectPod;
-  const fieldFindings = isBuiltIn ? fields : findPodFieldProblems(objectPod).map((one) => wrongType(object, one));
+  const fieldFindings = isBuiltIn
+    ? fields
+    : findPodFieldProblems(objectPod).map((problem) => wrongType(object, problem));
   const namespace = fieldNamespace(object.value, path) ?? context.namespace;
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
@@ -277,7 +279,7 @@ const CHECKED_KINDS: readonly string[] = ['Namespace', 'PodTemplate', ...POD_SOU
 /** Returns an error for a checked kind with an unknown apiVersion or wrong capitalization. */
 function unknownVersion(object: ManifestObject): ManifestError | undefined {
   const { apiVersion, kind } = object;
-  const correctKind = CHECKED_KINDS.find((one) => one.toLowerCase() === kind.toLowerCase());
+  const correctKind = CHECKED_KINDS.find((checked) => checked.toLowerCase() === kind.toLowerCase());
   if (correctKind === undefined || !CHECKED_GROUPS.has(apiGroup(apiVersion))) return undefined;
   const message = `not evaluated: no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
   return errorAt(object, [correctKind === kind ? 'apiVersion' : 'kind'], message);

@@ -49,7 +49,7 @@ const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
  */
 export async function createSccReviewer(options: SccReviewOptions): Promise<SccReviewer> {
   const { config, isOpenShift, namespaces } = options;
-  const objects = options.objects.filter(({ kind }) => SCC_INPUT_KINDS.some((one) => one === kind));
+  const objects = options.objects.filter(({ kind }) => SCC_INPUT_KINDS.some((input) => input === kind));
   const compatibility = isOpenShift ? 'openshift' : 'portcullis';
   const { store } = createInventory(objects, options.namespace, { kinds: SCC_INPUT_KINDS, namespaces, compatibility });
   const settings = await sccSettings({ config, 'scc-mode': config === undefined ? 'enforce' : undefined }, store);
@@ -94,7 +94,7 @@ function podCreator(
     path.length === 0 ? { ...value, metadata, spec } : { metadata, spec },
   ) as JsonObject;
   const object = { ...changed, metadata: { ...(changed.metadata as object), name: manifestName(value), namespace } };
-  const kind: Kind | undefined = POD_SOURCES.find((one) => one === name && getApiVersion(one) === apiVersion);
+  const kind: Kind | undefined = POD_SOURCES.find((source) => source === name && getApiVersion(source) === apiVersion);
   return kind ? { kind, object } : { kind: name, object, template: path };
 }
 

@@ -31,11 +31,12 @@ export function isScc({ apiVersion, kind }: ManifestObject): boolean {
  */
 export function sccFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const misshapen = findShapeErrors(object.value, SHAPE);
-  const findings = misshapen.map((one) => {
-    if ('known' in one) return unknownField(object, one.path, { fix: unknownFieldFix(one.path, one.known) });
-    return wrongType(object, describeWrongType(one));
+  const findings = misshapen.map((problem) => {
+    if ('known' in problem)
+      return unknownField(object, problem.path, { fix: unknownFieldFix(problem.path, problem.known) });
+    return wrongType(object, describeWrongType(problem));
   });
-  return misshapen.every((one) => 'known' in one) ? [...findings, ...contentFindings(object)] : findings;
+  return misshapen.every((problem) => 'known' in problem) ? [...findings, ...contentFindings(object)] : findings;
 }
 
 function unknownFieldFix(path: Path, known: readonly string[]): string | undefined {

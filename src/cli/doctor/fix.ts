@@ -79,7 +79,7 @@ export function applyManifests(
   // The Deployment contains the options of the installation.
   const deployment = factValue(facts.deployment);
   if (!deployment) return instruction('apply the manifests of the installation again');
-  const feature = OPTIONAL_FEATURES.find((one) => one === change);
+  const feature = OPTIONAL_FEATURES.find((feature) => feature === change);
   const { labels, annotations } = deployment.metadata ?? {};
   const marks = { ...labels, ...annotations };
   const owner = OWNERS.find(([, mark]) => marks[mark] !== undefined);

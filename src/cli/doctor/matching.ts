@@ -111,5 +111,5 @@ export function podCreation(namespace: NamespaceFact, labels: Readonly<Record<st
 export function closedNamespaces(facts: Facts): readonly NamespaceFact[] {
   const { namespaces, webhookConfigurations } = withoutBreakGlass(facts);
   const known = 'value' in namespaces ? namespaces.value : [];
-  return known.filter((one) => namespaceTier(webhookConfigurations, one) === 'fail-closed');
+  return known.filter((namespace) => namespaceTier(webhookConfigurations, namespace) === 'fail-closed');
 }

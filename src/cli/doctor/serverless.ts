@@ -114,7 +114,7 @@ async function probeNamespaces(
   const isLabeled = ({ labels }: (typeof all)[number]): boolean => POD_SECURITY_LABELS.enforce in labels;
   const run = async (namespace: (typeof all)[number] | undefined): Promise<Probe | undefined> =>
     namespace && (await runProbe(client, podProbe('a violating pod', namespace, VIOLATING_POD)));
-  const unlabeled = all.filter((one) => !isLabeled(one));
+  const unlabeled = all.filter((namespace) => !isLabeled(namespace));
   const [label, byDefault] = await Promise.all([
     run(all.find(isLabeled)),
     run(unlabeled.find(({ name }) => name === 'default') ?? unlabeled[0]),

@@ -35,17 +35,17 @@ export const command = defineCommand({
     const nowMs = (values.at ?? new Date()).getTime();
     const exceptions = listExceptions(store, source === undefined ? undefined : settings.exceptions, nowMs, only);
     const isWide = values.output === 'wide';
-    const rows = exceptions.map((one) => [
+    const rows = exceptions.map((exception) => [
       ...[
-        one.namespace,
-        one.name,
-        one.serviceAccount,
-        one.state,
-        one.expiresAt,
-        one.approvedBy ?? '-',
-        String(one.uses),
+        exception.namespace,
+        exception.name,
+        exception.serviceAccount,
+        exception.state,
+        exception.expiresAt,
+        exception.approvedBy ?? '-',
+        String(exception.uses),
       ],
-      ...(isWide ? [one.reason, one.specHash ?? '-', one.problem ?? ''] : []),
+      ...(isWide ? [exception.reason, exception.specHash ?? '-', exception.problem ?? ''] : []),
     ]);
     const header = isWide ? [...HEADER, 'REASON', 'SPEC HASH', 'PROBLEM'] : HEADER;
     const objects = exceptions.map(({ name }) => ({ kind: 'PodSecurityException', name }));

@@ -70,7 +70,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
   };
   const results = listWorkloads(subjects, namespace)
     .map((workload) => explainWorkload(workload, context))
-    .filter((one) => one !== undefined);
+    .filter((namespace) => namespace !== undefined);
   if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
   const isAssumed = results.some(({ data }) => exceptions.exceptions(data.namespace).rules.length > 0);
   const assumptions = [

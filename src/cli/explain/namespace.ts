@@ -84,7 +84,7 @@ const LAYOUT = { indent: '  ', gap: '  ' };
 
 export function printNamespace(namespace: ExplainedNamespace, style: Style): string {
   const { name, exempt, policies, errors, unused, exemptions, labelSync, sccMode: mode, exceptions } = namespace;
-  const enforced = policies.find((one) => one.mode === 'enforce');
+  const enforced = policies.find((policy) => policy.mode === 'enforce');
   const effect = exempt
     ? 'exempt from Pod Security'
     : `enforces ${enforced ? printPolicy(enforced) + printEvaluatedAs(enforced) : ''}`;
@@ -115,7 +115,13 @@ export function printNamespace(namespace: ExplainedNamespace, style: Style): str
 }
 
 function printExceptions(exceptions: ExplainedNamespace['exceptions']): string {
-  const rows = exceptions.map((one) => [one.name, one.state, one.expiresAt, one.approvedBy ?? '-', String(one.uses)]);
+  const rows = exceptions.map((exception) => [
+    exception.name,
+    exception.state,
+    exception.expiresAt,
+    exception.approvedBy ?? '-',
+    String(exception.uses),
+  ]);
   const problems = exceptions.flatMap(({ name, problem }) =>
     problem === undefined ? [] : [`  ${printable(`${name}: ${problem}`)}\n`],
   );

@@ -146,7 +146,10 @@ function explainSccs(input: Parameters<typeof explainPod>[0], store: Store, work
       chosen: verdict.outcome === 'admitted' ? verdict.scc : undefined,
       next,
       reason: decision.allowed ? decision.auditAnnotations['reason'] : undefined,
-      ...{ closest: closest?.scc, grantable, suggestedScc, changing },
+      closest: closest?.scc,
+      grantable,
+      suggestedScc,
+      changing,
       /** The cause of a denial, and the ways to admit the pod, in order of preference. */
       cause: denial && describeReason(denial),
       fixes: denial && hasAdvice(denial) ? listFixes(denial, workload, workload.namespace) : undefined,
@@ -156,7 +159,10 @@ function explainSccs(input: Parameters<typeof explainPod>[0], store: Store, work
       /** The message of a denial. */
       message: decision.allowed ? undefined : decision.status.message,
       /** All SCCs, with the changes that the pod would need. */
-      sccs: sccs.map(({ object, ...one }) => ({ ...one, changes: object && findChanges(input.object, object) })),
+      sccs: sccs.map(({ object, ...evaluation }) => ({
+        ...evaluation,
+        changes: object && findChanges(input.object, object),
+      })),
     },
   };
 }

@@ -79,7 +79,7 @@ export async function relaxLabels(
     for (const [name, message] of result.rejected) rejected.set(name, message);
     if (run.dryRun !== 'none' || result.changed.length === 0) break;
     const current: readonly Namespace[] = await run.client.list(RESOURCES.Namespace);
-    due = current.filter((one) => planRelaxation(one) && !rejected.has(objectName(one)));
+    due = current.filter((namespace) => planRelaxation(namespace) && !rejected.has(objectName(namespace)));
   }
   const unchanged = namespaces.filter(isRelaxed).length;
   if (changed > 0) print(run, `${ENFORCE}=privileged set in ${printCount(changed, 'namespace')}`, run.dryRun);
@@ -100,7 +100,9 @@ export async function restoreLabels(
 ): Promise<ChangeResult & { readonly isRejected: boolean }> {
   const plan = (namespace: Namespace) => planRestoration(namespace, recorded.get(objectName(namespace)));
   const { changed, rejected } = await changeNamespaces(run, namespaces.filter(plan), 'restored', plan);
-  const results = Map.groupBy(changed, (one) => restorationProblem(one, recorded.get(objectName(one))));
+  const results = Map.groupBy(changed, (namespace) =>
+    restorationProblem(namespace, recorded.get(objectName(namespace))),
+  );
   const planned = results.get(undefined) ?? [];
   const isDone = run.dryRun === 'none';
   const current: readonly Namespace[] = isDone ? await run.client.list(RESOURCES.Namespace) : namespaces;
@@ -109,15 +111,16 @@ export async function restoreLabels(
   const lowered = findLowered(current, recorded).filter(
     ({ namespace, name }) => !rejected.has(namespace) && !(name === ENFORCE && pending.has(namespace)),
   );
-  const isLowered = (one: Namespace): boolean => lowered.some(({ namespace }) => namespace === objectName(one));
-  const restored = planned.filter((one) => !isLowered(one)).map(objectName);
-  const kept = (results.get('changed') ?? []).filter((one) => !isLowered(one)).map(objectName);
+  const isLowered = (namespace: Namespace): boolean =>
+    lowered.some(({ namespace: name }) => name === objectName(namespace));
+  const restored = planned.filter((namespace) => !isLowered(namespace)).map(objectName);
+  const unchanged = (results.get('changed') ?? []).filter((namespace) => !isLowered(namespace)).map(objectName);
   const report = (title: string, names: readonly string[], detail = ''): void => {
     if (names.length > 0) print(run, `${title} in ${printCount(names.length, 'namespace')}${detail}`, run.dryRun);
   };
   const lost = (results.get('lost') ?? []).map(objectName);
   report(`${ENFORCE} restored`, restored);
-  report('kept', kept, `, changed by another client: ${summarizeNames(kept)}`);
+  report('kept', unchanged, `, changed by another client: ${summarizeNames(unchanged)}`);
   report(
     'not restored',
     lost,
@@ -258,7 +261,7 @@ async function sendWrite(
  * them.
  */
 export function describeRemainingLabels(namespaces: readonly Namespace[]): readonly string[] {
-  const labels = namespaces.flatMap((one) => remainingLabel(one) ?? []);
+  const labels = namespaces.flatMap((namespace) => remainingLabel(namespace) ?? []);
   const groups = Map.groupBy(labels, ({ level, managers }) => `${level} ${managers.join()}`);
   return [...groups.values()].flatMap((group) => {
     const [{ level, managers } = { level: '', managers: [] }] = group;

@@ -131,7 +131,10 @@ async function readObjects(client: ClusterClient, keepsLabels: boolean, problems
   const targets: readonly Target[] = [...floor.map(parseFloorPolicy), ...configurations];
   // Break-glass does not stop these policies.
   const remaining = describePolicies(validating, mutating);
-  if (targets.length === 0 && !namespaces?.some((one) => planRelaxation(one) ?? planRestoration(one, undefined))) {
+  if (
+    targets.length === 0 &&
+    !namespaces?.some((namespace) => planRelaxation(namespace) ?? planRestoration(namespace, undefined))
+  ) {
     throw new UserError([`there are no webhook configurations with the label ${OWN}`, ...remaining].join('; '));
   }
   return { targets, namespaces, remaining };

@@ -99,8 +99,10 @@ async function findNewlyClosed(
   });
   if (!store) return [];
   const scope = { store, service: { namespace, name: INSTALLATION.name }, version: VERSION };
-  const [old, next] = [before, after].map((one) =>
-    createFailsClosed(WEBHOOK_REGISTRATIONS, decodePolicy(one), { ...scope, features: one.features }),
+  const [old, next] = [before, after].map((settings) =>
+    createFailsClosed(WEBHOOK_REGISTRATIONS, decodePolicy(settings), { ...scope, features: settings.features }),
   );
-  return store.list('Namespace').flatMap((one) => (next?.(one) && !old?.(one) ? [objectName(one)] : []));
+  return store
+    .list('Namespace')
+    .flatMap((namespace) => (next?.(namespace) && !old?.(namespace) ? [objectName(namespace)] : []));
 }

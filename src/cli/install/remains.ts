@@ -35,11 +35,11 @@ export async function findRemains(
   const definitions = purgesDefinitions ? [] : (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
   const grants = purgesDefinitions ? [] : await findRemainingGrants(client, hasForeignSccs);
   const temporary = purgesDefinitions && !hasForeignSccs ? [] : await findTemporaryGrants(client);
-  const namespaces = (await client.list(RESOURCES.Namespace)).filter((one) => !isTerminating(one));
-  const isInstallation = (one: AnyObject): boolean => objectName(one) === namespace && isPartOfPortcullis(one);
-  const others = namespaces.filter((one) => !isInstallation(one));
-  const managed = keepsLabels && !hasForeignSccs ? others.filter((one) => findLabelManagers(one).length > 0) : [];
-  const kept = [
+  const namespaces = (await client.list(RESOURCES.Namespace)).filter((object) => !isTerminating(object));
+  const isInstallation = (object: AnyObject): boolean => objectName(object) === namespace && isPartOfPortcullis(object);
+  const others = namespaces.filter((namespace) => !isInstallation(namespace));
+  const managed = keepsLabels && !hasForeignSccs ? others.filter((other) => findLabelManagers(other).length > 0) : [];
+  const policyRemains = [
     ...(policies.length === 0 ? [] : ['policies in the API server']),
     ...(managed.length === 0 ? [] : [`Pod Security labels that Portcullis set on ${listNames(managed)}`]),
   ];
@@ -64,7 +64,7 @@ export async function findRemains(
           deleteObject(resource, object),
         ] as const,
     ),
-    [[...policies, ...managed], kept.join(', and '), uninstall()],
+    [[...policies, ...managed], policyRemains.join(', and '), uninstall()],
     ...labels.map(
       ({ key, labeled }) =>
         [
@@ -89,7 +89,7 @@ export async function findRemains(
 async function findTemporaryGrants(client: ClusterClient) {
   const lists = [RESOURCES.ClusterRoleBinding, RESOURCES.RoleBinding].map(async (resource) => {
     const objects: readonly AnyObject[] = await client.list(resource);
-    const isTemporary = (one: AnyObject): boolean => objectName(one).startsWith(TEMPORARY_GRANT_PREFIX);
+    const isTemporary = (object: AnyObject): boolean => objectName(object).startsWith(TEMPORARY_GRANT_PREFIX);
     return objects.filter(isTemporary).map((object) => ({ resource, object }));
   });
   return (await Promise.all(lists)).flat();

@@ -190,10 +190,10 @@ export async function keepOwnLevels(removal: Removal, { keepsLabels }: Uninstall
   for (const namespace of await removal.client.list(RESOURCES.Namespace)) {
     const { name, labels = {} } = namespace.metadata;
     const { [ENFORCE_LABEL]: own, ...others } = labels;
-    const { [ENFORCE]: _removed, ...kept } = others;
+    const { [ENFORCE]: _removed, ...withoutLevel } = others;
     const isRemoved = !keepsLabels && findLabelManagers(namespace).length > 0;
     const level = resolvePolicies(own === undefined ? {} : { [ENFORCE_LABEL]: own }, NO_DEFAULTS).enforce.level;
-    const remaining = resolvePolicies(isRemoved ? kept : others, NO_DEFAULTS).enforce.level;
+    const remaining = resolvePolicies(isRemoved ? withoutLevel : others, NO_DEFAULTS).enforce.level;
     if (isTerminating(namespace) || !isStricter(level, remaining)) continue;
     if (Array.isArray(exempt) && exempt.includes(name)) continue;
     const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { [ENFORCE]: level } } };
@@ -215,7 +215,7 @@ export async function endStatus(removal: Removal): Promise<void> {
   for (const [resource, type] of ENDED_CONDITIONS) {
     const object: (AnyObject & PortcullisConfiguration) | undefined = await client.get(resource, CONFIGURATION_NAME);
     const conditions = object?.status?.conditions ?? [];
-    if (!conditions.some((one) => one.type === type && one.status === 'True')) continue;
+    if (!conditions.some((condition) => condition.type === type && condition.status === 'True')) continue;
     const ended: Partial<Condition> = {
       status: 'False',
       reason: 'Uninstalled',
@@ -228,7 +228,13 @@ export async function endStatus(removal: Removal): Promise<void> {
         path: `${objectPath(resource, CONFIGURATION_NAME)}/status`,
         query: { fieldManager: INSTALLATION.name, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
         contentType: 'application/merge-patch+json',
-        body: { status: { conditions: conditions.map((one) => (one.type === type ? { ...one, ...ended } : one)) } },
+        body: {
+          status: {
+            conditions: conditions.map((condition) =>
+              condition.type === type ? { ...condition, ...ended } : condition,
+            ),
+          },
+        },
       });
     await reportChange(removal, `${formatName(resource, CONFIGURATION_NAME)} condition ${type}`, 'set to False', send);
   }

@@ -185,14 +185,14 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
  * they would apply the default level to namespaces without a label. Levels that only Portcullis enforces become upstream
  * labels before that. Resolves to true if no Portcullis webhook is left.
  */
-async function endEnforcement(removal: Removal, kept: UninstallScope): Promise<boolean> {
+async function endEnforcement(removal: Removal, scope: UninstallScope): Promise<boolean> {
   // While no replica responds, the webhook for namespaces rejects these changes. They are repeated without it.
-  if (removal.dryRun === 'none') await keepOwnLevels({ ...removal, fail: () => undefined }, kept);
+  if (removal.dryRun === 'none') await keepOwnLevels({ ...removal, fail: () => undefined }, scope);
   if (!(await revokeWrites(removal))) return false;
-  if (!(await deleteOwnObjects(removal, ENFORCING_KINDS, ({ object }) => isEndingPolicy(object, kept)))) return false;
+  if (!(await deleteOwnObjects(removal, ENFORCING_KINDS, ({ object }) => isEndingPolicy(object, scope)))) return false;
   if (!(await deleteWebhooks(removal, RESOURCES.ValidatingWebhookConfiguration))) return false;
-  await keepOwnLevels(removal, kept);
-  if (!kept.keepsLabels && (await removeLabels(removal))) await observe(removal, 'the label changes');
+  await keepOwnLevels(removal, scope);
+  if (!scope.keepsLabels && (await removeLabels(removal))) await observe(removal, 'the label changes');
   return await deleteWebhooks(removal, RESOURCES.MutatingWebhookConfiguration);
 }
 

@@ -60,7 +60,7 @@ interface Changes {
 export function checkServerless({ set }: Pick<Changes, 'set'>, { typed }: Pick<Sources, 'typed'>): void {
   const option = [...typed.keys()].find((name) => !OPTIONS.includes(name));
   if (option !== undefined) throw new UserError(`--${option}: not supported by an installation without a server`);
-  const unsupported = listSettings(set.reduce(withSetting, {})).find((one) => !isPolicySetting(one));
+  const unsupported = listSettings(set.reduce(withSetting, {})).find((setting) => !isPolicySetting(setting));
   if (!unsupported) return;
   throw new UserError(
     `--set=${unsupported.path.join('.')}: an installation without a server supports only spec.defaults and spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`,
@@ -108,9 +108,9 @@ export async function createStaticFiles(kubernetes: Version, changes: Changes, i
   const objects = (await createPolicies(kubernetes, changes, io)).map((object) =>
     renamePolicy(object, (name) => `${name}.static.k8s.io`),
   );
-  const used = PLUGINS.map((one) => ({
-    ...one,
-    own: objects.filter(({ kind }) => kind.startsWith(one.plugin)),
+  const used = PLUGINS.map((plugin) => ({
+    ...plugin,
+    own: objects.filter(({ kind }) => kind.startsWith(plugin.plugin)),
   })).filter(({ own }) => own.length > 0);
   const configuration: JsonObject = {
     apiVersion: 'apiserver.config.k8s.io/v1',
@@ -149,7 +149,7 @@ async function createPolicies(
   await checkSystemNamespace(spec);
   io.stderr.write(`Assuming Kubernetes ${kubernetes.slice(1)} or newer, because no cluster was read\n`);
   if (minorVersion(kubernetes) > minorVersion(newestVersion)) {
-    const [version, newest] = [kubernetes, newestVersion].map((one) => one.slice(1));
+    const [version, newest] = [kubernetes, newestVersion].map((name) => name.slice(1));
     io.stderr.write(
       `Kubernetes ${version} is newer than ${newest}, the newest supported version: the checks for ${newest} apply\n`,
     );
@@ -214,7 +214,7 @@ function startingSettings(
 ) {
   if (installed || !configuration) return { before: installed?.spec, dropped: [] };
   const settings = listSettings(configuration.spec ?? {});
-  const dropped = settings.filter((one) => !isPolicySetting(one)).map(({ path }) => `spec.${path.join('.')}`);
+  const dropped = settings.filter((setting) => !isPolicySetting(setting)).map(({ path }) => `spec.${path.join('.')}`);
   return { before: settings.filter(isPolicySetting).reduce(withSetting, {}), dropped };
 }
 

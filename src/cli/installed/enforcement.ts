@@ -60,15 +60,19 @@ export function findLostEnforcement(
   const { scc } = decodePolicy({ namespace, policy: before });
   const { podSecurity = {}, defaults = {} } = policies;
   const lost = ['floor', 'kubelet', 'olm'];
-  const kept = Object.fromEntries(Object.entries(before).filter(([name]) => !lost.includes(name)));
+  const remaining = Object.fromEntries(Object.entries(before).filter(([name]) => !lost.includes(name)));
   const after = withSetting(
-    { ...kept, podSecurity, defaults },
+    { ...remaining, podSecurity, defaults },
     // Report mode also ends without a server, but it enforces nothing.
     { path: ['scc', 'mode'], value: scc.mode === 'enforce' ? 'off' : scc.mode },
   );
-  const labeled = namespaces.filter((one) => scc.mode !== 'enforce' && sccMode(one, scc).mode === 'enforce');
+  const labeled = namespaces.filter(
+    (namespace) => scc.mode !== 'enforce' && sccMode(namespace, scc).mode === 'enforce',
+  );
   const { exemptions, defaults: levels } = decodePolicy({ namespace, policy: policies }).podSecurity;
-  const lowered = namespaces.filter((one) => !exemptions.namespace(objectName(one)) && isRaised(one, levels));
+  const lowered = namespaces.filter(
+    (namespace) => !exemptions.namespace(objectName(namespace)) && isRaised(namespace, levels),
+  );
   return [
     ...findWeakenings({ namespace, policy: before }, { namespace, policy: after }),
     ...(labeled.length === 0 ? [] : [`no SCCs in ${summarizeNames(labeled.map(objectName))}`]),

@@ -43,7 +43,7 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
 
 /** Returns the command that deletes obsolete objects. The leader may already have deleted some of them. */
 export function deleteObsolete(namespace: string, obsolete: readonly string[]): ShellCommand {
-  const scope = obsolete.some((one) => one.startsWith('role')) ? ['-n', namespace] : [];
+  const scope = obsolete.some((name) => name.startsWith('role')) ? ['-n', namespace] : [];
   return kubectl(...scope, 'delete', '--ignore-not-found', ...obsolete);
 }
 

@@ -51,7 +51,7 @@ export async function readPolicyObjects(client: ClusterClient): Promise<readonly
  * servers may not serve them.
  */
 export function deleteAllCommand(policies: readonly InstalledPolicy[]): ShellCommand {
-  const kinds = KINDS.filter((kind) => policies.some((one) => one.kind === kind));
+  const kinds = KINDS.filter((kind) => policies.some((policy) => policy.kind === kind));
   return kubectl('delete', kinds.map((kind) => RESOURCES[kind].resource).join(), '-l', POLICY_SELECTOR);
 }
 
@@ -120,7 +120,7 @@ export function comparePolicies(
 ) {
   const isSame = (a: InstalledPolicy | PolicyObject<GeneratedKind>, b: InstalledPolicy): boolean =>
     a.kind === b.kind && a.metadata.name === b.metadata.name;
-  const find = (object: PolicyObject<GeneratedKind>) => installed.find((one) => isSame(object, one));
+  const find = (object: PolicyObject<GeneratedKind>) => installed.find((policy) => isSame(object, policy));
   const isChanged = (object: PolicyObject<GeneratedKind>): boolean => {
     const live = find(object);
     return live !== undefined && !('spec' in live && deepEqual(live.spec, object.spec));
@@ -130,7 +130,7 @@ export function comparePolicies(
     missing: expected.filter((object) => !find(object)),
     changed: expected.filter(isChanged),
     /** Objects that were generated from other settings. */
-    obsolete: installed.filter((one) => !expected.some((object) => isSame(object, one))),
+    obsolete: installed.filter((policy) => !expected.some((object) => isSame(object, policy))),
   };
 }
 

@@ -73,8 +73,8 @@ export function checkWeakenings(weakenings: readonly string[], isAllowed: boolea
  * prefixes.
  */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
-  return findWeakenings({ namespace, policy: policies }, { namespace, policy: server }).filter((one) =>
-    /^(?:podSecurity|defaults)\./.test(one),
+  return findWeakenings({ namespace, policy: policies }, { namespace, policy: server }).filter((weakening) =>
+    /^(?:podSecurity|defaults)\./.test(weakening),
   );
 }
 

@@ -101,7 +101,7 @@ async function listResource(
     const groupVersion = `${group}/${version === '*' ? await preferredVersion(group, connection, signal) : version}`;
     const { resources } = await connection.request({ method: 'GET', path: `/apis/${groupVersion}`, signal });
     const served: readonly unknown[] = Array.isArray(resources) ? resources : [];
-    const info = served.filter(isObject).find((one) => one['name'] === resource);
+    const info = served.filter(isObject).find((entry) => entry['name'] === resource);
     if (typeof info?.['kind'] !== 'string') return `no ${name}: the cluster does not serve them`;
     if (info['namespaced'] !== true)
       return `no ${name}: they are cluster-scoped, and the namespace of their pods is unknown`;

@@ -46,7 +46,8 @@ function listException(
   const problem =
     exception &&
     (settings ? findExceptionProblem(exception, settings, nowMs) : reportedProblem(exception, object, nowMs));
-  const find = (type: string) => status?.conditions?.find((one) => one.type === type && one.status === 'True');
+  const find = (type: string) =>
+    status?.conditions?.find((condition) => condition.type === type && condition.status === 'True');
   const condition = find('Shadowed') ?? find('Unused');
   return {
     namespace,

@@ -99,7 +99,7 @@ function listDefaults(context: Context): readonly PolicyExemption[] {
   const { store, podSecurity, scc, podsByNamespace } = context;
   const count = (namespaces: readonly Namespace[]) => ({
     namespaces: namespaces.length,
-    pods: namespaces.reduce((sum, one) => sum + (podsByNamespace.get(objectName(one)) ?? 0), 0),
+    pods: namespaces.reduce((sum, exempt) => sum + (podsByNamespace.get(objectName(exempt)) ?? 0), 0),
   });
   const all = store.list('Namespace');
   const unlabeled = all.filter(({ metadata }) => metadata?.labels?.[POD_SECURITY_LABELS.enforce] === undefined);
@@ -277,7 +277,7 @@ function listGrants(
       ...defined({ namespace, during }),
       ...grantSince(through, scc, store),
       pods: users
-        .filter((one) => (namespace ?? one.namespace) === one.namespace && matchesUser(subject, one.user))
+        .filter((user) => (namespace ?? user.namespace) === user.namespace && matchesUser(subject, user.user))
         .reduce((sum, { count }) => sum + count, 0),
     }));
 }

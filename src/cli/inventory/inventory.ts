@@ -194,7 +194,7 @@ function subjectNamespaces(
   const namespaced = objects.filter(({ kind, value }) =>
     Object.hasOwn(RESOURCES, kind)
       ? RESOURCES[kind as Kind].scope === 'Namespaced'
-      : REVIEW_KINDS.some((one) => one === kind) || readPods(value).pods.length > 0,
+      : REVIEW_KINDS.some((reviewKind) => reviewKind === kind) || readPods(value).pods.length > 0,
   );
   return [...new Set(namespaced.map(({ value }) => manifestNamespace(value) ?? fallback))];
 }
@@ -364,7 +364,7 @@ function fillStore(store: WritableStore, objects: readonly ManifestObject[], nam
   return ordered.flatMap((object) => {
     const { apiVersion, kind: name, value } = object;
     const kinds = findKindsNamed(name);
-    const kind = kinds.find((one) => getApiVersion(one) === apiVersion) ?? kinds[0];
+    const kind = kinds.find((kind) => getApiVersion(kind) === apiVersion) ?? kinds[0];
     if (kind === undefined || SERVER_KINDS.has(kind)) return [];
     if (apiVersion !== getApiVersion(kind)) {
       const message = `no kind ${quote(name)} is registered for version ${quote(apiVersion)}`;
@@ -385,9 +385,9 @@ function readMetadata(
   value: JsonObject,
   defaultNamespace: string | undefined,
 ): { readonly metadata: ObjectMeta } | { readonly path: Path; readonly message: string } {
-  const given = value['metadata'] ?? {};
-  if (!isObject(given)) return { path: ['metadata'], message: 'metadata must be an object' };
-  const metadata: ObjectMeta = Object.fromEntries(Object.entries(given).filter(([, field]) => field !== null));
+  const stored = value['metadata'] ?? {};
+  if (!isObject(stored)) return { path: ['metadata'], message: 'metadata must be an object' };
+  const metadata: ObjectMeta = Object.fromEntries(Object.entries(stored).filter(([, field]) => field !== null));
   const problem = metadataProblem(metadata);
   if (problem) return { path: ['metadata', problem.field], message: problem.message };
   const name = metadata.name || metadata.generateName;

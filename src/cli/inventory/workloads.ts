@@ -48,7 +48,7 @@ const SHORT_NAMES: Readonly<Record<string, Reference['kind']>> = {
 function findReference(text: string): Reference | undefined {
   const [, type = '', name = ''] = /^([^/.]+)(?:\.[^/]*)?\/([^/]+)$/.exec(text.toLowerCase()) ?? [];
   const kind =
-    REFERENCE_KINDS.find((one) => one.toLowerCase() === type || RESOURCES[one].resource === type) ??
+    REFERENCE_KINDS.find((kind) => kind.toLowerCase() === type || RESOURCES[kind].resource === type) ??
     (Object.hasOwn(SHORT_NAMES, type) ? SHORT_NAMES[type] : undefined);
   return kind && { kind, name };
 }
@@ -57,7 +57,7 @@ function findReference(text: string): Reference | undefined {
 export function parseReference(text: string): Reference {
   const reference = findReference(text);
   if (reference) return reference;
-  const types = REFERENCE_KINDS.map((one) => one.toLowerCase()).join(', ');
+  const types = REFERENCE_KINDS.map((kind) => kind.toLowerCase()).join(', ');
   throw new UsageError(`${quote(text)} must be TYPE/NAME, where TYPE is one of ${types}`);
 }
 
@@ -91,10 +91,10 @@ export async function readWorkloads(
     const { namespace } = inventory;
     const named = references.map(({ kind, name }) => {
       const found = objects.find(
-        (one) =>
-          one.kind === kind &&
-          manifestName(one.value) === name &&
-          (manifestNamespace(one.value) ?? namespace) === namespace,
+        (object) =>
+          object.kind === kind &&
+          manifestName(object.value) === name &&
+          (manifestNamespace(object.value) ?? namespace) === namespace,
       );
       return found ?? notFound(kind, name, namespace);
     });
@@ -151,7 +151,7 @@ export function listWorkloads(subjects: readonly Subject[], fallback: string): r
   return subjects.flatMap((subject): readonly Workload[] => {
     const { apiVersion, value } = subject;
     const name = manifestName(value);
-    const kind = POD_SOURCES.find((one) => one === subject.kind && getApiVersion(one) === apiVersion);
+    const kind = POD_SOURCES.find((source) => source === subject.kind && getApiVersion(source) === apiVersion);
     if (kind) return [{ source: { kind, object: value }, name, namespace: manifestNamespace(value) ?? fallback }];
     return findCustomSources([subject], fallback).customSources.map((source) => ({
       source,

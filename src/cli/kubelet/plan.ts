@@ -46,7 +46,7 @@ export const command = defineCommand({
     );
     const nodes = reportNodes(facts, minimum).map((node) => ({ ...node, pods: pods.get(node.name)?.length ?? 0 }));
     const lost = nodes.filter(isBelow);
-    const lostPods = lost.reduce((sum, one) => sum + one.pods, 0);
+    const lostPods = lost.reduce((sum, node) => sum + node.pods, 0);
     const controlPlane = lost.filter(({ roles }) => roles.some((role) => CONTROL_PLANE.includes(role)));
     const notes = [
       ...(controlPlane.length === 0

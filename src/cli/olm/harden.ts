@@ -98,7 +98,7 @@ function reportNamespaces(
 ): Report {
   const namespaces = store
     .list('Namespace')
-    .filter((one) => only === undefined || objectName(one) === only)
+    .filter((namespace) => only === undefined || objectName(namespace) === only)
     .flatMap((namespace) => {
       const catalogs = store.list('CatalogSource', objectName(namespace));
       return proposeLabels({ namespace, catalogs, isForced }) ?? [];
@@ -107,7 +107,7 @@ function reportNamespaces(
   return {
     data: { namespaces, assumptions },
     blocks: (style) => [
-      ...namespaces.map((one) => printNamespace(one, style)),
+      ...namespaces.map((namespace) => printNamespace(namespace, style)),
       ...assumptionBlocks(assumptions),
       ...(namespaces.length === 0 ? ['No OLM namespaces found.\n'] : []),
     ],
@@ -125,7 +125,7 @@ function reportWorkloads(context: Context, assumptions: readonly string[], only:
   return {
     data: { platform: isOpenShift ? 'openshift' : 'kubernetes', objects, assumptions },
     blocks: (style) => [
-      ...objects.map((one) => printObject(one, style)),
+      ...objects.map((object) => printObject(object, style)),
       ...assumptionBlocks(assumptions),
       `${printCount(objects.length, 'object')} of OLM, ${changed} to change\n`,
     ],

@@ -64,15 +64,15 @@ const ACTIONS: Readonly<Record<LabelerDecision['action'], string>> = {
 
 const HEADER = ['NAMESPACE', 'OPERATORS', 'LABEL', 'SET BY', 'ROW', 'STATE', 'NEXT'];
 
-function printStatus(one: NamespaceStatus): readonly string[] {
+function printStatus(status: NamespaceStatus): readonly string[] {
   const cells = [
-    one.namespace,
-    summarizeNames(one.operators, 3),
-    one.label === undefined ? '' : JSON.stringify(one.label),
-    one.labelManagers.join(','),
-    one.row,
-    one.reason,
-    ACTIONS[one.action],
+    status.namespace,
+    summarizeNames(status.operators, 3),
+    status.label === undefined ? '' : JSON.stringify(status.label),
+    status.labelManagers.join(','),
+    status.row,
+    status.reason,
+    ACTIONS[status.action],
   ];
   return cells.map((cell) => cell || '<none>');
 }
@@ -142,10 +142,13 @@ export const command = defineCommand({
         : '';
     const namespaces = listNamespaces(store, only)
       .map((namespace) => describeNamespace(namespace, store, mode))
-      .map((one) => (isInstalled ? one : { ...one, action: 'none' as const }))
+      .map((status) => (isInstalled ? status : { ...status, action: 'none' as const }))
       .filter(
-        (one) =>
-          only !== undefined || one.operators.length > 0 || one.label !== undefined || one.annotation !== undefined,
+        (status) =>
+          only !== undefined ||
+          status.operators.length > 0 ||
+          status.label !== undefined ||
+          status.annotation !== undefined,
       )
       .sort((a, b) => compareBytes(a.namespace, b.namespace));
     const rows = withHeader(HEADER, namespaces.map(printStatus), options);

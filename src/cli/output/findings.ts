@@ -235,7 +235,9 @@ function escapeXml(text: string): string {
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
-    .replace(CONTROL_CHARACTERS, (one) => (/[\t\n]/.test(one) ? one : `&#${one.charCodeAt(0)};`));
+    .replace(CONTROL_CHARACTERS, (character) =>
+      /[\t\n]/.test(character) ? character : `&#${character.charCodeAt(0)};`,
+    );
 }
 
 /** XML parsers replace unescaped line breaks in attributes with spaces. */

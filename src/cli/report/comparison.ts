@@ -54,7 +54,7 @@ function listViolations({ namespaces }: ComparedReport, skipped: ReadonlySet<str
           .filter(({ verdict }) => verdict !== 'restart')
           .flatMap(({ kind, name, violations }) => violations.map(({ check }) => ({ namespace, kind, name, check }))),
       )
-      .map((one) => [Object.values(one).join('/'), one]),
+      .map((value) => [Object.values(value).join('/'), value]),
   );
 }
 

@@ -125,7 +125,10 @@ function evaluate(
   emulationVersion?: Version,
 ): NamespaceEvaluation {
   const settings = {
-    ...{ podSecurity: () => podSecurity, management, defaults, customSources },
+    podSecurity: () => podSecurity,
+    management,
+    defaults,
+    customSources,
     // oxlint-disable-next-line require-yield
     *policies() {
       return policies;

@@ -32,8 +32,8 @@ export function findPatch(
   if (object === undefined) return undefined;
   // Admission defaults fix the other violations of the template.
   const checks = new Set(violations.map(({ check }) => check));
-  const { pod, changes } = fixPod({ object, path }, (one) =>
-    podSecurityViolations(one, { level, version, emulationVersion }).filter(({ check }) => checks.has(check)),
+  const { pod, changes } = fixPod({ object, path }, (violation) =>
+    podSecurityViolations(violation, { level, version, emulationVersion }).filter(({ check }) => checks.has(check)),
   );
   const ops = diff(withoutEmpty(value), withoutEmpty(withValueAt(value, path, pod)));
   if (ops.length === 0) return undefined;

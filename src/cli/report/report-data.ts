@@ -47,22 +47,26 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
   const evaluated = countEvaluated(planned, facts);
   const objects = listNamespaces(store);
   const denied = new Map(
-    await mapNamespaces(objects, (one) => [objectName(one), listDenied(one, facts)] as const, {
+    await mapNamespaces(objects, (namespace) => [objectName(namespace), listDenied(namespace, facts)] as const, {
       verb: 'Evaluating all levels of',
       io,
     }),
   );
   const hasSccs = store.list('SecurityContextConstraints').length > 0;
-  const sccPlans = await mapNamespaces(hasSccs ? objects : [], (one) => planSccs(one, facts, facts.management.scc), {
-    verb: 'Planning SCCs of',
-    io,
-  });
+  const sccPlans = await mapNamespaces(
+    hasSccs ? objects : [],
+    (namespace) => planSccs(namespace, facts, facts.management.scc),
+    {
+      verb: 'Planning SCCs of',
+      io,
+    },
+  );
   const uses = readExemptionUses(store.list('Lease', namespace));
-  const namespaces = planned.map((one): ReportNamespace => ({
-    ...one,
-    labels: store.get('Namespace', one.name)?.metadata?.labels ?? {},
-    workloads: withPatches(one, facts),
-    denied: denied.get(one.name),
+  const namespaces = planned.map((namespace): ReportNamespace => ({
+    ...namespace,
+    labels: store.get('Namespace', namespace.name)?.metadata?.labels ?? {},
+    workloads: withPatches(namespace, facts),
+    denied: denied.get(namespace.name),
   }));
   const current = rolloutStatus(state, evaluated);
   return {
@@ -118,7 +122,7 @@ function withPatches({ name, workloads }: PlannedNamespace, { store, customSourc
 }
 
 function violatedChecks({ denied, workloads }: ReportNamespace): readonly string[] {
-  const checks = denied?.restricted.flatMap((one) => one.checks) ?? [];
+  const checks = denied?.restricted.flatMap((workload) => workload.checks) ?? [];
   return [...checks, ...workloads.flatMap(({ violations }) => violations.map(({ check }) => check))];
 }
 

@@ -26,7 +26,11 @@ Examples:
 export const command = defineCommand({
   details: DETAILS,
   options: {
-    ...{ kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode },
+    kubeconfig,
+    context,
+    config,
+    'installation-namespace': installation,
+    'scc-mode': sccMode,
     port: option('PORT', integer(0, 65_535), 0, { help: 'Port on 127.0.0.1, or 0 for any free port' }),
   },
   async run(options, _operands, io) {
@@ -52,7 +56,7 @@ export const command = defineCommand({
       { kind: 'Lease', namespace },
     ];
     try {
-      const isUnread = ({ kind }: Scope): boolean => inventory.unread.some((one) => one.kind === kind);
+      const isUnread = ({ kind }: Scope): boolean => inventory.unread.some((unread) => unread.kind === kind);
       await Promise.race([cluster.follow(scopes.filter((scope) => !isUnread(scope))), aborted(signal)]);
       const outages = (): readonly string[] =>
         [...cluster.failures()].map(

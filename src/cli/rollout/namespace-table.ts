@@ -69,8 +69,8 @@ function printNamespaceTable(namespaces: readonly PlannedNamespace[], values: Su
     `${printLevel({ level: others.current, version: others.currentVersion })} (${currentSource})`,
     printPlanned(others),
     VERDICTS[verdict],
-    printNumber(workloads.filter((one) => one.verdict !== 'restart').length),
-    printNumber(workloads.filter((one) => one.verdict === 'restart').length),
+    printNumber(workloads.filter((workload) => workload.verdict !== 'restart').length),
+    printNumber(workloads.filter((workload) => workload.verdict === 'restart').length),
     printReason(others),
   ]);
   return printTable(withHeader(header, rows, { 'no-headers': values['no-headers'] ?? false }));

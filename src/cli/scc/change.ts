@@ -61,7 +61,7 @@ function readSubjects({ user, group, serviceaccount }: GrantChange['values'], na
 }
 
 export function includes(subjects: readonly Subject[], { kind, name, namespace }: Subject): boolean {
-  return subjects.some((one) => one.kind === kind && one.name === name && one.namespace === namespace);
+  return subjects.some((subject) => subject.kind === kind && subject.name === name && subject.namespace === namespace);
 }
 
 /** Prints the objects, or a line for each object followed by the same message as oc, which names roles and SCCs. */

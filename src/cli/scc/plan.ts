@@ -175,7 +175,9 @@ function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
   const { workloads, denied, grantable } = summarizePlan(plan.namespaces);
   if (workloads === 0) return 'There are no workloads.';
   const custom = describeNeededSccs(plan).length;
-  const isAccountMissing = plan.namespaces.some((one) => one.workloads.some(({ denial }) => denial !== undefined));
+  const isAccountMissing = plan.namespaces.some((namespace) =>
+    namespace.workloads.some(({ denial }) => denial !== undefined),
+  );
   const steps = [
     ...(isAccountMissing ? ['create the missing service accounts'] : []),
     ...(custom === 0
@@ -285,11 +287,11 @@ export const command = defineCommand({
     });
     const settings = await sccSettings(options, store);
     const selected = listNamespaces(store, namespace);
-    const inputOf = (one: Namespace) => planInput(one, { store, customSources }, settings);
-    const planSelected = (one: Namespace) => {
-      const input = inputOf(one);
+    const inputOf = (namespace: Namespace) => planInput(namespace, { store, customSources }, settings);
+    const planSelected = (namespace: Namespace) => {
+      const input = inputOf(namespace);
       const sources = input.sources.filter(({ object }) => options.selector(object.metadata?.labels));
-      return sources.length === 0 ? [] : [{ ...sccMode(one, settings), ...planAdmission({ ...input, sources }) }];
+      return sources.length === 0 ? [] : [{ ...sccMode(namespace, settings), ...planAdmission({ ...input, sources }) }];
     };
     const namespaces = (await mapNamespaces(selected, planSelected, { verb: 'Planning', io })).flat();
     const grants = namespaces.flatMap((planned) => planGrants(planned, inputOf(findNamespace(store, planned.name))));

@@ -39,7 +39,7 @@ function createReviews(
   { apiVersion, kind, value }: ManifestObject,
   { user, group: groups, serviceaccount: accounts }: Values<typeof subjectOptions>,
 ): readonly RequestedReview[] {
-  if (apiVersion === API_VERSION && REVIEW_KINDS.some((one) => one === kind)) {
+  if (apiVersion === API_VERSION && REVIEW_KINDS.some((reviewKind) => reviewKind === kind)) {
     return [{ review: value, namespace: manifestNamespace(value) }];
   }
   const subjects = {
@@ -79,10 +79,10 @@ const NONE = '<none>';
  */
 function answer(
   object: ManifestObject,
-  { review, namespace: given }: RequestedReview,
+  { review, namespace: requested }: RequestedReview,
   { store, source, namespace: fallback, user, settings }: Inventory & { readonly settings: SccSettings },
 ) {
-  const namespaceName = given ?? fallback;
+  const namespaceName = requested ?? fallback;
   const namespace = store.get('Namespace', namespaceName);
   const position = printPosition({ file: object.document.file, ...object.locate([]) });
   if (namespace === undefined) return `${position}: namespace ${quote(namespaceName)} not found`;
@@ -167,15 +167,15 @@ export const command = defineCommand({
     const settings = await sccSettings(options, store);
     const context = { ...inventory, settings };
     const errors: string[] = [];
-    const requests = objects.flatMap((object) => createReviews(object, options).map((one) => ({ object, one })));
-    const answered = requests.flatMap(({ object, one }) => {
-      const result = answer(object, one, context);
+    const requests = objects.flatMap((object) => createReviews(object, options).map((review) => ({ object, review })));
+    const answered = requests.flatMap(({ object, review }) => {
+      const result = answer(object, review, context);
       if (typeof result === 'object') return [result];
       errors.push(result);
       return [];
     });
     if (requests.length === 0) throw new UserError('no pods, workloads or reviews in the manifests');
-    const rows = answered.flatMap((one) => one.rows);
+    const rows = answered.flatMap((answer) => answer.rows);
     const reviews = answered.map(({ review }) => review);
     for (const warning of new Set(answered.flatMap(({ warnings }) => warnings))) {
       stderr.write(`warning: ${printable(warning)}\n`);

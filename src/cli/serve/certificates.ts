@@ -135,8 +135,8 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
     distrusting.set(others.length);
     trusted.set(problems.length === 0 ? 1 : 0);
     authorityExpiry.reset();
-    for (const one of bundledAuthorities(configurations)) {
-      authorityExpiry.set({ fingerprint: fingerprint(one).slice(0, 8) }, one.validToDate.getTime() / 1000);
+    for (const authority of bundledAuthorities(configurations)) {
+      authorityExpiry.set({ fingerprint: fingerprint(authority).slice(0, 8) }, authority.validToDate.getTime() / 1000);
     }
     return problems;
   };
@@ -158,7 +158,9 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
 }
 
 function bundledAuthorities(configurations: readonly WebhookConfiguration[]) {
-  const bundles = new Set(configurations.flatMap((one) => getWebhooks(one).map(({ caBundle }) => caBundle)));
+  const bundles = new Set(
+    configurations.flatMap((configuration) => getWebhooks(configuration).map(({ caBundle }) => caBundle)),
+  );
   return distinctCertificates([...bundles].flatMap((bundle) => readCertificates(decodeBundle(bundle))));
 }
 
@@ -171,8 +173,8 @@ export function serverNames({ name, namespace }: Service, extra: readonly string
   const own = [`${service}.svc`, service, `${service}.svc.cluster.local`, 'localhost', '127.0.0.1', '::1'];
   const names = [...new Set([...own, ...extra])];
   return {
-    dnsNames: names.filter((one) => isIP(one) === 0),
-    ipAddresses: names.filter((one) => isIP(one) !== 0),
+    dnsNames: names.filter((name) => isIP(name) === 0),
+    ipAddresses: names.filter((name) => isIP(name) !== 0),
   };
 }
 

@@ -127,7 +127,7 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
     follow(settings) {
       followed = watchedKinds(values, service.namespace, settings);
       void cluster.follow(followed.filter(isReadFirst));
-      return cluster.follow(followed.filter((one) => isReviewKind(kindOf(one), settings)));
+      return cluster.follow(followed.filter((scope) => isReviewKind(kindOf(scope), settings)));
     },
     markSynced: () => cluster.markSynced(),
     complete() {
@@ -169,12 +169,12 @@ const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const
  */
 const LARGE_KINDS: ReadonlySet<Kind> = new Set(POD_SOURCES);
 
-function kindOf(one: Kind | Scope): Kind {
-  return typeof one === 'string' ? one : one.kind;
+function kindOf(scope: Kind | Scope): Kind {
+  return typeof scope === 'string' ? scope : scope.kind;
 }
 
-function isReadFirst(one: Kind | Scope): boolean {
-  return !LARGE_KINDS.has(kindOf(one));
+function isReadFirst(scope: Kind | Scope): boolean {
+  return !LARGE_KINDS.has(kindOf(scope));
 }
 
 /**

@@ -301,7 +301,7 @@ async function start(parts: Parts, port: number): Promise<void> {
     const unsynced = served.unsyncedKinds();
     return select().filter(({ create }) => {
       const { sources } = create(served.cluster.store);
-      return !sources.some((one) => 'kind' in one && unsynced.includes(one.kind));
+      return !sources.some((source) => 'kind' in source && unsynced.includes(source.kind));
     });
   };
   const running = await served.run(selectStartable());
@@ -371,7 +371,9 @@ function createAdmissionWebhooks(parts: Parts) {
     },
     createFailsClosed: (value) =>
       createFailsClosed(WEBHOOK_REGISTRATIONS, value, {
-        ...{ store: cluster.store, service, version: VERSION },
+        store: cluster.store,
+        service,
+        version: VERSION,
         features: optionalFeatures(parts),
       }),
     installation,

@@ -115,7 +115,7 @@ function findViolations(policy: ApiObject, attributes: Attributes, options: Poli
   } catch (error) {
     return failed(firstLine(error));
   }
-  const conditions = itemsAt(spec, 'matchConditions').map((one) => run(textAt(one, 'expression')));
+  const conditions = itemsAt(spec, 'matchConditions').map((condition) => run(textAt(condition, 'expression')));
   if (conditions.some(({ value }) => value === false)) return [];
   const broken = conditions.find(({ error }) => error !== undefined);
   if (broken) return failed(broken.error ?? '');

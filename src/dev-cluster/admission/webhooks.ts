@@ -216,10 +216,10 @@ export function createMutatingWebhooks(options: WebhookOptions, context: Request
      * Calls the webhooks one after another. The second pass calls only webhooks with `reinvocationPolicy: IfNeeded` if
      * the object was modified after their first call.
      */
-    async run(given: Attributes): Promise<Attributes> {
-      if (isExempt(given)) return given;
-      let attributes = given;
-      if (round > 0 && !isDeepStrictEqual(output, given.object)) markDue();
+    async run(original: Attributes): Promise<Attributes> {
+      if (isExempt(original)) return original;
+      let attributes = original;
+      if (round > 0 && !isDeepStrictEqual(output, original.object)) markDue();
       for (const webhook of listWebhooks(options.reader, 'mutating')) {
         if (!isSelected(webhook, attributes, options) || (round > 0 && !due.delete(webhook.id))) continue;
         const object = await mutateWith(webhook, attributes, context, options);
@@ -331,7 +331,7 @@ export function matchesObject(definition: JsonObject, { object, oldObject }: Att
   const objectSelector = nestedObject(definition, 'objectSelector');
   if (isEmptySelector(objectSelector)) return true;
   return [object, oldObject].some(
-    (one) => one?.metadata && matchesLabelSelector(objectSelector, getMetadata(one).labels ?? {}),
+    (version) => version?.metadata && matchesLabelSelector(objectSelector, getMetadata(version).labels ?? {}),
   );
 }
 

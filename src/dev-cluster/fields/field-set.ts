@@ -72,7 +72,7 @@ function parentPaths(path: JoinedPath): JoinedPath[] {
 
 /** Returns the paths in `fields` that are neither in `removed` nor below one of its members. */
 export function differenceBelow(fields: FieldSet, removed: FieldSet): FieldSet {
-  return new Set([...fields].filter((path) => ![path, ...parentPaths(path)].some((one) => removed.has(one))));
+  return new Set([...fields].filter((path) => ![path, ...parentPaths(path)].some((prefix) => removed.has(prefix))));
 }
 
 /** Returns the set and all parent fields of its members. Parent list items do not become members. */
@@ -124,7 +124,7 @@ export function fromFieldsV1(fields: unknown, parent: JoinedPath = ''): FieldSet
     const below = fromFieldsV1(value, path);
     if (!below || !isObject(value) || !/^[fkvi]:/.test(element)) return undefined;
     if (below.size === 0 || Object.hasOwn(value, '.')) paths.add(path);
-    for (const one of below) paths.add(one);
+    for (const child of below) paths.add(child);
   }
   return paths;
 }

@@ -127,8 +127,8 @@ function customRules(version: JsonObject): KindRules {
     defaults: (object) => void validate(object),
     prepareForUpdate(object, old, subresource) {
       if (subresource !== 'status' || !object.metadata) return;
-      const kept = ['managedFields', 'resourceVersion'];
-      restore(object.metadata, old.metadata ?? {}, (field) => !kept.includes(field));
+      const fixedFields = ['managedFields', 'resourceVersion'];
+      restore(object.metadata, old.metadata ?? {}, (field) => !fixedFields.includes(field));
     },
     validateCreate: customErrors,
     validateUpdate: customErrors,

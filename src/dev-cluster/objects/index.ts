@@ -74,7 +74,7 @@ const WORKLOAD: KindRules = {
     ...templateErrors(nestedObject(object, 'spec', 'template'), 'spec.template'),
   ],
   validateUpdate(object, old, subresource) {
-    const [selector, before] = [object, old].map((one) => at(one, 'spec', 'selector'));
+    const [selector, before] = [object, old].map((version) => at(version, 'spec', 'selector'));
     const isChanged = subresource === '' && !semanticEqual(selector, before);
     return isChanged ? [invalidValue('spec.selector', selector ?? null, 'field is immutable')] : [];
   },

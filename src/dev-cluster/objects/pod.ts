@@ -52,8 +52,8 @@ export const podRules: KindRules = {
 /** Sets the spec. Restores the metadata, which a subresource cannot change. */
 function restoreSpec(pod: ApiObject, old: ApiObject, spec: JsonObject): void {
   pod['spec'] = structuredClone(spec);
-  const kept = ['labels', 'annotations', 'finalizers', 'ownerReferences', 'deletionTimestamp'];
-  restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => kept.includes(field));
+  const mutableMetadata = ['labels', 'annotations', 'finalizers', 'ownerReferences', 'deletionTimestamp'];
+  restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => mutableMetadata.includes(field));
 }
 
 /** Returns the spec with the container resources of another spec. */
@@ -140,7 +140,9 @@ function withImmutableFields(spec: JsonObject, before: JsonObject): JsonObject {
     ...spec,
     containers: withOldImages('containers'),
     ...(hasField(spec, 'initContainers') ? { initContainers: withOldImages('initContainers') } : {}),
-    ...{ activeDeadlineSeconds, schedulingGates, tolerations },
+    activeDeadlineSeconds,
+    schedulingGates,
+    tolerations,
   };
 }
 
@@ -148,7 +150,7 @@ function ephemeralUpdateErrors(spec: JsonObject, before: JsonObject): FieldError
   const current = itemsAt(spec, 'ephemeralContainers');
   return itemsAt(before, 'ephemeralContainers').flatMap((container) => {
     const name = textAt(container, 'name');
-    const same = current.find((one) => textAt(one, 'name') === name);
+    const same = current.find((existing) => textAt(existing, 'name') === name);
     if (semanticEqual(same, container)) return [];
     const detail = `existing ephemeral containers ${quote(name)} may not be ${same ? 'changed' : 'removed'}\n`;
     return [forbiddenField('spec.ephemeralContainers', detail)];

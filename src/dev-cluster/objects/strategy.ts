@@ -90,8 +90,8 @@ function put(object: Part, field: string, value: unknown): void {
 
 function nextGeneration(rules: KindRules, object: ApiObject, old: ApiObject): number {
   const ignored = ['apiVersion', 'kind', 'metadata', ...(rules.initialStatus ? ['status'] : [])];
-  const desired = (one: ApiObject): unknown =>
-    Object.fromEntries(Object.entries(one).filter(([field]) => !ignored.includes(field)));
+  const desired = (version: ApiObject): unknown =>
+    Object.fromEntries(Object.entries(version).filter(([field]) => !ignored.includes(field)));
   const before = Number(old.metadata?.['generation'] ?? 0);
   return semanticEqual(desired(object), desired(old)) ? before : before + 1;
 }

@@ -63,7 +63,7 @@ export const configuration: DoctorCheck = {
       if (invalid !== undefined) {
         return [problem(OBJECT, invalid, { impact: status?.applied ? LAST_VALID : NONE_RECORDED, fix: EDIT })];
       }
-      const missing = OPTIONAL_FEATURES.find((one) => !settings.features[one] && spec[one] != null);
+      const missing = OPTIONAL_FEATURES.find((feature) => !settings.features[feature] && spec[feature] != null);
       if (missing !== undefined) {
         const message = `spec.${missing} is set, but the ${missing} feature is not installed`;
         const patch = JSON.stringify({ spec: { [missing]: null } });

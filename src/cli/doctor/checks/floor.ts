@@ -52,7 +52,7 @@ function evaluateFloor(facts: Facts, policies: readonly FloorObject[]): readonly
       }),
     ];
   }
-  const [denying, bindings] = POLICY_KINDS.map((kind) => policies.filter((one) => one.kind === kind).length);
+  const [denying, bindings] = POLICY_KINDS.map((kind) => policies.filter((policy) => policy.kind === kind).length);
   if (!denying || !bindings) {
     return [
       problem(OBJECT, 'is on, but no policy is in force', { impact: withoutFloor(facts), fix: leaderCorrects(facts) }),
@@ -81,10 +81,10 @@ function evaluateSystem(facts: Facts): readonly CheckResult[] {
 /** True if a floor policy denies pods in the namespace. All policies exclude the same namespaces. */
 export function isUnderFloor({ policies }: Facts, { labels }: NamespaceFact): boolean {
   const all = factValue(policies) ?? [];
-  return POLICY_KINDS.every((one) =>
+  return POLICY_KINDS.every((policyKind) =>
     all.some(({ kind, spec }) => {
       const { namespaceSelector } = spec?.matchConstraints ?? spec?.matchResources ?? {};
-      return kind === one && matchesLabelSelector(namespaceSelector ?? {}, labels);
+      return kind === policyKind && matchesLabelSelector(namespaceSelector ?? {}, labels);
     }),
   );
 }

@@ -54,7 +54,9 @@ export function evaluateChecks(facts: Facts): readonly DoctorFinding[] {
 function postponeFix(finding: DoctorFinding, findings: readonly DoctorFinding[]): DoctorFinding {
   const { after = [] } = finding.fix ?? {};
   const checksWith = (severity: Severity): string =>
-    after.filter((name) => findings.some((one) => one.check === name && one.severity === severity)).join(', ');
+    after
+      .filter((name) => findings.some((finding) => finding.check === name && finding.severity === severity))
+      .join(', ');
   const [failed, unread] = [checksWith('problem'), checksWith('unknown')];
   if (failed !== '')
     return { ...finding, fix: instruction(`first fix the problems that these checks report: ${failed}`) };

@@ -97,7 +97,7 @@ function untested(facts: Facts, tested: ReadonlySet<string>): readonly CheckResu
     .map(({ webhook }) => webhook)
     .filter(({ name }) => !tested.has(name));
   const report = (areOff: boolean, reason: string): readonly CheckResult[] => {
-    const names = webhooks.filter((one) => isOff(one) === areOff).map(({ name }) => name);
+    const names = webhooks.filter((webhook) => isOff(webhook) === areOff).map(({ name }) => name);
     return names.length === 0 ? [] : [info(summarizeNames(names, 3), `not tested: ${reason}`)];
   };
   return [...report(true, 'break-glass is on'), ...report(false, 'no dry run of this command exercises them')];
