@@ -12,7 +12,7 @@ export {
   OPENSHIFT_OLM,
 } from './auto-labeler.ts';
 export { catalogMode, DISABLE_SECURITY_ANNOTATION } from './catalog-source.ts';
-export { type Hardened, hardenPod, type ProfileId, HARDENING_PROFILES } from './hardening.ts';
+export { type Hardened, HARDENING_PROFILES, hardenPod, type ProfileId } from './hardening.ts';
 export { HARDENING_MANAGER, type NamespaceProposal, proposeLabels } from './namespaces.ts';
 export { type HardenedObject, hardenObjects, OLM_WORKLOADS } from './objects.ts';
 export {

@@ -23,12 +23,12 @@ export {
 export type { PodSecurityCount, PodSecurityReview } from './decision.ts';
 export {
   type DecodedObject,
+  type DecodedWorkload,
   decodeObject,
   decodeWorkload,
   denyUndecodable,
   isKnownKind,
   isSignificantUpdate,
-  type DecodedWorkload,
 } from './decode.ts';
 export {
   completeTemplate,

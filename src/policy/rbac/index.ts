@@ -14,10 +14,10 @@ export {
   type RbacKind,
   type RbacObjects,
   readRules,
-  type VerifiedRule,
   ruleAllows,
   selectRules,
   USE_SCC,
   type User,
+  type VerifiedRule,
 } from './rules.ts';
 export { findGrants, matchesUser, type ObjectName, type RbacGrant, type SubjectName, whoCan } from './who-can.ts';

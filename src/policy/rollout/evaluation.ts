@@ -6,14 +6,13 @@
  */
 import { isTokenVolume } from '../../kube/controller-pod.ts';
 import type { LimitName } from '../../kube/limits.ts';
-import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { hasFinished, withoutEphemeralContainers } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { sortedSet, truncate } from '../../kube/text.ts';
 import type { Namespace, Pod } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
+import { LABEL_SYNC_LABEL } from '../../kube/well-known.ts';
 import { type DecodedPod, decodePod, type PodFields } from '../pod/index.ts';
 import { type Exemptions, isSamePolicy, isStricter } from '../psa/index.ts';
 import {
@@ -21,15 +20,13 @@ import {
   evaluateDecoded,
   evaluateExcepted,
   type ExceptionIndex,
-  isLevel,
   type Level,
   NO_EXCEPTIONS,
   type Policy,
   type Version,
 } from '../pss/index.ts';
 import type { SccMode } from '../scc/index.ts';
-import { getOwnFields } from './label-owners.ts';
-import { isPlatformNamespace, isTerminating, type LabelSyncPlan } from './label-sync.ts';
+import { isPlatformNamespace } from './label-sync.ts';
 import type { TemplatePod } from './template-pod.ts';
 
 /** Why workloads in a namespace violate the level. A namespace can be in both `userSCC` and `unknown`. */
@@ -113,46 +110,6 @@ export interface FixableViolation {
   readonly fields: readonly string[];
   /** One sentence. */
   readonly fix: string;
-}
-
-/**
- * Returns true if a level applies to new pods in the namespace, that is, if the namespace is neither exempt nor
- * terminating.
- */
-export function isEvaluated(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
-  return !isTerminating(namespace) && !exemptions.namespace(namespace.metadata?.name);
-}
-
-/**
- * Returns true if enforcement would change the namespace's level, that is, if it is evaluated and has no enforce label.
- */
-export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
-  const hasLabel = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce] !== undefined;
-  return !hasLabel && isEvaluated(namespace, exemptions);
-}
-
-/**
- * Returns the level that enforcement would apply to a namespace: the level that the label syncer plans, the level that
- * it wrote earlier, or restricted, in this order of precedence. Ignores the labels of other managers. Returns
- * `undefined` if the field owners are unknown.
- */
-export function predictLevel(
-  namespace: Namespace,
-  plan?: Pick<LabelSyncPlan, 'isManaged' | 'neededLevel'>,
-): Level | undefined {
-  if (plan?.isManaged === false) return 'restricted';
-  if (plan?.neededLevel !== undefined) return plan.neededLevel.level;
-  const owners = getMetadataOwners(namespace.metadata);
-  if (owners === undefined) return undefined;
-  const own = getOwnFields(owners);
-  const { labels, annotations } = namespace.metadata ?? {};
-  const annotation = own.annotations.has(SUFFICIENT_LEVEL_ANNOTATION) && annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
-  if (isLevel(annotation)) return annotation;
-  return [POD_SECURITY_LABELS.warn, POD_SECURITY_LABELS.audit]
-    .filter((key) => own.labels.has(key))
-    .map((key) => labels?.[key])
-    .filter(isLevel)
-    .reduce<Level>((a, b, index) => (index === 0 || isStricter(b, a) ? b : a), 'restricted');
 }
 
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
@@ -254,21 +211,28 @@ export interface NamespaceInput extends ProvenanceContext {
   exists(kind: 'Deployment' | 'CronJob', name: string): boolean;
 }
 
-/** Evaluates a namespace. Yields after each pod and each template so the caller can yield to the event loop. */
+/**
+ * Evaluates a namespace: first the templates and the pods, then the verdict of each workload. Yields after each of them
+ * so the caller can yield to the event loop.
+ */
 export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
-  const { namespace, current, planned, isSelected, pods } = input;
-  const name = namespace.metadata?.name ?? '';
-  const base = { name, current: current.level, currentVersion: current.version, isSelected } as const;
+  const { namespace, current, planned, isSelected } = input;
+  const base = {
+    name: namespace.metadata?.name ?? '',
+    current: current.level,
+    currentVersion: current.version,
+    isSelected,
+  } as const;
   if (planned === undefined) return inconclusive(base, 'the managed fields of the namespace cannot be parsed');
-  const findings = new Map<string, Finding>();
   const policies = orderPolicies(current, planned);
+  const byOwner = new Map<string, WorkloadDenials>();
   if (policies.length > 0) {
     for (const template of input.templates) {
-      addTemplate(findings, template, input, policies);
+      addTemplate(byOwner, template, input, policies);
       yield;
     }
-    for (const pod of pods) {
-      addPod(findings, pod, input, policies);
+    for (const pod of input.pods) {
+      addPod(byOwner, pod, input, policies);
       yield;
     }
   }
@@ -278,11 +242,12 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
   const limit = createDetailLimit(input);
   yield;
   // Names are ASCII, and a space precedes all of their characters.
-  for (const [, finding] of [...findings].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const { workload, isBlocking } = concludeFinding(finding, limit) ?? {};
+  for (const [, denials] of [...byOwner].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const workload = violatingWorkload(denials, limit);
     if (workload) workloads.push(workload);
-    if (workload && isBlocking) blocking.push(workload);
-    excepted.push(...concludeExcepted(finding, input, limit));
+    if (workload && denials.ofNewPods?.isPlanned === true) blocking.push(workload);
+    const allowed = exceptedWorkload(denials, input, limit);
+    if (allowed) excepted.push(allowed);
     yield;
   }
   return {
@@ -295,13 +260,6 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
     excepted,
     ...(limit.isExceeded() ? { limit: 'evaluationCharacters' as const } : {}),
   };
-}
-
-function namespaceVerdict(workloads: readonly ViolatingWorkload[]): NamespaceVerdict {
-  const has = (verdict: WorkloadVerdict): boolean => workloads.some((workload) => workload.verdict === verdict);
-  if (has('wouldBeDenied')) return 'violating';
-  if (has('deniedNow')) return 'deniedNow';
-  return has('restart') ? 'restart' : 'clean';
 }
 
 /** Returns an inconclusive evaluation. */
@@ -338,6 +296,85 @@ function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPoli
     .sort((a, b) => Number(isStricter(b.level, a.level)) - Number(isStricter(a.level, b.level)));
 }
 
+/** The denials of the templates and the pods of one workload, or of a pod without a controller. */
+interface WorkloadDenials {
+  readonly owner: Owner;
+  readonly templates: PodFields[];
+  hasDeniedTemplate: boolean;
+  /** Number of running pods that violate a policy. */
+  violatingPods: number;
+  /** Number of running pods that were admitted because of their creator's permissions. */
+  userPods: number;
+  readonly causes: Set<Cause>;
+  ofNewPods?: Denial;
+  /** The denial of running pods whose replacements would be admitted. */
+  ofRunningPods?: Denial;
+  /** The denial that exceptions prevent. */
+  prevented?: Denial;
+}
+
+function getDenials(byOwner: Map<string, WorkloadDenials>, owner: Owner): WorkloadDenials {
+  const key = `${owner.kind} ${owner.name}`;
+  const existing = byOwner.get(key);
+  if (existing) return existing;
+  const denials = {
+    owner,
+    templates: [],
+    hasDeniedTemplate: false,
+    violatingPods: 0,
+    userPods: 0,
+    causes: new Set<Cause>(),
+  };
+  byOwner.set(key, denials);
+  return denials;
+}
+
+function addTemplate(
+  byOwner: Map<string, WorkloadDenials>,
+  { kind, name, path, pod, sourceField = (field) => (path === '' ? field : `${path}.${field}`) }: TemplatePod,
+  input: NamespaceInput,
+  policies: readonly EvaluatedPolicy[],
+): void {
+  const denials = getDenials(byOwner, { kind, name });
+  if (pod.pod) denials.templates.push(pod.pod);
+  const denial = findDenial(pod, sourceField, input, policies);
+  if (denial === undefined) return;
+  if (denial.exceptions.length > 0) {
+    denials.prevented = mergeDenials(denials.prevented, denial, true);
+    return;
+  }
+  denials.ofNewPods = mergeDenials(denials.ofNewPods, denial, true);
+  denials.hasDeniedTemplate = true;
+}
+
+function addPod(
+  byOwner: Map<string, WorkloadDenials>,
+  pod: Pod,
+  input: NamespaceInput,
+  policies: readonly EvaluatedPolicy[],
+): void {
+  if (hasFinished(pod)) return;
+  const denial = findDenial(decodePod(pod), podField, input, policies);
+  const isByUser = isUserCaused(pod, input);
+  if (denial === undefined && !isByUser) return;
+  const denials = getDenials(byOwner, podOwner(pod, input.exists));
+  if (isByUser) denials.userPods++;
+  if (denial === undefined) return;
+  if (denial.exceptions.length > 0) {
+    denials.prevented = mergeDenials(denials.prevented, denial, false);
+    return;
+  }
+  denials.violatingPods++;
+  denials.causes.add(isByUser ? 'user' : 'serviceAccount');
+  const isRestart = !isByUser && isReplaceable(pod, denials, input, policies);
+  if (!isRestart) denials.ofNewPods = mergeDenials(denials.ofNewPods, denial, false);
+  // If the template is denied, its denial applies to replacements of the pod.
+  else if (!denials.hasDeniedTemplate) denials.ofRunningPods = mergeDenials(denials.ofRunningPods, denial, false);
+}
+
+/** A pod is not a part of another object. */
+const podField = (field: string): string => field;
+
 /**
  * The policies that deny a pod or would deny it if there were no exceptions, and its violations of the strictest of
  * them.
@@ -348,126 +385,7 @@ interface Denial extends EvaluatedPolicy {
   readonly violations: readonly FixableViolation[];
 }
 
-/** The violations of one owner. */
-interface Finding {
-  readonly owner: Owner;
-  violatingPods: number;
-  userPods: number;
-  readonly causes: Set<Cause>;
-  readonly templates: PodFields[];
-  /** Denial of new pods. */
-  fix?: Denial;
-  /** Denial of running pods whose replacements would be admitted. */
-  restart?: Denial;
-  /** Violations that exceptions allow. */
-  excepted?: Denial;
-  hasDeniedTemplate: boolean;
-}
-
-function addTemplate(
-  findings: Map<string, Finding>,
-  { kind, name, path, pod, sourceField = (field) => (path === '' ? field : `${path}.${field}`) }: TemplatePod,
-  input: NamespaceInput,
-  policies: readonly EvaluatedPolicy[],
-): void {
-  const finding = findingFor(findings, { kind, name });
-  if (pod.pod) finding.templates.push(pod.pod);
-  const denial = findDenial(pod, sourceField, input, policies);
-  if (denial === undefined) return;
-  if (denial.exceptions.length > 0) {
-    finding.excepted = merge(finding.excepted, denial, true);
-    return;
-  }
-  finding.fix = merge(finding.fix, denial, true);
-  finding.hasDeniedTemplate = true;
-}
-
-function addPod(
-  findings: Map<string, Finding>,
-  pod: Pod,
-  input: NamespaceInput,
-  policies: readonly EvaluatedPolicy[],
-): void {
-  if (hasFinished(pod)) return;
-  const decoded = decodePod(pod);
-  const denial = findDenial(decoded, ownField, input, policies);
-  const isUsers = isUserCaused(pod, input);
-  if (denial === undefined && !isUsers) return;
-  const finding = findingFor(findings, podOwner(pod, input.exists));
-  if (isUsers) finding.userPods++;
-  if (denial === undefined) return;
-  if (denial.exceptions.length > 0) {
-    finding.excepted = merge(finding.excepted, denial, false);
-    return;
-  }
-  finding.violatingPods++;
-  finding.causes.add(isUsers ? 'user' : 'serviceAccount');
-  const isRestart = !isUsers && isReplaceable(pod, finding, input, policies);
-  if (!isRestart) finding.fix = merge(finding.fix, denial, false);
-  // If the template is denied, its denial applies to replacements of the pod.
-  else if (!finding.hasDeniedTemplate) finding.restart = merge(finding.restart, denial, false);
-}
-
-/** Lists the violations of all templates, but of only one pod. */
-function merge(before: Denial | undefined, denial: Denial, isTemplate: boolean): Denial {
-  if (before === undefined) return denial;
-  return {
-    ...before,
-    isCurrent: before.isCurrent || denial.isCurrent,
-    isPlanned: before.isPlanned || denial.isPlanned,
-    exceptions: sortedSet([...before.exceptions, ...denial.exceptions]),
-    violations: isTemplate ? [...before.violations, ...denial.violations] : before.violations,
-  };
-}
-
-/**
- * Returns true if a replacement for the pod would be admitted. This is the case if the policies admit the pod after
- * defaulting and without ephemeral containers, for example because it predates SCC enforcement or was debugged. It is
- * also the case if the template has all of the pod's containers and volumes, which means that the pod comes from an
- * older template. If the template lacks some of them, a webhook added them, and would add them to new pods too.
- */
-function isReplaceable(
-  running: Pod,
-  { templates }: Finding,
-  input: NamespaceInput,
-  policies: readonly EvaluatedPolicy[],
-): boolean {
-  const { pod } = decodePod(withoutEphemeralContainers(running));
-  if (pod === undefined) return false;
-  const denial = findDenial({ pod: input.complete(pod) }, ownField, input, policies);
-  if (denial === undefined || denial.exceptions.length > 0) return true;
-  const parts = new Set(templates.flatMap(listParts));
-  return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
-}
-
-/** Lists the containers and volumes of a pod, except the token volume, because its name is generated. */
-function listParts({ containers, volumes }: PodFields): readonly string[] {
-  return [
-    ...containers.map(({ name }) => `container ${name}`),
-    ...volumes.filter(({ name }) => !isTokenVolume(name)).map(({ name }) => `volume ${name}`),
-  ];
-}
-
-function findingFor(findings: Map<string, Finding>, owner: Owner): Finding {
-  const key = `${owner.kind} ${owner.name}`;
-  const known = findings.get(key);
-  if (known) return known;
-  const finding = {
-    owner,
-    violatingPods: 0,
-    userPods: 0,
-    causes: new Set<Cause>(),
-    templates: [],
-    hasDeniedTemplate: false,
-  };
-  findings.set(key, finding);
-  return finding;
-}
-
-/** Evaluates without `fields` first, because most pods satisfy the level. */
-/** A pod is not a part of another object. */
-const ownField = (field: string): string => field;
-
+/** Returns the denial of a pod. Evaluates without `fields` first, because most pods satisfy the level. */
 function findDenial(
   decoded: DecodedPod,
   sourceField: (podField: string) => string,
@@ -494,6 +412,7 @@ function findDenial(
   // For an excepted pod, report the violations that it would have without exceptions.
   const { evaluation, options } = strictest;
   const { violations } = evaluation.allowed ? evaluateDecoded(decoded, options) : evaluation;
+  const isLimited = detailCharacters !== undefined;
   return {
     level: options.level,
     version: options.version,
@@ -503,10 +422,8 @@ function findDenial(
     violations: violations.map(({ check, reason, detail, fields = [] }) => ({
       check,
       reason,
-      detail: detailCharacters === undefined ? detail : truncate(detail, MAX_DETAIL),
-      fields: (detailCharacters === undefined ? fields : fields.slice(0, MAX_FIELDS)).map(({ path }) =>
-        sourceField(path),
-      ),
+      detail: isLimited ? truncate(detail, MAX_DETAIL) : detail,
+      fields: (isLimited ? fields.slice(0, MAX_FIELDS) : fields).map(({ path }) => sourceField(path)),
       fix: checkFix(check),
     })),
   };
@@ -515,6 +432,46 @@ function findDenial(
 /** Length of a detail and number of fields that reports and events of controllers contain. */
 const MAX_DETAIL = 1024;
 const MAX_FIELDS = 20;
+
+/** Lists the violations of all templates, but of only one pod. */
+function mergeDenials(before: Denial | undefined, denial: Denial, isTemplate: boolean): Denial {
+  if (before === undefined) return denial;
+  return {
+    ...before,
+    isCurrent: before.isCurrent || denial.isCurrent,
+    isPlanned: before.isPlanned || denial.isPlanned,
+    exceptions: sortedSet([...before.exceptions, ...denial.exceptions]),
+    violations: isTemplate ? [...before.violations, ...denial.violations] : before.violations,
+  };
+}
+
+/**
+ * Returns true if a replacement for the pod would be admitted. This is the case if the policies admit the pod after
+ * defaulting and without ephemeral containers, for example because it predates SCC enforcement or was debugged. It is
+ * also the case if the template has all of the pod's containers and volumes, which means that the pod comes from an
+ * older template. If the template lacks some of them, a webhook added them, and would add them to new pods too.
+ */
+function isReplaceable(
+  running: Pod,
+  { templates }: WorkloadDenials,
+  input: NamespaceInput,
+  policies: readonly EvaluatedPolicy[],
+): boolean {
+  const { pod } = decodePod(withoutEphemeralContainers(running));
+  if (pod === undefined) return false;
+  const denial = findDenial({ pod: input.complete(pod) }, podField, input, policies);
+  if (denial === undefined || denial.exceptions.length > 0) return true;
+  const parts = new Set(templates.flatMap(listParts));
+  return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
+}
+
+/** Lists the containers and volumes of a pod, except the token volume, because its name is generated. */
+function listParts({ containers, volumes }: PodFields): readonly string[] {
+  return [
+    ...containers.map(({ name }) => `container ${name}`),
+    ...volumes.filter(({ name }) => !isTokenVolume(name)).map(({ name }) => `volume ${name}`),
+  ];
+}
 
 type DetailLimit = ReturnType<typeof createDetailLimit>;
 
@@ -531,36 +488,39 @@ function createDetailLimit({ detailCharacters: left = Infinity }: NamespaceInput
   };
 }
 
-interface Conclusion {
-  readonly workload: ViolatingWorkload;
-  /** True if the planned policy denies new pods. */
-  readonly isBlocking: boolean;
-}
-
-/** Attribute a template violation to users only if the pods show that they need a user's permissions. */
-function concludeFinding(finding: Finding, limit: DetailLimit): Conclusion | undefined {
-  const { owner, fix, restart, violatingPods, userPods, hasDeniedTemplate } = finding;
-  const denial = fix ?? restart;
+/**
+ * Returns the verdict of a workload whose pods are denied. Attributes a template's violation to users only if the pods
+ * show that they need a user's permissions.
+ */
+function violatingWorkload(denials: WorkloadDenials, limit: DetailLimit): ViolatingWorkload | undefined {
+  const { owner, ofNewPods, ofRunningPods, violatingPods, userPods, hasDeniedTemplate } = denials;
+  const denial = ofNewPods ?? ofRunningPods;
   if (denial === undefined) return undefined;
   const { level, version, isCurrent } = denial;
-  const ofTemplate = hasDeniedTemplate ? [userPods > 0 ? ('user' as const) : ('serviceAccount' as const)] : [];
-  const causes = [...new Set([...finding.causes, ...ofTemplate])].sort();
-  const verdict = fix === undefined ? 'restart' : isCurrent ? 'deniedNow' : 'wouldBeDenied';
+  const templateCauses = hasDeniedTemplate ? [userPods > 0 ? ('user' as const) : ('serviceAccount' as const)] : [];
+  const causes = [...new Set([...denials.causes, ...templateCauses])].sort();
+  const verdict = ofNewPods === undefined ? 'restart' : isCurrent ? 'deniedNow' : 'wouldBeDenied';
   const violations = limit.apply(denial.violations);
-  const workload = { ...owner, verdict, level, version, pods: violatingPods, causes, violations } as const;
-  return { workload, isBlocking: fix?.isPlanned === true };
+  return { ...owner, verdict, level, version, pods: violatingPods, causes, violations };
 }
 
-/** Do not list a workload as excepted if it is also denied. */
-function concludeExcepted(
-  { owner, fix, excepted }: Finding,
+/** Returns a workload that only exceptions allow. A workload with other denied pods is violating, not excepted. */
+function exceptedWorkload(
+  { owner, ofNewPods, prevented }: WorkloadDenials,
   { exceptions = NO_EXCEPTIONS }: NamespaceInput,
   limit: DetailLimit,
-): readonly ExceptedWorkload[] {
-  if (fix !== undefined || excepted === undefined) return [];
-  const { level, version, violations } = excepted;
+): ExceptedWorkload | undefined {
+  if (ofNewPods !== undefined || prevented === undefined) return undefined;
+  const { level, version, violations } = prevented;
   const applied = exceptions.rules
-    .filter(({ name }) => excepted.exceptions.includes(name))
+    .filter(({ name }) => prevented.exceptions.includes(name))
     .map(({ name, expiresAtMs }) => ({ name, expiresAt: formatTimestamp(expiresAtMs) }));
-  return [{ ...owner, level, version, exceptions: applied, violations: limit.apply(violations) }];
+  return { ...owner, level, version, exceptions: applied, violations: limit.apply(violations) };
+}
+
+function namespaceVerdict(workloads: readonly ViolatingWorkload[]): NamespaceVerdict {
+  const verdicts = new Set(workloads.map(({ verdict }) => verdict));
+  if (verdicts.has('wouldBeDenied')) return 'violating';
+  if (verdicts.has('deniedNow')) return 'deniedNow';
+  return verdicts.has('restart') ? 'restart' : 'clean';
 }

@@ -31,12 +31,9 @@ export {
   type ExceptedWorkload,
   type FixableViolation,
   inconclusive,
-  isEvaluated,
-  isSelected,
   type NamespaceEvaluation,
   type NamespaceInput,
   podOwner,
-  predictLevel,
   type ViolatingWorkload,
   WORKLOAD_VERDICTS,
 } from './evaluation.ts';
@@ -73,18 +70,26 @@ export {
   printStep,
   type Upgrade,
 } from './plan.ts';
-export { formatPreviewWarning, isEnforcementPending, previewEnforcement, previewLabelRevert } from './preview.ts';
+export {
+  formatPreviewWarning,
+  isEnforcementPending,
+  isEvaluated,
+  isSelected,
+  predictLevel,
+  previewEnforcement,
+  previewLabelRevert,
+} from './preview.ts';
 export { isSweepAwaited, scheduleSweep } from './readiness-schedule.ts';
 export {
   type CompletedSweep,
   countFindings,
   decidedConditions,
   decideReadiness,
-  type ReadinessDecision,
   isBlocking,
   newlyViolating,
   readinessCondition,
   readinessConditions,
+  type ReadinessDecision,
   summarize,
 } from './readiness.ts';
 export {
@@ -124,8 +129,8 @@ export {
   AUDIT_RULES,
   type AuditCode,
   type AuditFinding,
+  type AuditSeverity,
   auditUserNamespaces,
   findSkew,
-  type AuditSeverity,
   SKEW_RELEASES,
 } from './user-namespace-audit.ts';

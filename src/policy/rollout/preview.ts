@@ -1,23 +1,67 @@
+/** Determines the levels that enforcement would set, and previews them for users. */
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { deepEqual } from '../../kube/equality.ts';
+import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/text.ts';
 import { type GroupVersionKind, isObject, type KubeObject, type Namespace } from '../../kube/types.ts';
-import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
 import {
   type DecodedObject,
   decodeObject,
   type Exemptions,
   findExemption,
   isSignificantUpdate,
+  isStricter,
   printPolicy,
   type DecodedWorkload,
 } from '../psa/index.ts';
-import { evaluateDecoded, type Level, type Version } from '../pss/index.ts';
+import { evaluateDecoded, isLevel, type Level, type Version } from '../pss/index.ts';
 import { type DefaultLevel, readEnforcement } from './enforcement.ts';
-import { isSelected } from './evaluation.ts';
+import { getOwnFields } from './label-owners.ts';
+import { isTerminating, type LabelSyncPlan } from './label-sync.ts';
 import type { RolloutSettings } from './settings.ts';
+
+/**
+ * Returns true if a level applies to new pods in the namespace, that is, if the namespace is neither exempt nor
+ * terminating.
+ */
+export function isEvaluated(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
+  return !isTerminating(namespace) && !exemptions.namespace(namespace.metadata?.name);
+}
+
+/**
+ * Returns true if enforcement would change the namespace's level, that is, if it is evaluated and has no enforce label.
+ */
+export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
+  const hasLabel = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce] !== undefined;
+  return !hasLabel && isEvaluated(namespace, exemptions);
+}
+
+/**
+ * Returns the level that enforcement would apply to a namespace: the level that the label syncer plans, the level that
+ * it wrote earlier, or restricted, in this order of precedence. Ignores the labels of other managers. Returns
+ * `undefined` if the field owners are unknown.
+ */
+export function predictLevel(
+  namespace: Namespace,
+  plan?: Pick<LabelSyncPlan, 'isManaged' | 'neededLevel'>,
+): Level | undefined {
+  if (plan?.isManaged === false) return 'restricted';
+  if (plan?.neededLevel !== undefined) return plan.neededLevel.level;
+  const owners = getMetadataOwners(namespace.metadata);
+  if (owners === undefined) return undefined;
+  const own = getOwnFields(owners);
+  const { labels, annotations } = namespace.metadata ?? {};
+  const annotation = own.annotations.has(SUFFICIENT_LEVEL_ANNOTATION) && annotations?.[SUFFICIENT_LEVEL_ANNOTATION];
+  if (isLevel(annotation)) return annotation;
+  return [POD_SECURITY_LABELS.warn, POD_SECURITY_LABELS.audit]
+    .filter((key) => own.labels.has(key))
+    .map((key) => labels?.[key])
+    .filter(isLevel)
+    .reduce<Level>((a, b, index) => (index === 0 || isStricter(b, a) ? b : a), 'restricted');
+}
 
 interface EnforcementState {
   readonly settings: Pick<RolloutSettings, 'phase' | 'enforcementDate'>;

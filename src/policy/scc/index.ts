@@ -2,13 +2,13 @@
 export {
   type AccessQuestion,
   accessQuestionKey,
+  type AccessSubject,
   type CanUse,
   createMayUse,
   decideWithKnownAccess,
   findSubjectType,
   podSubjects,
   serviceAccountSubject,
-  type AccessSubject,
   userSubject,
 } from './access.ts';
 export {
@@ -84,7 +84,7 @@ export {
 } from './mode.ts';
 export { bindScc, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
 export { defaultScc, findSccTypeError, validateSccObject } from './objects.ts';
-export { createSccSet, findCandidates, toSccSet, type SccSet } from './order.ts';
+export { createSccSet, findCandidates, type SccSet, toSccSet } from './order.ts';
 export { VOLUME_TYPES } from './pod.ts';
 export { isIgnoredUpdate, podAnnotation, readRequest, type SccInput } from './request.ts';
 export { answerReview, REVIEW_KINDS } from './review.ts';

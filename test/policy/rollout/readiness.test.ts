@@ -9,11 +9,10 @@ import { decodePod } from '../../../src/policy/pod/index.ts';
 import { createExemptions, DEFAULT_FIELDS } from '../../../src/policy/psa/index.ts';
 import {
   evaluateStepwise,
-  isSelected,
   type NamespaceEvaluation,
   type NamespaceInput,
-  predictLevel,
 } from '../../../src/policy/rollout/evaluation.ts';
+import { isSelected, predictLevel } from '../../../src/policy/rollout/preview.ts';
 import { scheduleSweep } from '../../../src/policy/rollout/readiness-schedule.ts';
 import {
   countFindings,
