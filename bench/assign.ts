@@ -65,14 +65,14 @@ function admitted(input: SccInput): SccInput {
   return decision.allowed ? { ...input, object: decision.object } : input;
 }
 
-interface RandomCase extends Omit<SccInput, 'canUse'> {
+interface RandomCase extends Omit<SccInput, 'access'> {
   readonly grants: readonly Grant[];
 }
 
 function randomCreates(): readonly SccInput[] {
   return readLines<RandomCase>('random/scc-admission-random.ndjson')
     .filter(({ operation }) => operation === 'CREATE')
-    .map(({ grants, ...request }) => ({ ...request, canUse: canUseByIndex(grants), compatibility: 'openshift' }));
+    .map(({ grants, ...request }) => ({ ...request, access: accessByIndex(grants), compatibility: 'openshift' }));
 }
 
 /** Builds pods of Deployments under the standard SCCs and grants. */
@@ -91,18 +91,20 @@ function typicalCreates(): readonly SccInput[] {
       groups: ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'],
     },
     sccs,
-    canUse: canUseByIndex([{ group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] }]),
+    access: accessByIndex([{ group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] }]),
   }));
 }
 
 /** Creates an authorizer with one lookup per subject, like the RBAC index. */
-function canUseByIndex(grants: readonly Grant[]): SccInput['canUse'] {
+function accessByIndex(grants: readonly Grant[]): SccInput['access'] {
   const byUser = indexBy(grants, ({ user }) => user);
   const byGroup = indexBy(grants, ({ group }) => group);
   const isNamed = (names: ReadonlySet<string> | undefined, scc: string): boolean =>
     names !== undefined && (names.has('*') || names.has(scc));
-  return ({ username, groups }, scc) =>
-    isNamed(byUser.get(username), scc) || groups.some((group) => isNamed(byGroup.get(group), scc));
+  return {
+    canUse: ({ username, groups }, scc) =>
+      isNamed(byUser.get(username), scc) || groups.some((group) => isNamed(byGroup.get(group), scc)),
+  };
 }
 
 function indexBy(

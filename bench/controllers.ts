@@ -3,7 +3,7 @@
  * objects as possible. Can be run directly with `node bench/controllers.ts`.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { canUseScc } from '../src/cluster/access.ts';
+import { sccAccess } from '../src/cluster/access.ts';
 import { systemClock } from '../src/cluster/clock.ts';
 import type { Cluster } from '../src/cluster/cluster.ts';
 import { hashSpec } from '../src/cluster/exceptions.ts';
@@ -138,7 +138,7 @@ function fillStore(): WritableStore {
   store.put('Namespace', { metadata: { name: OPERATORS, managedFields: [] } });
   const configuration = { metadata: { name: 'cluster' }, spec: {} };
   store.put('PortcullisConfiguration', configuration);
-  canUseScc(store);
+  sccAccess(store);
   for (const kind of KINDS) {
     for (let index = 0; index < (kind === 'Node' ? NODES : COUNT); index++) store.put(kind, createObject(kind, index));
     store.markSynced(kind);

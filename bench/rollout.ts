@@ -2,7 +2,7 @@
  * Measures the CPU time of the readiness evaluation in a large cluster. Can be run directly with `node
  * bench/rollout.ts`.
  */
-import { canUseScc } from '../src/cluster/access.ts';
+import { sccAccess } from '../src/cluster/access.ts';
 import type { Cluster } from '../src/cluster/cluster.ts';
 import { namespacePolicies } from '../src/cluster/rollout.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
@@ -36,7 +36,7 @@ const MANAGEMENT = {
 /** Evaluates all namespaces twice, then plans their labels. */
 export async function benchRollout(): Promise<Row[]> {
   const store = filled(SIZE);
-  canUseScc(store);
+  sccAccess(store);
   // Warms up the code, because admission also uses it before the first evaluation.
   await evaluate(filled(WARM_UP));
   const first = await measured(() => evaluate(store));
@@ -129,7 +129,7 @@ function planAll(store: WritableStore): void {
         namespace,
         serviceAccounts,
         sccLevels,
-        canUse: canUseScc(store),
+        access: sccAccess(store),
         mode: 'Enforce',
         settings: MANAGEMENT,
       }),

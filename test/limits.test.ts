@@ -55,7 +55,7 @@ suite('the limits of inputs', () => {
     const many = (count: number) => Array.from({ length: count }, () => ({ name: 'a' }));
     const kind = { group: '', version: 'v1', kind: 'Pod' };
     const namespace = { metadata: { name: 'shop' } };
-    const input = { operation: 'CREATE', namespace, userInfo: {}, sccs: [], canUse: () => false } as const;
+    const input = { operation: 'CREATE', namespace, userInfo: {}, sccs: [], access: { canUse: () => false } } as const;
     const objects: readonly (readonly [limit: LimitName, object: JsonObject])[] = [
       ['containers', { spec: { containers: many(LIMITS.containers + 1) } }],
       ['podItems', { spec: { containers: [], volumes: many(LIMITS.podItems + 1) } }],

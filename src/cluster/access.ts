@@ -4,12 +4,11 @@ import { ApiError } from '../kube/status.ts';
 import { type AccessReviewStatus, isObject, type UserInfo } from '../kube/types.ts';
 import { type Action, createRbac, type Rbac, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/index.ts';
 import {
-  type CanUse,
+  type SccAccess,
   createSccSet,
   type SccSet,
   STANDARD_CLUSTER_ROLE_BINDINGS,
   STANDARD_SCCS,
-  type AccessSubject,
 } from '../policy/scc/index.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 import { memoize, type Store } from './store.ts';
@@ -22,7 +21,7 @@ const MASTERS = 'system:masters';
 
 interface StoreAccess {
   readonly access: Access;
-  readonly canUse: CanUse;
+  readonly sccAccess: SccAccess;
 }
 
 /** Returns a function that makes access decisions based on the roles and bindings in the store. */
@@ -30,21 +29,20 @@ export function accessFromStore(store: Store): Access {
   return storeAccess(store).access;
 }
 
-/** Returns a function that decides who may use an SCC, based on the roles and bindings in the store. */
-export function canUseScc(store: Store): CanUse {
-  return storeAccess(store).canUse;
+/** Returns the decisions about who may use an SCC, based on the roles and bindings in the store. */
+export function sccAccess(store: Store): SccAccess {
+  return storeAccess(store).sccAccess;
 }
 
 /** Indexes roles and bindings once per store. The cost of a change depends only on the changed object. */
 const storeAccess = memoize((store: Store): StoreAccess => {
   const rbac = indexRbac(store);
-  const mayUse = (subject: AccessSubject, name: string, namespace: string): boolean =>
-    isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace });
-  const namesFor: CanUse['namesFor'] = (subject, namespace) =>
-    isMaster(subject) ? 'any' : rbac.namesFor(subject, USE_SCC, namespace);
   return {
     access: (user, action) => isMaster(user) || rbac.allows(user, action),
-    canUse: Object.assign(mayUse, { namesFor }),
+    sccAccess: {
+      canUse: (subject, name, namespace) => isMaster(subject) || rbac.allows(subject, { ...USE_SCC, name, namespace }),
+      namesFor: (subject, namespace) => (isMaster(subject) ? 'any' : rbac.namesFor(subject, USE_SCC, namespace)),
+    },
   };
 });
 

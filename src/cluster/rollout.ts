@@ -46,7 +46,7 @@ import {
   SYNCER_MODES,
 } from '../policy/rollout/index.ts';
 import type { Compatibility } from '../policy/scc/index.ts';
-import { canUseScc } from './access.ts';
+import { sccAccess } from './access.ts';
 import { memoize, type Store } from './store.ts';
 
 /** The store and installation to read the rollout state from. */
@@ -168,8 +168,8 @@ export function* predictNamespaceLevel(
   yield;
   const { compatibility } = management.scc;
   const sccLevels = getSccLevels(store, compatibility);
-  const canUse = canUseScc(store);
-  const neededLevel = yield* findNeededLevel({ namespace, serviceAccounts, sccLevels, canUse, compatibility });
+  const access = sccAccess(store);
+  const neededLevel = yield* findNeededLevel({ namespace, serviceAccounts, sccLevels, access, compatibility });
   return predictLevel(namespace, { isManaged: true, neededLevel });
 }
 
@@ -214,7 +214,7 @@ export function createLabelPlanner(
     yield;
     const sccLevels = getSccLevels(store, compatibility);
     yield;
-    return yield* planLabels({ ...options, sccLevels, canUse: canUseScc(store), namespace, serviceAccounts });
+    return yield* planLabels({ ...options, sccLevels, access: sccAccess(store), namespace, serviceAccounts });
   };
 }
 

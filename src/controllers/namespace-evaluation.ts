@@ -1,5 +1,5 @@
 /** Evaluates the workloads of namespaces. */
-import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { sccAccess, getSccSet } from '../cluster/access.ts';
 import type { NamespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { listPodCreators, POD_SOURCES } from '../cluster/workloads.ts';
@@ -78,7 +78,7 @@ export function* evaluateFromStore(
     sccMode: mode,
     mayUse(account, sccName) {
       const scc = context.sccs.byName.get(sccName);
-      return scc !== undefined && createSccAccess(account, name, context.canUse)(scc);
+      return scc !== undefined && createSccAccess(account, name, context.access)(scc);
     },
   });
 }
@@ -93,7 +93,7 @@ export function templateContext(
     namespace,
     sccMode: sccMode(namespace, scc).mode,
     sccs: getSccSet(store),
-    canUse: canUseScc(store),
+    access: sccAccess(store),
     findAccount: (account: string) => store.get('ServiceAccount', account, namespace.metadata?.name ?? ''),
     defaults: defaults && { defaults, scc },
     compatibility: scc.compatibility,

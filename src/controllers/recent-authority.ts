@@ -8,7 +8,7 @@ import type { Kind, Kinds } from '../kube/kinds.ts';
 import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/index.ts';
 import { type ExceptionIndex, indexExceptions } from '../policy/pss/index.ts';
 import { createAuthorizer, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/index.ts';
-import type { CanUse } from '../policy/scc/index.ts';
+import type { SccAccess } from '../policy/scc/index.ts';
 
 const KINDS: readonly Kind[] = [...RBAC_KINDS, 'PodSecurityException'];
 
@@ -25,8 +25,8 @@ interface Retained {
 }
 
 export interface RecentAuthority {
-  /** Returns true if a removed role or binding granted the use of an SCC. */
-  readonly canUse: CanUse;
+  /** Whether a removed role or binding granted the use of an SCC. */
+  readonly access: SccAccess;
   /** Adds the removed exceptions, and those that have just expired, to the current exceptions. */
   exceptions(current: ExceptionIndex, settings: ExceptionSettings, namespace: string): ExceptionIndex;
 }
@@ -42,7 +42,7 @@ export function followRecentAuthority(store: Store, date: () => Date): RecentAut
     if (before === undefined || !KINDS.includes(kind) || JSON.stringify(before).length > MAX_BYTES) return;
     retained = [...recent(), { kind, object: before, removedMs: date().getTime() }].slice(-MAX_OBJECTS);
   });
-  const mayUse = (subject: Parameters<CanUse>[0], name: string, namespace: string): boolean => {
+  const canUse: SccAccess['canUse'] = (subject, name, namespace) => {
     const removed = recent();
     const of = <K extends RbacKind>(kind: K) =>
       removed.flatMap((removal) => (removal.kind === kind ? [removal.object as Kinds[K]] : []));
@@ -58,7 +58,7 @@ export function followRecentAuthority(store: Store, date: () => Date): RecentAut
     );
   };
   return {
-    canUse: Object.assign(mayUse, { namesFor: () => 'any' as const }),
+    access: { canUse, namesFor: () => 'any' },
     exceptions(current, settings, namespace) {
       const nowMs = date().getTime() - CLOCK_SKEW_MS;
       const rules = recent().flatMap(({ kind, object }) => {

@@ -1,5 +1,5 @@
 /** Reports pods that were admitted without a review and that the policy denies. Never changes or deletes pods. */
-import { canUseScc, getSccSet } from '../cluster/access.ts';
+import { sccAccess, getSccSet } from '../cluster/access.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import { activeExceptions } from '../cluster/exceptions.ts';
@@ -19,7 +19,7 @@ import { DEFAULT_LIMITS, reviewPodSecurity } from '../policy/psa/index.ts';
 import type { Policy } from '../policy/pss/index.ts';
 import {
   assignScc,
-  type CanUse,
+  type SccAccess,
   podAnnotation,
   sccMode,
   serviceAccountSubject,
@@ -313,20 +313,22 @@ function* findSccDenial(
   const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account);
   const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
   const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
-  const granted = canUseScc(store);
+  const granted = sccAccess(store);
   // The store keeps the names, which take long to compute for accounts with many bindings.
   granted.namesFor?.(userInfo, namespace.metadata?.name ?? '');
   yield;
-  const wasGranted: CanUse | undefined = isUnreviewed ? undefined : recentAuthority.canUse;
-  const canUse: CanUse =
+  const wasGranted: SccAccess | undefined = isUnreviewed ? undefined : recentAuthority.access;
+  const access: SccAccess =
     recorded === ''
       ? granted
-      : (subject, name, where) =>
-          name === recorded &&
-          (byCreator || granted(subject, name, where) || wasGranted?.(subject, name, where) === true);
+      : {
+          canUse: (subject, name, where) =>
+            name === recorded &&
+            (byCreator || granted.canUse(subject, name, where) || wasGranted?.canUse(subject, name, where) === true),
+        };
   const decide = recorded === '' ? assignScc : validateScc;
   const sccs = getSccSet(store);
-  const input = { namespace, userInfo, sccs, canUse, compatibility, preferUserNamespaces };
+  const input = { namespace, userInfo, sccs, access, compatibility, preferUserNamespaces };
   const decision = decide({ ...input, operation: 'CREATE', object: pod });
   if (decision.allowed) return undefined;
   const prefix =

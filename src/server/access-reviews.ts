@@ -7,7 +7,7 @@ import { RESOURCES } from '../kube/resources.ts';
 import {
   type AccessQuestion,
   accessQuestionKey,
-  type CanUse,
+  type SccAccess,
   decideWithKnownAccess,
   type SccDecision,
 } from '../policy/scc/index.ts';
@@ -19,7 +19,7 @@ import type { WebhookContext } from './webhook.ts';
 
 /** Calls `decide` with an access check, several times if necessary. */
 export type DecideWithAccess = (
-  decide: (canUse: CanUse) => SccDecision,
+  decide: (access: SccAccess) => SccDecision,
   context: WebhookContext,
 ) => Promise<SccDecision>;
 
@@ -36,7 +36,7 @@ const MAX_CONCURRENT = 16;
 export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<WaitingRoom, 'enter'>): DecideWithAccess {
   return async (decide, context) => {
     const answers = new Map<string, boolean>();
-    let isLevelEnforced = false;
+    let isLimited = false;
     const displaced = Promise.withResolvers<undefined>();
     let untilMs = context.now() + remainingMs(context);
     const signal = context.getSignal?.();
@@ -48,23 +48,23 @@ export function withReviewedAccess(review: ReviewAccess, waitingRoom: Pick<Waiti
     try {
       do {
         const step = decideWithKnownAccess(decide, answers, getKey);
-        if ('decision' in step) return isLevelEnforced ? withReason(step.decision) : step.decision;
+        if ('decision' in step) return isLimited ? withReason(step.decision) : step.decision;
         const open = step.questions.values();
         const reviewNext = async (): Promise<void> => {
           for (const question of open) {
             const timeoutMs = leftMs();
             if (timeoutMs <= 0) return;
             const result = await review(question, { timeoutMs, address: context.address });
-            isLevelEnforced ||= result === 'limited';
+            isLimited ||= result === 'limited';
             answers.set(getKey(question), result === true);
           }
         };
         const reviewed = Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
         await Promise.race([reviewed, displaced.promise]);
       } while (leftMs() > 0);
-      return decide(
-        (subject, sccName, namespaceName) => answers.get(getKey({ subject, sccName, namespaceName })) ?? false,
-      );
+      return decide({
+        canUse: (subject, sccName, namespaceName) => answers.get(getKey({ subject, sccName, namespaceName })) ?? false,
+      });
     } finally {
       leave();
     }

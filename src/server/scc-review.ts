@@ -1,5 +1,5 @@
 /** Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, and records metrics. */
-import { canUseScc, getSccSet, lacksStandardSccs } from '../cluster/access.ts';
+import { sccAccess, getSccSet, lacksStandardSccs } from '../cluster/access.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { createStatus } from '../kube/status.ts';
@@ -152,8 +152,8 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
   const lacksSccs = awaitsStandardSccs(store, deps);
   const reviewAccess = deps.accessReviews?.();
   const decision = reviewAccess
-    ? await reviewAccess((canUse) => decide({ ...input, canUse }, store), context)
-    : decide({ ...input, canUse: canUseScc(store) }, store);
+    ? await reviewAccess((access) => decide({ ...input, access }, store), context)
+    : decide({ ...input, access: sccAccess(store) }, store);
   const mayChange =
     !decision.allowed && (!namespace || decision.status.message === input.namespaceRanges.problem || lacksSccs);
   return { mode, isAhead, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };

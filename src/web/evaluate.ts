@@ -35,7 +35,7 @@ import { type ExceptionIndex, type Level, LEVELS, type Policy, type Version } fr
 import { createAuthorizer, USE_SCC } from '../policy/rbac/index.ts';
 import type { FixableViolation } from '../policy/rollout/index.ts';
 import {
-  type CanUse,
+  type SccAccess,
   defaultScc,
   describeDenial,
   type ExplainedPod,
@@ -114,7 +114,7 @@ export function fixManifests(text: string, policy: Policy): FixedText {
 /** Cluster objects that decisions depend on. */
 interface ClusterObjects {
   readonly sccs: readonly SecurityContextConstraints[];
-  readonly canUse: CanUse;
+  readonly access: SccAccess;
   namespace(name: string): Namespace;
   /** Returns the unexpired exceptions in the namespace. */
   exceptions(namespace: string): ExceptionIndex;
@@ -139,7 +139,7 @@ function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number
   return {
     sccs: [...named.values()],
     exceptions: manifestExceptions(objects, { namespace: NAMESPACE, nowMs }),
-    canUse: (subject, name, namespace) => authorize(subject, { ...USE_SCC, name, namespace }),
+    access: { canUse: (subject, name, namespace) => authorize(subject, { ...USE_SCC, name, namespace }) },
     namespace(name) {
       const value = namespaces.get(name) ?? {};
       const annotations = textMap(objectMember(objectMember(value, 'metadata'), 'annotations'));
@@ -230,8 +230,8 @@ const IGNORED: SccResult = {
 
 /** Service accounts need not exist in the text. The creator of a bare pod has no grants. */
 function selectScc(source: PodCreator, { namespace, cluster, locate }: Selection): SccResult {
-  const { sccs, canUse } = cluster;
-  const pod = workloadPod(source, { namespace, sccs, canUse, creator: {}, findAccount: () => ({}) });
+  const { sccs, access } = cluster;
+  const pod = workloadPod(source, { namespace, sccs, access, creator: {}, findAccount: () => ({}) });
   if (pod === undefined) return IGNORED;
   const { verdict, decision, sccs: explained } = explainPod(pod.input);
   switch (verdict.outcome) {

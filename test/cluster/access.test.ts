@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { accessFromStore, canUseScc } from '../../src/cluster/access.ts';
+import { accessFromStore, sccAccess } from '../../src/cluster/access.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createAuthorizer, RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/index.ts';
 import type { AccessSubject } from '../../src/policy/scc/index.ts';
@@ -75,20 +75,20 @@ suite('permissions to use SCCs', () => {
   ];
   for (const [name, objects, expected, subject = ALICE] of cases) {
     test(name, () => {
-      assert.equal(canUseScc(put(createStore(), ...objects))(subject, 'anyuid', 'shop'), expected);
+      assert.equal(sccAccess(put(createStore(), ...objects)).canUse(subject, 'anyuid', 'shop'), expected);
       const store = createStore();
-      const canUse = canUseScc(store);
-      assert.equal(canUse(subject, 'anyuid', 'shop'), subject.groups.includes('system:masters'));
+      const access = sccAccess(store);
+      assert.equal(access.canUse(subject, 'anyuid', 'shop'), subject.groups.includes('system:masters'));
       put(store, ...objects);
-      assert.equal(canUse(subject, 'anyuid', 'shop'), expected, 'after changes');
-      const names = canUse.namesFor?.(subject, 'shop') ?? new Set();
+      assert.equal(access.canUse(subject, 'anyuid', 'shop'), expected, 'after changes');
+      const names = access.namesFor?.(subject, 'shop') ?? new Set();
       assert.equal(names === 'any' || names.has('anyuid'), expected, 'among the names');
     });
   }
 
   test('one predicate per store', () => {
     const store = createStore();
-    assert.equal(canUseScc(store), canUseScc(store));
+    assert.equal(sccAccess(store), sccAccess(store));
   });
 });
 
@@ -118,11 +118,11 @@ suite('changes', () => {
     test(name, () => {
       const bindings = [binding('b', 'use', [USER, USER]), binding('c', 'use', [USER], 'shop')];
       const store = put(createStore(), role('use'), ...bindings);
-      const canUse = canUseScc(store);
-      assert.ok(canUse(ALICE, 'anyuid', 'shop'));
+      const access = sccAccess(store);
+      assert.ok(access.canUse(ALICE, 'anyuid', 'shop'));
       change(store);
       assert.deepEqual(
-        ['shop', 'other'].map((namespace) => canUse(ALICE, 'anyuid', namespace)),
+        ['shop', 'other'].map((namespace) => access.canUse(ALICE, 'anyuid', namespace)),
         expected,
       );
     });
@@ -177,7 +177,7 @@ test('after arbitrary changes, the results are the same as with a new authorizer
         roleBindings: store.list('RoleBinding'),
         clusterRoleBindings: store.list('ClusterRoleBinding'),
       });
-      const canUse = canUseScc(store);
+      const usable = sccAccess(store);
       for (const user of [
         { username: 'a', groups: ['b'] },
         { username: 'system:serviceaccount:shop:a', groups: [] },
@@ -185,7 +185,7 @@ test('after arbitrary changes, the results are the same as with a new authorizer
         for (const namespace of ['', 'shop', 'other']) {
           const action = { verb: 'use', apiGroup: GROUP, resource: RESOURCE, name: 'anyuid', namespace };
           assert.equal(access(user, action), expected(user, action));
-          assert.equal(canUse(user, 'anyuid', namespace), expected(user, action));
+          assert.equal(usable.canUse(user, 'anyuid', namespace), expected(user, action));
         }
       }
     }),

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { canUseScc } from '../../src/cluster/access.ts';
+import { sccAccess } from '../../src/cluster/access.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
@@ -117,7 +117,7 @@ after(() => server.stop());
 
 describe('the bindings of a role', () => {
   const mayUse = (user: string, namespace = 'shop'): boolean =>
-    canUseScc(live.store)({ username: user, groups: [] }, 'anyuid', namespace);
+    sccAccess(live.store).canUse({ username: user, groups: [] }, 'anyuid', namespace);
   const follow = () => start(['Role', 'ClusterRole', 'RoleBinding']);
   const subjects = (name: string) => live.store.get('RoleBinding', name, 'shop')?.subjects;
   const R = { kind: 'Role', name: 'r' };

@@ -16,9 +16,9 @@ import {
   validateSccObject,
 } from '../../src/policy/scc/index.ts';
 import { readLines } from '../support/conformance/cases.ts';
-import { canUseBy, type Grant } from '../support/scc.ts';
+import { accessBy, type Grant } from '../support/scc.ts';
 
-interface Recorded extends Omit<SccInput, 'canUse' | 'object' | 'sccs'> {
+interface Recorded extends Omit<SccInput, 'access' | 'object' | 'sccs'> {
   readonly id: string;
   readonly object: JsonObject;
   readonly sccs: readonly SecurityContextConstraints[];
@@ -28,7 +28,7 @@ interface Recorded extends Omit<SccInput, 'canUse' | 'object' | 'sccs'> {
 type Input = PodInput & { readonly object: JsonObject; readonly sccs: readonly SecurityContextConstraints[] };
 
 function readInput({ object, namespace, userInfo, sccs, grants }: Recorded): Input {
-  return { object, namespace, userInfo, sccs, canUse: canUseBy(grants), compatibility: 'portcullis' };
+  return { object, namespace, userInfo, sccs, access: accessBy(grants), compatibility: 'portcullis' };
 }
 
 /** The SCC as an API server stores it. */
@@ -85,12 +85,12 @@ const counts = { denied: 0, fields: 0, corrected: 0, copied: 0, granted: 0 };
 function follow(input: Input, denial: PodDenial): void {
   const decide = (changed: Partial<Input>) => decidePod({ ...input, ...changed });
   const { closest, suggestedScc, grantable, corrections } = denial;
-  const all = { canUse: () => true };
+  const all = { access: { canUse: () => true } };
   if (grantable !== undefined) {
     counts.granted++;
-    const canUse: Input['canUse'] = (subject, scc, namespace) =>
-      scc === grantable || input.canUse(subject, scc, namespace);
-    const verdict = decide({ canUse });
+    const canUse: Input['access']['canUse'] = (subject, scc, namespace) =>
+      scc === grantable || input.access.canUse(subject, scc, namespace);
+    const verdict = decide({ access: { canUse } });
     assert.equal(verdict.outcome, 'admitted', `grant ${grantable}`);
   }
   const corrected =

@@ -23,7 +23,7 @@ import {
 } from '../support/conformance/scc-admission.ts';
 import { ALLOCATION_AREAS, objectAreas } from '../support/conformance/scc-objects.ts';
 import { STRATEGY_AREAS } from '../support/conformance/scc-strategies.ts';
-import { canUseBy, type Grant, laxScc } from '../support/scc.ts';
+import { accessBy, type Grant, laxScc } from '../support/scc.ts';
 
 const standard = readCases<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
 
@@ -54,7 +54,7 @@ interface Pass {
   readonly auditAnnotations?: Readonly<Record<string, string>>;
 }
 
-interface RandomRequest extends Omit<SccInput, 'canUse' | 'object'> {
+interface RandomRequest extends Omit<SccInput, 'access' | 'object'> {
   readonly id: string;
   readonly object: JsonObject;
   readonly grants: readonly Grant[];
@@ -69,7 +69,7 @@ for (const [file, passes] of [
     let compared = 0;
     for (const request of readLines<RandomRequest>(`random/${file}.ndjson`)) {
       const { mutate, validate } = request.expect;
-      const input: SccInput = { ...request, canUse: canUseBy(request.grants), compatibility: 'openshift' };
+      const input: SccInput = { ...request, access: accessBy(request.grants), compatibility: 'openshift' };
       for (const [pass, decide, object] of [
         [mutate, assignScc, request.object],
         [validate, validateScc, mutate?.object ?? request.object],

@@ -4,7 +4,7 @@ import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
 import { decodeMutablePod, type PodFields } from '../../src/policy/pod/index.ts';
 import {
-  type CanUse,
+  type SccAccess,
   CONTAINER_STRATEGIES,
   type ContainerContext,
   decodeScc,
@@ -23,14 +23,16 @@ export interface Grant {
   readonly sccs: readonly string[];
 }
 
-export function canUseBy(grants: readonly Grant[]): CanUse {
-  return (subject, sccName, namespaceName) =>
-    grants.some(
-      ({ user, group, namespace, sccs }) =>
-        (user === undefined ? subject.groups.includes(group ?? '') : user === subject.username) &&
-        (namespace === undefined || namespace === namespaceName) &&
-        (sccs.includes('*') || sccs.includes(sccName)),
-    );
+export function accessBy(grants: readonly Grant[]): SccAccess {
+  return {
+    canUse: (subject, sccName, namespaceName) =>
+      grants.some(
+        ({ user, group, namespace, sccs }) =>
+          (user === undefined ? subject.groups.includes(group ?? '') : user === subject.username) &&
+          (namespace === undefined || namespace === namespaceName) &&
+          (sccs.includes('*') || sccs.includes(sccName)),
+      ),
+  };
 }
 
 /** An SCC whose strategies accept every value, with the given fields. */

@@ -1,7 +1,7 @@
 /**
  * Builds the input of SCC decisions from an inventory: the SCCs with their grants, and the workloads of a namespace.
  */
-import { canUseScc } from '../../cluster/access.ts';
+import { sccAccess } from '../../cluster/access.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { objectName } from '../../kube/resources.ts';
@@ -30,7 +30,7 @@ export const SCC_INPUT_KINDS: readonly Kind[] = [
 /** Returns the part of the SCC decision input that is the same for all pods. */
 export function sccInput(store: Inventory['store'], { compatibility, preferUserNamespaces }: SccSettings) {
   const sccs = store.list('SecurityContextConstraints');
-  return { sccs, canUse: canUseScc(store), compatibility, preferUserNamespaces };
+  return { sccs, access: sccAccess(store), compatibility, preferUserNamespaces };
 }
 
 /** Returns the decision input for workloads in a namespace. Their service accounts must exist. */

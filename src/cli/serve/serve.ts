@@ -1,6 +1,6 @@
 /** The composition root of the server, which connects the cluster, webhooks, controllers, files and sockets. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { canUseScc } from '../../cluster/access.ts';
+import { sccAccess } from '../../cluster/access.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import type { KubeletScope } from '../../cluster/kubelet.ts';
 import { createParser, type Parser, startParseWorker } from '../../cluster/parser.ts';
@@ -207,7 +207,7 @@ function createCurrentSettings({ loaded, logger, metrics }: Context, served: Run
     async prepare(next) {
       await served.follow(next);
       // Builds the index of roles and bindings before the first review.
-      if (next.scc.mode !== 'off') canUseScc(served.cluster.store);
+      if (next.scc.mode !== 'off') sccAccess(served.cluster.store);
     },
     logger,
     metrics: metrics.config,

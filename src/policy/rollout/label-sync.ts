@@ -17,7 +17,7 @@ import {
 import { isStricter, psaLevel, type SccLevelOptions } from '../psa/index.ts';
 import { isLevel, type Level, parseVersion } from '../pss/index.ts';
 import {
-  type CanUse,
+  type SccAccess,
   type Compatibility,
   type PreparedScc,
   prepareScc,
@@ -143,13 +143,13 @@ export function isManaged(
 export function createSccAccess(
   serviceAccount: string,
   namespace: string,
-  canUse: CanUse,
+  access: SccAccess,
 ): (scc: PreparedScc) => boolean {
   const subject = serviceAccountSubject(namespace, serviceAccount);
-  const granted = canUse.namesFor?.(subject, namespace);
+  const granted = access.namesFor?.(subject, namespace);
   return ({ name, users, groups }) => {
     if (users.includes(subject.username) || subject.groups.some((group) => groups.includes(group))) return true;
-    return granted === undefined ? canUse(subject, name, namespace) : granted === 'any' || granted.has(name);
+    return granted === undefined ? access.canUse(subject, name, namespace) : granted === 'any' || granted.has(name);
   };
 }
 
@@ -207,7 +207,7 @@ export interface LabelSyncInput {
   /** Names of all service accounts in the namespace. */
   readonly serviceAccounts: readonly string[];
   readonly sccLevels: SccLevels;
-  readonly canUse: CanUse;
+  readonly access: SccAccess;
   readonly mode: SyncerMode;
   readonly settings: ManagementSettings;
 }
@@ -221,7 +221,7 @@ export interface LabelSyncInput {
 export function* findNeededLevel(
   input: Omit<LabelSyncInput, 'mode' | 'settings'> & Pick<SccSettings, 'compatibility'>,
 ): Generator<undefined, NeededLevel | undefined> {
-  const { namespace, serviceAccounts, sccLevels, canUse, compatibility } = input;
+  const { namespace, serviceAccounts, sccLevels, access, compatibility } = input;
   if (!canRunPods(namespace, serviceAccounts)) return undefined;
   const namespaceName = namespace.metadata?.name ?? '';
   const levels = sccLevels(namespace);
@@ -231,7 +231,7 @@ export function* findNeededLevel(
   for (const serviceAccount of serviceAccounts) {
     if (first === 0) break;
     // For an account with many bindings, this takes as long as the rest of the plan.
-    const mayUse = createSccAccess(serviceAccount, namespaceName, canUse);
+    const mayUse = createSccAccess(serviceAccount, namespaceName, access);
     yield;
     const index = levels.findIndex(({ scc }, at) => at >= first || mayUse(scc));
     const found = index < first ? levels[index] : undefined;

@@ -11,14 +11,12 @@ export interface AccessSubject {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/**
- * Returns whether the authorizer grants a subject the `use` verb on the SCC in the namespace. Does not consider the
- * SCC's `users` and `groups` fields.
- */
-export interface CanUse {
-  (subject: AccessSubject, sccName: string, namespaceName: string): boolean;
+/** The authorizer's decisions about the `use` verb. They do not consider the `users` and `groups` fields of SCCs. */
+export interface SccAccess {
+  /** Returns whether the authorizer grants a subject the SCC in the namespace. */
+  canUse(subject: AccessSubject, sccName: string, namespaceName: string): boolean;
   /** Returns the names of all SCCs that the authorizer grants. Optional, but saves a separate call for each SCC. */
-  readonly namesFor?: (subject: AccessSubject, namespaceName: string) => ReadonlySet<string> | 'any';
+  namesFor?(subject: AccessSubject, namespaceName: string): ReadonlySet<string> | 'any';
 }
 
 /** The type of subject that may use an SCC, as recorded on the pod. */
@@ -74,13 +72,13 @@ export type MayUse = (subject: AccessSubject, scc: PreparedScc) => boolean;
  * Creates a `MayUse` function for one namespace. If the authorizer supports it, the function lists each subject's SCCs
  * only once.
  */
-export function createMayUse(canUse: CanUse, namespaceName: string): MayUse {
+export function createMayUse(access: SccAccess, namespaceName: string): MayUse {
   const namesBySubject = new Map<AccessSubject, ReadonlySet<string> | 'any' | undefined>();
   return (subject, scc) => {
     if (isListed(subject, scc)) return true;
-    if (!namesBySubject.has(subject)) namesBySubject.set(subject, canUse.namesFor?.(subject, namespaceName));
+    if (!namesBySubject.has(subject)) namesBySubject.set(subject, access.namesFor?.(subject, namespaceName));
     const names = namesBySubject.get(subject);
-    return names ? names === 'any' || names.has(scc.name) : canUse(subject, scc.name, namespaceName);
+    return names ? names === 'any' || names.has(scc.name) : access.canUse(subject, scc.name, namespaceName);
   };
 }
 
@@ -118,17 +116,19 @@ type AccessStep = { readonly decision: SccDecision } | { readonly questions: rea
  * SCC must be answered. A denial depends on all questions because its message lists every SCC that is not usable.
  */
 export function decideWithKnownAccess(
-  decide: (canUse: CanUse) => SccDecision,
+  decide: (access: SccAccess) => SccDecision,
   answers: ReadonlyMap<string, boolean>,
   getKey: (question: AccessQuestion) => string = accessQuestionKey,
 ): AccessStep {
   const assumed = new Map<string, AccessQuestion>();
-  const decision = decide((subject, sccName, namespaceName) => {
-    const question = { subject, sccName, namespaceName };
-    const key = getKey(question);
-    const answer = answers.get(key);
-    if (answer === undefined) assumed.set(key, question);
-    return answer ?? true;
+  const decision = decide({
+    canUse(subject, sccName, namespaceName) {
+      const question = { subject, sccName, namespaceName };
+      const key = getKey(question);
+      const answer = answers.get(key);
+      if (answer === undefined) assumed.set(key, question);
+      return answer ?? true;
+    },
   });
   const questions = findOpenQuestions(decision, [...assumed.values()]);
   return questions.length === 0 ? { decision } : { questions };

@@ -3,7 +3,7 @@ export {
   type AccessQuestion,
   accessQuestionKey,
   type AccessSubject,
-  type CanUse,
+  type SccAccess,
   createMayUse,
   decideWithKnownAccess,
   findSubjectType,

@@ -14,24 +14,32 @@ import {
 } from '../../kube/field-error.ts';
 import { createStatus } from '../../kube/status.ts';
 import { isObject, valueAt } from '../../kube/types.ts';
+import type { AccessSubject } from './access.ts';
 import * as admission from './assign.ts';
 import type { SccDecision } from './decision.ts';
 import type { SccInput } from './request.ts';
 
 export type { SecurityContextConstraints } from '../../kube/scc.ts';
-export type { CanUse, AccessSubject } from './access.ts';
+export type { AccessSubject, SccAccess } from './access.ts';
 export type { SccDecision } from './decision.ts';
 export type { Compatibility } from './mode.ts';
 export type { SccInput } from './request.ts';
 
+/**
+ * Returns whether the authorizer grants a subject the `use` verb on the SCC in the namespace. Does not consider the
+ * SCC's `users` and `groups` fields.
+ */
+export type CanUse = (subject: AccessSubject, sccName: string, namespaceName: string) => boolean;
+
 /** The input for a decision about one pod request. Its objects may have the types of any Kubernetes library. */
-export interface SccRequest extends Omit<SccInput, 'namespace' | 'userInfo' | 'sccs' | 'namespaceRanges'> {
+export interface SccRequest extends Omit<SccInput, 'namespace' | 'userInfo' | 'sccs' | 'namespaceRanges' | 'access'> {
   /** A Namespace. Its annotations contain the ranges of the namespace. */
   readonly namespace: unknown;
   /** The requesting user, with `username` and `groups`. */
   readonly userInfo: unknown;
   /** All SCCs in the cluster. */
   readonly sccs: readonly unknown[];
+  readonly canUse: CanUse;
 }
 
 /**
@@ -93,7 +101,7 @@ export function validateScc(request: SccRequest): SccDecision {
 
 function decide(request: SccRequest, pass: (input: SccInput) => SccDecision): SccDecision {
   const error = findError(request);
-  if (error === undefined) return pass(request as SccInput);
+  if (error === undefined) return pass({ ...(request as SccRequest & SccInput), access: { canUse: request.canUse } });
   const status = createStatus(400, 'BadRequest', formatFieldError(error));
   return { allowed: false, status, warnings: [], auditAnnotations: {} };
 }

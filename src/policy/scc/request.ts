@@ -8,7 +8,7 @@ import { createStatus, type Status, tooLarge } from '../../kube/status.ts';
 import { printJson } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace, type UserInfo, objectMember } from '../../kube/types.ts';
 import { decodeMutablePod, findCompletionError, POD_NETWORKS_ANNOTATION, type PodFields } from '../pod/index.ts';
-import type { CanUse } from './access.ts';
+import type { SccAccess } from './access.ts';
 import type { Compatibility } from './mode.ts';
 import type { NamespaceRanges } from './namespace.ts';
 import type { SccSet } from './order.ts';
@@ -29,7 +29,7 @@ export interface SccInput {
   readonly userInfo: UserInfo;
   /** All SCCs in the cluster. Pass an `SccSet` to avoid preparing them for each decision. */
   readonly sccs: readonly SecurityContextConstraints[] | SccSet;
-  readonly canUse: CanUse;
+  readonly access: SccAccess;
   readonly compatibility?: Compatibility | undefined;
   /**
    * If true and the pod has a user namespace, SCCs that require one come first among SCCs that have the same priority

@@ -32,7 +32,7 @@ interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
  * Creates the search for a pod. If the candidates cannot be determined, there are none and `candidatesError` is set.
  */
 export function createSearch(input: SccInput, pod: PodFields, { mutable, ...options }: SearchOptions): Search {
-  const { userInfo, canUse, compatibility } = input;
+  const { userInfo, access, compatibility } = input;
   const namespace = input.namespaceRanges ?? readNamespaceRanges(input.namespace);
   const { serviceAccountName } = pod;
   const preferUserNamespaces = input.preferUserNamespaces === true && pod.hostUsers === false;
@@ -44,7 +44,7 @@ export function createSearch(input: SccInput, pod: PodFields, { mutable, ...opti
     namespace,
     pod,
     subjects: podSubjects({ userInfo, serviceAccountName, namespaceName: namespace.name, compatibility }),
-    mayUse: createMayUse(canUse, namespace.name),
+    mayUse: createMayUse(access, namespace.name),
     mutable,
     budget: createBudget(),
   };

@@ -1,4 +1,4 @@
-import { canUseScc } from '../../cluster/access.ts';
+import { sccAccess } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import { isReplaced } from '../../cluster/workload-events.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
@@ -75,7 +75,7 @@ function findWarnings(
     sccs: store.list('SecurityContextConstraints'),
     pods: store.list('Pod').filter((pod) => isReplaced(pod, store)),
     findNamespace: (name) => findNamespace(store, name, settings),
-    canUse: canUseScc(store),
+    access: sccAccess(store),
     maxPods: MAX_PODS,
     showsNamespaces: deps.discloses(request, store, 'SecurityContextConstraints'),
     reconcilesStandardSccs: deps.restoresStandardSccs?.() ?? false,

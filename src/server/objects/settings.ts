@@ -1,4 +1,4 @@
-import { canUseScc, getSccSet } from '../../cluster/access.ts';
+import { sccAccess, getSccSet } from '../../cluster/access.ts';
 import { readException } from '../../cluster/exceptions.ts';
 import type { Store } from '../../cluster/store.ts';
 import { findPodWorkload, isReplaced } from '../../cluster/workload-events.ts';
@@ -182,7 +182,7 @@ function isDenied(
   if (created === undefined) return false;
   const { compatibility, preferUserNamespaces } = settings;
   const sccs = getSccSet(store);
-  const input = { sccs, canUse: canUseScc(store), compatibility, preferUserNamespaces, namespace };
+  const input = { sccs, access: sccAccess(store), compatibility, preferUserNamespaces, namespace };
   return !assignScc({ ...input, operation: 'CREATE', object: created.pod, userInfo: created.requester }).allowed;
 }
 

@@ -99,8 +99,10 @@ function enterPod(input: SccInput, store: Store): SccDecision {
   const decision = assignScc(input);
   const privileged = store.get('SecurityContextConstraints', PRIVILEGED_SCC);
   if (decision.allowed || !mayEnterEveryPod(input, privileged)) return decision;
-  const { canUse, userInfo, namespace } = input;
-  return canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace.metadata?.name ?? '') ? ENTERS_EVERY_POD : decision;
+  const { access, userInfo, namespace } = input;
+  return access.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace.metadata?.name ?? '')
+    ? ENTERS_EVERY_POD
+    : decision;
 }
 
 function podNotFound(name: string): Status {

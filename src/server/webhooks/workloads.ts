@@ -1,5 +1,5 @@
 /** The review of workloads, which warns about pods that policies will deny. */
-import { canUseScc, getSccSet } from '../../cluster/access.ts';
+import { sccAccess, getSccSet } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -83,7 +83,7 @@ export function createWorkloadAdmission({ settings, previewRanges }: WorkloadAdm
         namespace,
         namespaceRanges,
         sccs: getSccSet(store),
-        canUse: canUseScc(store),
+        access: sccAccess(store),
         compatibility,
         preferUserNamespaces,
       };

@@ -295,7 +295,7 @@ function admittedBy(object: SecurityContextConstraints, given: unknown, place: N
     namespace: place,
     userInfo: { username: 'alice', groups: [] },
     sccs: [object],
-    canUse: () => true,
+    access: { canUse: () => true },
   });
   return decision.allowed && isObject(decision.object) ? decision.object : undefined;
 }

@@ -30,7 +30,7 @@ import {
   syncUntilDone,
   updateLabelsAs,
 } from '../../support/namespace-writes.ts';
-import { canUseBy, type Grant, laxScc } from '../../support/scc.ts';
+import { accessBy, type Grant, laxScc } from '../../support/scc.ts';
 
 const plan = (input: LabelSyncInput) => finishSteps(planLabels(input));
 const needed = (input: LabelSyncInput) =>
@@ -80,7 +80,7 @@ function inputFor(
     namespace,
     serviceAccounts: serviceAccounts ?? ['builder', 'default', 'deployer'],
     sccLevels: SCC_LEVELS,
-    canUse: canUseBy([ALL_USERS, ...grants]),
+    access: accessBy([ALL_USERS, ...grants]),
     mode,
     settings: {
       exemptNamespaces: new Set(['kube-system']),
@@ -199,7 +199,10 @@ suite('the labels of a managed namespace', () => {
     for (const group of ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:demo']) {
       assert.equal(needed(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level, 'baseline');
       const sccLevels = createSccLevels([laxScc({ name: 'own', groups: [group] })], { profile: 'accurate' });
-      assert.equal(needed({ ...inputFor(namespaceWith()), sccLevels, canUse: () => false })?.level, 'privileged');
+      assert.equal(
+        needed({ ...inputFor(namespaceWith()), sccLevels, access: { canUse: () => false } })?.level,
+        'privileged',
+      );
     }
   });
 
@@ -393,7 +396,7 @@ suite('namespaces whose level is unknown', () => {
         const { neededLevel: need } = plan({
           ...inputFor(namespace, { compatibility: 'openshift' }),
           sccLevels,
-          canUse: () => true,
+          access: { canUse: () => true },
         });
         assert.equal(need?.level, level);
       });
@@ -404,7 +407,7 @@ suite('namespaces whose level is unknown', () => {
 suite('events', () => {
   test('no service account may use any SCC', () => {
     const input = (compatibility: Compatibility): LabelSyncInput => {
-      return { ...inputFor(namespaceWith(), { compatibility }), canUse: () => false };
+      return { ...inputFor(namespaceWith(), { compatibility }), access: { canUse: () => false } };
     };
     const { apply, events: none } = plan(input('openshift'));
     assert.deepEqual([apply, none], [undefined, []], 'OpenShift does not know the level');
@@ -647,7 +650,7 @@ function worldInput({ namespace, mode, level }: World): LabelSyncInput {
     namespace,
     serviceAccounts: ['default'],
     sccLevels: SCC_LEVELS,
-    canUse: (_subject, name) => name === SCC_OF[level],
+    access: { canUse: (_subject, name) => name === SCC_OF[level] },
     mode,
     settings: {
       exemptNamespaces: new Set(),

@@ -27,7 +27,7 @@ import { admitTemplatePod, getTemplatePod, type TemplatePod } from '../../../src
 import { STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import { readFixture } from '../../support/fixtures.ts';
 import { managedFieldsEntry } from '../../support/namespace-writes.ts';
-import { canUseBy } from '../../support/scc.ts';
+import { accessBy } from '../../support/scc.ts';
 
 const DEMO: Namespace = {
   metadata: {
@@ -247,7 +247,7 @@ suite('the decision for a workload', () => {
     namespace: DEMO,
     sccMode: 'enforce',
     sccs: STANDARD_SCCS.map(({ scc }) => scc),
-    canUse: canUseBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
+    access: accessBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
   } as const;
   const complete: NamespaceInput['complete'] = (pod) => admitTemplatePod(pod, surroundings);
   /** Workloads as `kind/name verdict level pods`. */
@@ -360,7 +360,7 @@ suite('the pod of a template', () => {
     namespace: DEMO,
     sccMode: 'enforce',
     sccs,
-    canUse: canUseBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
+    access: accessBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
   } as const;
   const deployment = (spec: JsonObject) => ({
     metadata: { name: 'web', namespace: 'demo' },

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../src/kube/types.ts';
 import type { SccInput } from '../../../src/policy/scc/index.ts';
 import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { canUseBy, type Grant } from '../../support/scc.ts';
+import { accessBy, type Grant } from '../../support/scc.ts';
 
 const one = fc.constantFrom;
 const CAPABILITIES = ['ALL', 'CHOWN', 'KILL', 'MKNOD', 'NET_BIND_SERVICE', 'CAP_SYS_ADMIN', 'SETUID'];
@@ -195,5 +195,5 @@ export const create: fc.Arbitrary<ListedInput> = fc
     ...asParsed(input),
     operation: 'CREATE' as const,
     namespace: asParsed({ metadata: { name: 'demo', annotations } }),
-    canUse: canUseBy([STANDARD_GRANTS, ...grants]),
+    access: accessBy([STANDARD_GRANTS, ...grants]),
   }));

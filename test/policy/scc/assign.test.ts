@@ -12,7 +12,7 @@ import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
 import {
   type AccessQuestion,
   accessQuestionKey,
-  type CanUse,
+  type SccAccess,
   decideWithKnownAccess,
 } from '../../../src/policy/scc/access.ts';
 import { assignScc, reportScc, validateScc } from '../../../src/policy/scc/assign.ts';
@@ -148,9 +148,11 @@ test('the authorizer gets the service account with its groups, and the user with
     request({
       userInfo: { ...ALICE, uid: '7', extra },
       sccs: request({}).sccs.slice(0, 1),
-      canUse: (subject, sccName, namespaceName) => {
-        asked.push([subject, sccName, namespaceName]);
-        return false;
+      access: {
+        canUse: (subject, sccName, namespaceName) => {
+          asked.push([subject, sccName, namespaceName]);
+          return false;
+        },
       },
     }),
   );
@@ -225,7 +227,7 @@ test('in report mode, an admitted pod does not change', () => {
 });
 
 /** Answers access questions until there is a decision. */
-function settle(decide: (canUse: CanUse) => SccDecision, answer: (question: AccessQuestion) => boolean) {
+function settle(decide: (canUse: SccAccess) => SccDecision, answer: (question: AccessQuestion) => boolean) {
   const answers = new Map<string, boolean>();
   for (let count = 0; ; count++) {
     const step = decideWithKnownAccess(decide, answers);
@@ -258,7 +260,7 @@ suite('decideWithKnownAccess', () => {
 
   test('a decision that does not depend on access has no access questions', () => {
     const { decision, count } = settle(
-      (canUse) => assignScc(request({ object: 7, canUse })),
+      (canUse) => assignScc(request({ object: 7, access: canUse })),
       () => true,
     );
     assert.deepEqual([decision.allowed, count], [false, 0]);
@@ -281,8 +283,8 @@ suite('decideWithKnownAccess', () => {
           const index = input.sccs.findIndex(({ metadata }) => metadata?.name === sccName);
           return allowed[index * 2 + Number(subject.username === 'alice')] ?? false;
         };
-        const decide = (canUse: CanUse): SccDecision => pass({ ...input, canUse });
-        const expected = decide((subject, sccName) => answer({ subject, sccName }));
+        const decide = (access: SccAccess): SccDecision => pass({ ...input, access });
+        const expected = decide({ canUse: (subject, sccName) => answer({ subject, sccName }) });
         const { decision } = settle(decide, answer);
         if (!expected.allowed || !decision.allowed) assert.deepEqual(decision, expected);
         else {

@@ -171,7 +171,13 @@ suite('levels and labels that compatibility: openshift restores', () => {
     const sccLevels = createSccLevels([{ ...laxScc({ name: 'own' }), ...restricted, ...fields }], { profile });
     const namespace = namespaceWith(RANGES);
     return finishSteps(
-      findNeededLevel({ namespace, serviceAccounts: accounts, sccLevels, canUse: () => false, compatibility }),
+      findNeededLevel({
+        namespace,
+        serviceAccounts: accounts,
+        sccLevels,
+        access: { canUse: () => false },
+        compatibility,
+      }),
     )?.level;
   };
   for (const [name, fields, accurate, upstream] of levels) {

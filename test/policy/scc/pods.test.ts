@@ -19,7 +19,7 @@ import {
 const UNDECODABLE = 'object was marked as kind pod but was unable to be converted: ';
 
 function assertDenied(object: unknown, message: string): void {
-  const input = request({ object, canUse: () => true });
+  const input = request({ object, access: { canUse: () => true } });
   for (const decide of [assignScc, validateScc]) {
     assert.equal(denialMessage(decide(input)), message);
     const update = { ...input, operation: 'UPDATE' as const, oldObject: podWith({ nodeName: 'n' }) };
@@ -46,7 +46,7 @@ test('names of built-in properties have no special meaning', () => {
 test('null in a list of strings is an empty string, as in Go', () => {
   const object = podWith({ containers: [{ securityContext: { capabilities: { drop: [null] } } }] });
   const dropsAll = laxScc({ name: 'drops', requiredDropCapabilities: ['KILL'] });
-  const decision = assignScc(request({ object, canUse: () => true, sccs: [dropsAll] }));
+  const decision = assignScc(request({ object, access: { canUse: () => true }, sccs: [dropsAll] }));
   assert.ok(decision.allowed, denialMessage(decision));
   const { spec } = decision.object as { spec: { containers: readonly JsonObject[] } };
   assert.deepEqual(spec.containers[0]?.['securityContext'], { capabilities: { drop: ['', 'KILL'] } });
@@ -151,7 +151,7 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
   ];
   for (const [name, object] of cases) {
     test(name, () => {
-      const decision = assignScc(request({ object, sccs, canUse: () => true }));
+      const decision = assignScc(request({ object, sccs, access: { canUse: () => true } }));
       assert.equal(decision.allowed, false);
       const texts = [denialMessage(decision) ?? '', ...Object.values(decision.auditAnnotations)];
       assert.ok(texts.join('').length < 4 * 1024 * 1024);
@@ -160,7 +160,7 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
 
   test('every container is defaulted even if there are many', () => {
     const object = podWith({ containers: times(4900, (index) => ({ name: `c${index}` })) });
-    const decision = assignScc(request({ object, sccs: [STRICT], canUse: () => true }));
+    const decision = assignScc(request({ object, sccs: [STRICT], access: { canUse: () => true } }));
     assert.ok(decision.allowed);
     const { spec } = decision.object as { readonly spec: { readonly containers: readonly object[] } };
     assert.equal(spec.containers.length, 4900);
@@ -174,7 +174,7 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
     const object = podWith({ unknown: nested(50_000) });
     const oldObject = podWith({ unknown: nested(50_001) });
     const decision = validateScc(
-      request({ operation: 'UPDATE', object, oldObject, sccs: [STRICT], canUse: () => true }),
+      request({ operation: 'UPDATE', object, oldObject, sccs: [STRICT], access: { canUse: () => true } }),
     );
     assert.equal(decision.allowed, false);
   });
@@ -236,7 +236,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     test(name, () => {
       for (const decide of [assignScc, validateScc]) {
         const start = process.cpuUsage();
-        const decision = decide(request({ object: podWith(spec), sccs, canUse: () => true }));
+        const decision = decide(request({ object: podWith(spec), sccs, access: { canUse: () => true } }));
         const { user } = process.cpuUsage(start);
         assert.ok(user < 1_000_000, `${user} µs`);
         assert.equal(
@@ -246,7 +246,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
       }
       // Every pod within the decoding limits can be evaluated against one SCC.
       const object = podWith(spec, { annotations: { 'openshift.io/required-scc': 's7' } });
-      const message = denialMessage(assignScc(request({ object, sccs, canUse: () => true })));
+      const message = denialMessage(assignScc(request({ object, sccs, access: { canUse: () => true } })));
       assert.match(message ?? '', /^unable to validate against any security context constraint: .*provider s7: |f\.x/);
     });
   }
@@ -265,17 +265,17 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
       allowedCapabilities: ['*'],
       volumes: ['*'],
     });
-    const first = assignScc(request({ object, sccs: [...sccs, last], canUse: () => true }));
+    const first = assignScc(request({ object, sccs: [...sccs, last], access: { canUse: () => true } }));
     assert.equal(decisionAnnotations(first)?.['openshift.io/scc'], 's0');
     const rootful = podWith({ containers: [...containers, privileged] });
-    const decision = assignScc(request({ object: rootful, sccs: [...sccs, last], canUse: () => true }));
+    const decision = assignScc(request({ object: rootful, sccs: [...sccs, last], access: { canUse: () => true } }));
     assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], 'z');
   });
 
   test('an SCC that admits the pod is chosen without evaluating all others', () => {
     const object = podWith({ containers: [...times(4899, () => ({})), privileged] });
     const first = laxScc({ name: 'a', priority: 1, allowPrivilegedContainer: true });
-    const decision = assignScc(request({ object, sccs: [first, ...sccs], canUse: () => true }));
+    const decision = assignScc(request({ object, sccs: [first, ...sccs], access: { canUse: () => true } }));
     assert.equal(
       decision.auditAnnotations['reason'],
       '"a" is most restrictive and not denied; the pod is too large to evaluate the remaining SCCs',
@@ -286,7 +286,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });
-    const message = denialMessage(assignScc(request({ object, sccs, canUse: () => true }))) ?? '';
+    const message = denialMessage(assignScc(request({ object, sccs, access: { canUse: () => true } }))) ?? '';
     assert.ok(
       message.startsWith(
         'unable to validate against any security context constraint: [provider s0: .containers[0].privileged: ',
@@ -313,7 +313,11 @@ suite('a denial of a pod with a long list takes little time', { timeout: 30_000 
   ];
   for (const [name, spec] of cases) {
     test(name, () => {
-      const input = request({ object: podWith(spec), sccs: STANDARD, canUse: (_user, scc) => scc === 'restricted-v2' });
+      const input = request({
+        object: podWith(spec),
+        sccs: STANDARD,
+        access: { canUse: (_user, scc) => scc === 'restricted-v2' },
+      });
       const start = process.cpuUsage();
       const decision = validateScc(input);
       const { user, system } = process.cpuUsage(start);
@@ -336,7 +340,11 @@ suite('an SCC that has long lists', { timeout: 30_000 }, () => {
       const object = podWith({ containers: [{ securityContext: { capabilities } }] });
       const start = process.cpuUsage();
       const decision = assignScc(
-        request({ object, sccs: [laxScc({ name: 'long', allowedCapabilities: [], ...scc })], canUse: () => true }),
+        request({
+          object,
+          sccs: [laxScc({ name: 'long', allowedCapabilities: [], ...scc })],
+          access: { canUse: () => true },
+        }),
       );
       assert.ok(process.cpuUsage(start).user < 400_000);
       assert.equal(decision.allowed, true);
@@ -356,7 +364,7 @@ suite('an SCC that has long lists', { timeout: 30_000 }, () => {
         request({
           object,
           sccs: [...sccs, ...STANDARD],
-          canUse: (_, scc) => ['large', 'small'].includes(scc),
+          access: { canUse: (_, scc) => ['large', 'small'].includes(scc) },
           compatibility: 'openshift',
         }),
       );
@@ -368,7 +376,7 @@ suite('an SCC that has long lists', { timeout: 30_000 }, () => {
   test('an SCC whose lists are too long has a defect', () => {
     const sccs = [laxScc({ name: 'long', requiredDropCapabilities: times(20_001, String) })];
     assert.equal(
-      denialMessage(assignScc(request({ sccs, canUse: () => true }))),
+      denialMessage(assignScc(request({ sccs, access: { canUse: () => true } }))),
       'unable to validate against any security context constraint: provider "long": Internal error: error creating provider for SCC long in namespace demo: requiredDropCapabilities: Too many: 20001: must have at most 20000 items',
     );
   });

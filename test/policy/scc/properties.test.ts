@@ -8,7 +8,7 @@ import { POD_SCC_ANNOTATIONS } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { decodePod, type PodFields } from '../../../src/policy/pod/index.ts';
 import { evaluateDecoded } from '../../../src/policy/pss/index.ts';
-import { type CanUse, serviceAccountSubject } from '../../../src/policy/scc/access.ts';
+import { type SccAccess, serviceAccountSubject } from '../../../src/policy/scc/access.ts';
 import { explainPod } from '../../../src/policy/scc/advice/explain.ts';
 import { admitTemplate, assignScc, validateScc } from '../../../src/policy/scc/assign.ts';
 import type { SccInput } from '../../../src/policy/scc/index.ts';
@@ -39,17 +39,16 @@ test('a defaulted pod does not change again', () => {
   );
 });
 
-test('canUse.namesFor does not change decisions', () => {
+test('access.namesFor does not change decisions', () => {
   fc.assert(
     fc.property(create, (input) => {
-      const { canUse, sccs } = input;
+      const { access, sccs } = input;
       const names = sccs.map(({ metadata }) => metadata?.name ?? '');
-      const namesFor: CanUse['namesFor'] = (subject, namespaceName) => {
-        const usable = names.filter((name) => canUse(subject, name, namespaceName));
+      const namesFor: SccAccess['namesFor'] = (subject, namespaceName) => {
+        const usable = names.filter((name) => access.canUse(subject, name, namespaceName));
         return usable.length === names.length ? 'any' : new Set(usable);
       };
-      const asked: CanUse = (...question) => canUse(...question);
-      const known = { ...input, canUse: Object.assign(asked, { namesFor }) };
+      const known = { ...input, access: { ...access, namesFor } };
       assert.deepEqual(assignScc(known), assignScc(input));
       assert.deepEqual(validateScc(known), validateScc(input));
     }),
@@ -132,12 +131,12 @@ test('updates change only annotations, and ephemeral containers through their su
 test('decisions do not change their input', () => {
   fc.assert(
     fc.property(create, (input) => {
-      const before = structuredClone({ ...input, canUse: undefined });
-      deepFreeze({ ...input, canUse: undefined });
+      const before = structuredClone({ ...input, access: undefined });
+      deepFreeze({ ...input, access: undefined });
       const object = assigned(input) ?? input.object;
       validateScc({ ...input, object });
       assignScc({ ...input, operation: 'UPDATE', oldObject: object });
-      assert.deepEqual({ ...input, canUse: undefined }, before);
+      assert.deepEqual({ ...input, access: undefined }, before);
     }),
     RUNS,
   );
@@ -198,7 +197,7 @@ test('a value that has the wrong type is denied in every field that decisions re
       const path = paths[at % paths.length] ?? '/spec';
       const value = typeof getAt(input.object, path) === 'object' ? 'odd' : { odd: true };
       const object = applyJsonPatch(input.object, [{ op: 'replace', path, value }]);
-      const decision = assignScc({ ...input, object, canUse: () => true });
+      const decision = assignScc({ ...input, object, access: { canUse: () => true } });
       const message = decision.allowed ? '' : decision.status.message;
       assert.match(message, /^object was marked as kind pod but was unable to be converted: /, path);
     }),

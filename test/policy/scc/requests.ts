@@ -7,7 +7,7 @@ import type { JsonObject, UserInfo } from '../../../src/kube/types.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import type { SccDecision, SccInput } from '../../../src/policy/scc/index.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
-import { canUseBy, type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
+import { accessBy, type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import type { ListedInput } from './arbitrary.ts';
 
 export const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
@@ -41,7 +41,7 @@ export function request(given: Partial<ListedInput> & { readonly grants?: readon
     namespace: DEMO_NAMESPACE,
     userInfo: REPLICA_SETS,
     sccs: STANDARD,
-    canUse: canUseBy([STANDARD_GRANTS, ...grants]),
+    access: accessBy([STANDARD_GRANTS, ...grants]),
     ...rest,
   };
 }
@@ -70,7 +70,7 @@ interface PodFixture {
 }
 
 /** A request in a fixture. Absent members default to those of `request`. */
-export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'sccs' | 'canUse'>> {
+export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'sccs' | 'access'>> {
   /** Replaces parts of the pod from `podWith`. `object` replaces the whole pod. */
   readonly pod?: PodFixture;
   readonly oldPod?: PodFixture;
@@ -92,7 +92,7 @@ export function createRequest({ pod, oldPod, user, sccs, usable, ranges, ...rest
     ...(oldPod && { oldObject: createPod(oldPod) }),
     ...(userInfo && { userInfo }),
     ...(sccs && { sccs: sccs.flatMap(findSccs) }),
-    ...(usable && { canUse: (_subject, scc) => usable === 'all' || usable.includes(scc) }),
+    ...(usable && { access: { canUse: (_subject, scc) => usable === 'all' || usable.includes(scc) } }),
     ...(ranges && { namespace: namespaceWith({ ...RANGES, ...ranges }) }),
   });
 }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { answerReview, type ReviewInput } from '../../../src/policy/scc/review.ts';
-import { canUseBy, laxScc } from '../../support/scc.ts';
+import { accessBy, laxScc } from '../../support/scc.ts';
 import {
   ALICE,
   createRequest,
@@ -34,7 +34,7 @@ function answer({ kind, template, spec, metadata, ...rest }: Given) {
     namespace: DEMO_NAMESPACE,
     sccs: STANDARD,
     userInfo: ALICE,
-    canUse: canUseBy([STANDARD_GRANTS]),
+    access: accessBy([STANDARD_GRANTS]),
     hasServiceAccount: (name) => name === 'default' || name === 'builder',
     ...rest,
   });
@@ -45,7 +45,7 @@ type ReviewCase = Pick<Given, 'kind' | 'template' | 'spec' | 'metadata'> &
 
 function answerCase({ sccs, usable, compatibility, ...given }: ReviewCase) {
   const input = createRequest({ ...(sccs && { sccs }), ...(usable && { usable }) });
-  return answer({ ...given, sccs: input.sccs, canUse: input.canUse, compatibility });
+  return answer({ ...given, sccs: input.sccs, access: input.access, compatibility });
 }
 
 interface ReviewCases {
@@ -74,7 +74,12 @@ describe('valid reviews', () => {
     const identity = { name: 'lax', uid: 'u1', resourceVersion: '7' };
     const sccs = [{ ...laxScc({}), metadata: identity }];
     const expected = { kind: 'SecurityContextConstraints', apiVersion: 'security.openshift.io/v1', ...identity };
-    const result = answer({ kind: 'PodSecurityPolicySelfSubjectReview', template: {}, sccs, canUse: () => true });
+    const result = answer({
+      kind: 'PodSecurityPolicySelfSubjectReview',
+      template: {},
+      sccs,
+      access: { canUse: () => true },
+    });
     assert.deepEqual(result, { status: { allowedBy: expected }, warnings: [] });
   });
 
@@ -91,11 +96,11 @@ describe('valid reviews', () => {
     ];
     assert.deepEqual(allowed(answer({ ...given, template: {}, compatibility: 'openshift' })), []);
     assert.deepEqual(allowed(answer({ ...given, template: {} })), admitted('restricted-v2'));
-    const canUse = canUseBy([{ group: 'system:serviceaccounts', sccs: ['anyuid'] }]);
+    const access = accessBy([{ group: 'system:serviceaccounts', sccs: ['anyuid'] }]);
     assert.deepEqual(
-      allowed(answer({ ...given, template: {}, compatibility: 'openshift', canUse })),
+      allowed(answer({ ...given, template: {}, compatibility: 'openshift', access })),
       admitted('anyuid'),
     );
-    assert.deepEqual(allowed(answer({ ...given, template: required, compatibility: 'openshift', canUse })), []);
+    assert.deepEqual(allowed(answer({ ...given, template: required, compatibility: 'openshift', access })), []);
   });
 });

@@ -8,7 +8,7 @@ import { findSccProblems, formatSccProblems } from '../../../src/policy/scc/advi
 import { sccWarnings } from '../../../src/policy/scc/advice/scc-warnings.ts';
 import { assignScc } from '../../../src/policy/scc/assign.ts';
 import type { Compatibility } from '../../../src/policy/scc/mode.ts';
-import { canUseBy, type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
+import { accessBy, type Grant, laxScc, namespaceWith } from '../../support/scc.ts';
 import { pod as anyPod, scc as anyScc } from './arbitrary.ts';
 import { denialMessage, readCases, request, STANDARD, STANDARD_GRANTS } from './requests.ts';
 
@@ -41,7 +41,7 @@ function getWarnings({ scc, oldScc, grants = [], pods = [], ...given }: Given) {
     sccs: [...STANDARD, ...(oldScc ? [mine(oldScc)] : [])],
     pods: pods.map(createPod),
     findNamespace: (name) => (name === 'exempt' ? undefined : namespaceIn(name)),
-    canUse: canUseBy([STANDARD_GRANTS, ...grants]),
+    access: accessBy([STANDARD_GRANTS, ...grants]),
     maxPods,
     showsNamespaces: true,
   };
@@ -125,7 +125,7 @@ test('pods of several SCCs', () => {
     sccs: others,
     pods,
     findNamespace: namespaceIn,
-    canUse: () => false,
+    access: { canUse: () => false },
     reconcilesStandardSccs: false,
     maxPods: 100,
     showsNamespaces: true,
@@ -148,7 +148,7 @@ test('the number and length of warnings are limited', () => {
         sccs,
         pods: pods.map((pod, index) => recordedUnder(pod, sccs[index % sccs.length])),
         findNamespace: namespaceIn,
-        canUse: () => true,
+        access: { canUse: () => true },
         reconcilesStandardSccs: false,
         maxPods: 4,
         showsNamespaces: true,
@@ -173,7 +173,7 @@ test('a pod causes a warning if and only if the changed SCC would admit the recr
     namespace: namespaceIn('shop'),
     userInfo: { username: 'alice', groups: ['system:authenticated'] },
     sccs,
-    canUse: () => true,
+    access: { canUse: () => true },
   });
   const plain = {
     metadata: { namespace: 'shop', name: 'web' },
@@ -195,7 +195,7 @@ test('a pod causes a warning if and only if the changed SCC would admit the recr
         sccs: others,
         pods: [before.object as Pod],
         findNamespace: namespaceIn,
-        canUse: () => true,
+        access: { canUse: () => true },
         reconcilesStandardSccs: false,
         maxPods: 1,
         showsNamespaces: true,

@@ -22,7 +22,7 @@ test('long values are truncated, and control characters are escaped', () => {
   const seLinuxOptions = { level: 's0\u001b[2J', role: LONG };
   const object = podWith({ containers: [{ name: 'c', securityContext: { seLinuxOptions } }] });
   const sccs = [laxScc({ name: 'a', seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's1' } } })];
-  const { warnings } = assignScc(request({ object, sccs, canUse: () => true }));
+  const { warnings } = assignScc(request({ object, sccs, access: { canUse: () => true } }));
   assert.deepEqual(warnings, [
     `The closest usable SCC is "a". It does not allow: spec.containers[0].securityContext.seLinuxOptions.level="s0\\x1b[2J", spec.containers[0].securityContext.seLinuxOptions.role=${'x'.repeat(37)}....`,
     'To admit the pod, copy SCC "a" and set seLinuxContext={type: RunAsAny}, then allow service account "default" to use the copy.',
@@ -67,9 +67,9 @@ test('the SCC that a warning suggests admits the pod once its use is granted', (
         decision.warnings.map((text) => /^SCC "([^"]+)" would admit the pod/.exec(text)).find((match) => match) ?? [];
       if (scc === undefined) return;
       granted++;
-      const canUse: SccInput['canUse'] = (subject, name, namespace) =>
-        name === scc || input.canUse(subject, name, namespace);
-      const after = assignScc({ ...input, compatibility: 'portcullis', canUse });
+      const canUse: SccInput['access']['canUse'] = (subject, name, namespace) =>
+        name === scc || input.access.canUse(subject, name, namespace);
+      const after = assignScc({ ...input, compatibility: 'portcullis', access: { canUse } });
       assert.equal(after.allowed && after.facts?.scc, scc);
       assert.ok(after.allowed && !isContradictory(after.object as PodLike), 'the API server rejects the completed pod');
     }),

@@ -65,11 +65,13 @@ function syncInput({ syncedModes, namespace, constraints, serviceAccounts }: Syn
     namespace: buildNamespace(namespace),
     serviceAccounts: accounts.map(({ name }) => name),
     sccLevels: createSccLevels(constraints.map(buildScc), { profile: 'accurate' }),
-    canUse: ({ username }, scc) =>
-      accounts.some(
-        ({ name, usableConstraints }) =>
-          username === `system:serviceaccount:${namespace.name}:${name}` && usableConstraints.includes(scc),
-      ),
+    access: {
+      canUse: ({ username }, scc) =>
+        accounts.some(
+          ({ name, usableConstraints }) =>
+            username === `system:serviceaccount:${namespace.name}:${name}` && usableConstraints.includes(scc),
+        ),
+    },
     mode: syncedModes.includes('enforce') ? 'Enforce' : 'Advise',
     settings: SETTINGS,
   };
@@ -212,7 +214,9 @@ export const LABEL_SYNC_AREAS: Readonly<Record<string, Area>> = {
     for (const one of objects.roleBindings) rbac.put('RoleBinding', getObject(one));
     for (const one of objects.clusterRoleBindings) rbac.put('ClusterRoleBinding', getObject(one));
     const use = { verb: 'use', apiGroup: 'security.openshift.io', resource: 'securitycontextconstraints' };
-    const mayUse = createSccAccess(name, namespace, (user, scc) => rbac.allows(user, { ...use, name: scc, namespace }));
+    const mayUse = createSccAccess(name, namespace, {
+      canUse: (user, scc) => rbac.allows(user, { ...use, name: scc, namespace }),
+    });
     const usable = constraints.filter((scc) => mayUse(prepareScc(buildScc(scc))));
     assert.deepEqual(usable.map((scc) => scc.name).sort(), [...expect.constraints].sort());
   }),

@@ -26,7 +26,7 @@ import {
   writePod,
 } from '../../../src/policy/scc/index.ts';
 import { CONNECT_PODS } from '../../../src/server/webhooks/pods-connect.ts';
-import { canUseBy, decodePodFields, type Grant, laxScc } from '../scc.ts';
+import { accessBy, decodePodFields, type Grant, laxScc } from '../scc.ts';
 import { type Area, area } from './cases.ts';
 
 interface User {
@@ -101,12 +101,12 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
     namespace: input.namespace ?? {},
     userInfo: { username: input.user?.name ?? '', groups: input.user?.groups ?? [] },
     sccs: input.sccsFrom === undefined ? withRequired(input.sccs ?? []) : standard,
-    canUse: canUseBy((input.grants ?? []).map(buildGrant)),
+    access: accessBy((input.grants ?? []).map(buildGrant)),
     compatibility: 'openshift',
   });
   return {
     'access.findApplicable': area((input: ApplicableInput, expect: { readonly names: readonly string[] }) => {
-      const mayUse = createMayUse(canUseBy(input.grants.map(buildGrant)), input.namespace);
+      const mayUse = createMayUse(accessBy(input.grants.map(buildGrant)), input.namespace);
       const subject = { username: input.user.name, groups: input.user.groups };
       const usable = input.sccs.map(prepareScc).filter((scc) => mayUse(subject, scc));
       assert.deepEqual({ names: usable.map(({ name }) => name) }, expect);
@@ -118,7 +118,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
         namespaceName: input.namespace,
         compatibility: 'openshift',
       });
-      const mayUse = createMayUse(canUseBy(input.grants.map(buildGrant)), input.namespace);
+      const mayUse = createMayUse(accessBy(input.grants.map(buildGrant)), input.namespace);
       assert.equal(findSubjectType(prepareScc(input.scc), { subjects, mayUse }) ?? 'none', type);
     }),
     'provider.assign': area(
@@ -260,7 +260,7 @@ export const REVIEW_AREAS: Readonly<Record<string, Area>> = {
       sccs: input.sccs,
       userInfo: { username: input.requester?.name ?? '', groups: input.requester?.groups ?? [] },
       hasServiceAccount: (name) => input.serviceAccounts?.includes(name) ?? false,
-      canUse: canUseBy([]),
+      access: accessBy([]),
       compatibility: 'openshift',
     });
     if ('error' in answer) {

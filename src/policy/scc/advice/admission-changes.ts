@@ -3,7 +3,7 @@ import { deepEqual } from '../../../kube/equality.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../../kube/scc.ts';
 import type { Namespace, Pod } from '../../../kube/types.ts';
 import { decodeMutablePod, type PodFields } from '../../pod/index.ts';
-import { type CanUse, createMayUse, podSubjects } from '../access.ts';
+import { type SccAccess, createMayUse, podSubjects } from '../access.ts';
 import { allowsPod, completePod, ownContainerValues, ownPodValues } from '../complete.ts';
 import { type NamespaceRanges, readNamespaceRanges } from '../namespace.ts';
 import { createSccSet } from '../order.ts';
@@ -22,7 +22,7 @@ export interface SccWarningsInput {
   readonly pods: readonly Pod[];
   /** Returns `undefined` for namespaces that SCC admission skips. */
   findNamespace(name: string): Namespace | undefined;
-  readonly canUse: CanUse;
+  readonly access: SccAccess;
   /** If false, warnings contain only the number of namespaces. */
   readonly showsNamespaces: boolean;
   /** Maximum number of pods to evaluate. Pods of the same controller are alike, so they count as one pod. */
@@ -124,7 +124,7 @@ function createAdmitter(
   if (!namespace) return undefined;
   const ranges = readNamespaceRanges(namespace);
   if (ranges.problem !== undefined) return undefined;
-  const mayUse = createMayUse(input.canUse, namespaceName);
+  const mayUse = createMayUse(input.access, namespaceName);
   const subject = findCreator(decoded.pod, namespaceName);
   if (!mayUse(subject, scc)) return undefined;
   const search = { namespace: ranges, pod: mostPermissivePod(decoded.pod, admittedBy, ranges) };

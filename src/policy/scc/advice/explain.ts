@@ -187,6 +187,6 @@ interface CustomScc {
 
 /** Returns the pod fields and values that an SCC would not allow if the pod were created now. */
 export function findSccViolations(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
-  const { sccs } = explainPod({ object: pod, namespace, userInfo: {}, sccs: [scc], canUse: () => true });
+  const { sccs } = explainPod({ object: pod, namespace, userInfo: {}, sccs: [scc], access: { canUse: () => true } });
   return sccs.flatMap(({ disallowedFields }) => disallowedFields.map(formatDisallowedField));
 }

@@ -100,7 +100,7 @@ export function planGrants(planned: AdmissionPlan, input: AdmissionPlanInput): r
   if (grants.length === 0) return [];
   const isComplete = planned.workloads.length === input.sources.length;
   const current = isComplete ? planned : planAdmission(input);
-  const granted = planAdmission({ ...input, canUse: withGrants(input.canUse, grants) });
+  const granted = planAdmission({ ...input, access: withGrants(input.access, grants) });
   return grants.map((grant) => ({ ...grant, moves: findMoves(grant, current, granted) }));
 }
 
@@ -134,15 +134,17 @@ function findMoves(
 }
 
 function withGrants(
-  canUse: AdmissionPlanInput['canUse'],
+  access: AdmissionPlanInput['access'],
   grants: readonly NeededGrant[],
-): AdmissionPlanInput['canUse'] {
+): AdmissionPlanInput['access'] {
   const keys = grants.map(({ namespace, serviceAccount, scc }) =>
     JSON.stringify([`system:serviceaccount:${namespace}:${serviceAccount}`, scc, namespace]),
   );
   const granted = new Set(keys);
-  return (subject, scc, namespace) =>
-    granted.has(JSON.stringify([subject.username, scc, namespace])) || canUse(subject, scc, namespace);
+  return {
+    canUse: (subject, scc, namespace) =>
+      granted.has(JSON.stringify([subject.username, scc, namespace])) || access.canUse(subject, scc, namespace),
+  };
 }
 
 /** Numbers of workloads by result. */

@@ -59,13 +59,13 @@ const ANY_USER = { username: '', groups: ['system:authenticated'] };
 const STANDARD_NAMES = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
 
 /** An SCC that has a priority and is usable by all users replaces the standard SCCs. */
-function priorityWarnings(scc: PreparedScc, { sccs, canUse }: SccWarningsInput): readonly string[] {
+function priorityWarnings(scc: PreparedScc, { sccs, access }: SccWarningsInput): readonly string[] {
   const { priority } = scc.fields;
   const preceded = sccs
     .map(prepareScc)
     .filter(({ name, fields }) => name !== scc.name && STANDARD_NAMES.has(name) && fields.priority < priority)
     .map(({ name }) => name);
-  const isForAll = scc.groups.includes('system:authenticated') || canUse(ANY_USER, scc.name, '');
+  const isForAll = scc.groups.includes('system:authenticated') || access.canUse(ANY_USER, scc.name, '');
   if (preceded.length === 0 || !isForAll) return [];
   const common = ['anyuid', 'restricted-v2'].filter((name) => preceded.includes(name));
   const names = joinNames(common.length === 0 ? limitNames(preceded, 2) : common);
