@@ -25,6 +25,7 @@ import { findNamespace, listNamespaces, type selectorOption } from '../inventory
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import type { Values } from '../options.ts';
 import { mapNamespaces } from '../output/print.ts';
+import { nextSteps, upgradeSteps } from './next-steps.ts';
 
 /**
  * Computes the effect of enforcement on one or all namespaces, except terminating ones. Prints progress on a terminal.
@@ -84,7 +85,8 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });
   const hasOwnLabel = namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
   const target = { planned: planned?.level, plannedVersion: planned?.version };
-  return planNamespace(evaluation, { ...context, ...target, hasOwnLabel });
+  const plan = { ...context, ...target, hasOwnLabel };
+  return { ...planNamespace(evaluation, plan), steps: nextSteps(evaluation, plan) };
 }
 
 /**
@@ -102,7 +104,8 @@ export async function planUpgrades(
     const namespace = findNamespace(facts.store, planned.name);
     const policy = { level: planned.planned ?? 'privileged', version: planned.plannedVersion ?? 'latest' } as const;
     const [before, after] = [from, to].map((version) => evaluatePolicy(namespace, facts, policy, version));
-    return planUpgrade(planned, { from, policy, before: before?.workloads ?? [], ...after });
+    const plan = planUpgrade(planned, { policy, before: before?.workloads ?? [], ...after });
+    return { ...plan, steps: upgradeSteps(plan, from) };
   });
 }
 

@@ -14,7 +14,7 @@ import { formatTimestamp } from '../../kube/units.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { resolvePolicies } from '../../policy/psa/index.ts';
 import { checkFix, type Level } from '../../policy/pss/index.ts';
-import { countNamespaces, type PlannedNamespace, rolloutStatus, rolloutSteps } from '../../policy/rollout/index.ts';
+import { countNamespaces, type PlannedNamespace } from '../../policy/rollout/index.ts';
 import { type AdmissionPlan, listDenials } from '../../policy/scc/index.ts';
 import type { DeniedWorkload, ReportData, ReportNamespace, ReportScc, ReportWorkload } from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
@@ -25,6 +25,7 @@ import { planSccs } from '../inventory/scc-input.ts';
 import { mapNamespaces } from '../output/print.ts';
 import { countEvaluated, evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
 import { findPatch } from './patch.ts';
+import { rolloutStatus, rolloutSteps } from './rollout-status.ts';
 import { describeInterface, describeStatus } from './state-rows.ts';
 
 interface ReportInput {

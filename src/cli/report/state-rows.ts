@@ -1,11 +1,11 @@
 /** Formats the state of the rollout as titles and values. */
 import {
-  CONFIG,
   ENFORCEMENT_GATE,
   type EvaluationResult,
   type RolloutState,
   type RolloutStatus,
 } from '../../policy/rollout/index.ts';
+import { CONFIG } from './rollout-status.ts';
 
 /** Formats the state of the rollout and the next action. */
 export function describeStatus(

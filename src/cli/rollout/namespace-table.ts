@@ -8,13 +8,13 @@ import {
   needsFix,
   type PlannedNamespace,
   printExceptions,
-  printStep,
   type ViolatingWorkload,
   WORKLOAD_VERDICTS,
 } from '../../policy/rollout/index.ts';
 import { type AdmissionPlan, describeReason, formatFix, listFixes, NO_SCC } from '../../policy/scc/index.ts';
 import type { Values } from '../options.ts';
 import { type headersOption, printable, printTable, type Style, withHeader } from '../output/print.ts';
+import { printStep } from '../report/next-steps.ts';
 
 const VERDICTS: Readonly<Record<PlannedNamespace['verdict'], string>> = {
   violating: 'violating',

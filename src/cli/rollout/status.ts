@@ -1,10 +1,11 @@
-import { countNamespaces, needsFix, rolloutStatus, type RolloutStatus } from '../../policy/rollout/index.ts';
+import { countNamespaces, needsFix, type RolloutStatus } from '../../policy/rollout/index.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import type { Values } from '../options.ts';
 import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
 import { countEvaluated, findNewerVersions, planNamespaces, selectNamespaces } from '../report/namespaces.ts';
+import { rolloutStatus } from '../report/rollout-status.ts';
 import { describeInterface, describeStatus } from '../report/state-rows.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 

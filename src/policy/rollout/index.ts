@@ -6,7 +6,7 @@ export {
   grantedSccs,
   serviceAccountSubjects,
 } from './affected-namespaces.ts';
-export { currentConditions, enforcementConditions, findNextRaise } from './enforcement-conditions.ts';
+export { currentConditions, enforcementConditions, findNextRaise, printRaiseTimes } from './enforcement-conditions.ts';
 export {
   defaultInForce,
   type DefaultLevel,
@@ -62,12 +62,13 @@ export {
   countNamespaces,
   type NamespaceCounts,
   needsFix,
+  type NextStep,
+  type PlanContext,
   planExempt,
   planNamespace,
   type PlannedNamespace,
   type PlanScope,
   planUpgrade,
-  printStep,
   type Upgrade,
 } from './plan.ts';
 export {
@@ -113,16 +114,7 @@ export {
 } from './reports.ts';
 export { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from './run-level-zero.ts';
 export { DEFAULT_ROLLOUT, isPastDate, ROLLOUT_PHASES, type RolloutPhase, type RolloutSettings } from './settings.ts';
-export {
-  computeState,
-  CONFIG,
-  type RolloutState,
-  rolloutStatus,
-  type RolloutStatus,
-  type RolloutStep,
-  rolloutSteps,
-  type RolloutView,
-} from './state.ts';
+export { computeState, type RolloutState, type RolloutStatus, type RolloutStep, type RolloutView } from './state.ts';
 export { getSyncState, isAwaitingLabel, type SyncState } from './sync-state.ts';
 export { admitTemplatePod, getTemplatePod } from './template-pod.ts';
 export {

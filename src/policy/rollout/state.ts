@@ -1,18 +1,10 @@
-/** The current state of the enforcement rollout, what blocks it, and the next steps. */
+/** The current state of the enforcement rollout. */
 import type { Condition, ConditionState } from '../../kube/conditions.ts';
-import {
-  ENFORCEMENT_MODES,
-  type EnforcementMode,
-  isEnforcementMode,
-  PSA_ENFORCEMENT_CONFIG,
-  type PSAEnforcementConfig,
-} from '../../kube/psa-enforcement-config.ts';
-import { printCount, quote, summarizeNames } from '../../kube/text.ts';
+import type { EnforcementMode, PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../../kube/units.ts';
-import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import type { Level } from '../pss/index.ts';
 import type { SccMode } from '../scc/index.ts';
-import { currentConditions, findNextRaise, printRaiseTimes, type RaiseTimes } from './enforcement-conditions.ts';
+import { currentConditions, findNextRaise, type RaiseTimes } from './enforcement-conditions.ts';
 import {
   defaultInForce,
   type DefaultLevel,
@@ -23,8 +15,6 @@ import {
   readEnforcement,
   type SyncerMode,
 } from './enforcement.ts';
-import { ENFORCEMENT_GATE } from './feature-gate.ts';
-import type { NamespaceCounts } from './plan.ts';
 import { isPastDate, type RolloutSettings } from './settings.ts';
 
 /** The rollout state of one replica. */
@@ -178,135 +168,9 @@ export interface RolloutStatus {
   readonly next?: string | undefined;
 }
 
-export const CONFIG = `psaenforcementconfig ${PSA_ENFORCEMENT_CONFIG}`;
-const CLEAR = `Resume it: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
-const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
-
-const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string, next: string]>> = {
-  never: ['no complete evaluation of all namespaces exists', EVALUATE],
-  stale: ['the last complete evaluation of all namespaces is too old', EVALUATE],
-  inconclusive: ['the leader could not evaluate all namespaces', EVALUATE],
-  violations: ['the last evaluation of the leader found violations', EVALUATE],
-  clean: ['the leader has not decided yet', 'Wait until the leader evaluates all namespaces again and decides.'],
-};
-
-/** Computes the state of the rollout, and the next action, from which all others follow. */
-export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): RolloutStatus {
-  const { phase, requested = '', requestedBy, decided, gate, replicas, evaluation } = state;
-  if (phase === 'Disabled') {
-    return status('Off', 'no level is planned', 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.');
-  }
-  if (replicas !== undefined && replicas.leader === undefined) {
-    const reason = 'there is no leader, so nothing is evaluated or decided';
-    return status('Blocked', reason, 'Find the cause with portcullis doctor.');
-  }
-  if (!isEnforcementMode(requested)) {
-    const valid = ENFORCEMENT_MODES.map(quote).join(', ');
-    const reason = `spec.enforcementMode is ${quote(requested)}, which is invalid`;
-    return status('Blocked', reason, `Set it to one of ${valid}.`);
-  }
-  const { reasons, blocking, other } = findingsStatus(counts);
-  const isLegacy = requested === 'Legacy';
-  if (phase === 'Enforce' && decided === 'Restricted' && !isLegacy) {
-    return isEnforcing(state) ? { state: 'Enforcing', reasons: [], next: blocking ?? other } : pendingStatus(state);
-  }
-  // Portcullis proposes Legacy because of the violations, which are the reason.
-  const isConsequence = requestedBy === 'rollout' && reasons.length > 0;
-  const requests = isLegacy && !isConsequence ? [printLegacy(state)] : [];
-  const clear = isLegacy ? CLEAR : undefined;
-  if (phase === 'Evaluate') {
-    const found = [...reasons, ...requests];
-    const next = blocking ?? clear ?? TO_ENFORCE;
-    return { state: 'Evaluating', reasons: found.length === 0 ? ['no workload would be denied'] : found, next };
-  }
-  const all = [...reasons, ...requests, ...(gate ? [] : [FEATURE_OFF])];
-  if (all.length > 0) return { state: 'Blocked', reasons: all, next: blocking ?? clear ?? ENABLE_FEATURE };
-  return status('Evaluating', ...EVALUATE_NEXT[requested === 'Restricted' ? 'clean' : evaluation]);
-}
-
-const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
-const FEATURE_OFF = `the ${ENFORCEMENT_GATE} feature is off`;
-const ENABLE_FEATURE = `Enable the ${ENFORCEMENT_GATE} feature.`;
-
-function isEnforcing({ conditions }: RolloutState): boolean {
-  return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
-}
-
-/** Returns the status after the decision to enforce, before enforcement is in effect. */
-function pendingStatus(state: RolloutState): RolloutStatus {
-  const { gate, unlabeled, published } = state;
-  if (!gate) return status('Blocked', FEATURE_OFF, ENABLE_FEATURE);
-  if (published === 'restricted') {
-    return status('Evaluating', 'not every replica enforces the restricted default yet', 'Wait for the replicas.');
-  }
-  if (unlabeled.length > 0) {
-    const reason = `${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`;
-    return status('Evaluating', reason, 'Wait for the labels. Errors are reported as events in the namespaces.');
-  }
-  const next = `Wait. The default becomes restricted ${printRaiseTimes(state)}.`;
-  return status('Evaluating', 'the default level is raised after a wait', next);
-}
-
-/**
- * Returns the findings that block enforcement, and the first action for them. The other action does not block
- * enforcement, because enforcement does not affect workloads that are denied now or need a restart.
- */
-function findingsStatus({ violating, inconclusive, workloads }: NamespaceCounts) {
-  const { deniedNow, wouldBeDenied, restart } = workloads;
-  const PLAN = 'portcullis rollout plan -o wide';
-  const reasons = [
-    ...(violating === 0
-      ? []
-      : [
-          `${printCount(wouldBeDenied.workloads, 'workload')} in ${printCount(violating, 'namespace')} would be denied`,
-        ]),
-    ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
-  ];
-  const [blocking] = [
-    ...(violating === 0 ? [] : [`Follow the next steps for each namespace: ${PLAN}.`]),
-    ...(inconclusive === 0 ? [] : ['Resolve the errors of the namespaces that cannot be evaluated.']),
-  ];
-  const verb = deniedNow.workloads === 1 ? 'is' : 'are';
-  const [other] = [
-    ...(deniedNow.workloads === 0
-      ? []
-      : [`Fix ${printCount(deniedNow.workloads, 'workload')} that ${verb} denied now: ${PLAN}.`]),
-    ...(restart.workloads === 0
-      ? []
-      : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),
-  ];
-  return { reasons, blocking, other };
-}
-
-function printLegacy({ requestedBy }: RolloutState): string {
-  const reason = requestedBy === 'rollout' ? 'an evaluation found violations' : 'spec.enforcementMode requests Legacy';
-  return `enforcement is paused, because ${reason}`;
-}
-
-function status(state: RolloutStateName, reason: string, next: string): RolloutStatus {
-  return { state, reasons: [reason], next };
-}
-
 /** A step in the enforcement rollout. */
 export interface RolloutStep {
   readonly name: string;
   readonly state: 'done' | 'current' | 'waiting';
   readonly detail: string;
-}
-
-/** Returns the rollout steps. The first unfinished step is the current one. */
-export function rolloutSteps(state: RolloutState, counts: NamespaceCounts): readonly RolloutStep[] {
-  const { phase } = state;
-  const denied = `${printCount(counts.workloads.wouldBeDenied.workloads, 'workload')} in ${printCount(counts.violating, 'namespace')}`;
-  const evaluated =
-    counts.inconclusive === 0 ? printCount(counts.namespaces, 'namespace') : `${counts.inconclusive} inconclusive`;
-  const steps: readonly (readonly [name: string, isDone: boolean, detail: string])[] = [
-    ['Evaluate', phase !== 'Disabled' && counts.inconclusive === 0, phase === 'Disabled' ? 'off' : evaluated],
-    ['Fix', counts.violating === 0, counts.violating === 0 ? 'no violations' : denied],
-    ['Enforce', isEnforcing(state), `default ${state.default}`],
-  ];
-  const current = steps.findIndex(([, isDone]) => !isDone);
-  return steps.map(([name, isDone, detail], index) => {
-    return { name, detail, state: isDone ? 'done' : index === current ? 'current' : 'waiting' };
-  });
 }

@@ -3,11 +3,11 @@ export {
   type AccessQuestion,
   accessQuestionKey,
   type AccessSubject,
-  type SccAccess,
   createMayUse,
   decideWithKnownAccess,
   findSubjectType,
   podSubjects,
+  type SccAccess,
   serviceAccountSubject,
   userSubject,
 } from './access.ts';

@@ -3,12 +3,12 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { printStep } from '../../../src/cli/report/next-steps.ts';
+import { rolloutStatus } from '../../../src/cli/report/rollout-status.ts';
 import {
   type NamespaceCounts,
   type PlannedNamespace,
-  printStep,
   type RolloutState,
-  rolloutStatus,
   type RolloutStatus,
 } from '../../../src/policy/rollout/index.ts';
 import type { ReportData } from '../../../src/web/report-data.ts';
