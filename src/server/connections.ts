@@ -178,7 +178,7 @@ function rejectPipelining(
       if (!socket.destroyed) reject(socket);
       request.destroy();
       // Node would create, and abort with an error, each of the remaining requests, which takes 100 ms for 64 KiB.
-      socket.parser?.pause();
+      if (socket.parser) socket.parser.onIncoming = () => UPGRADE;
       return;
     }
     previous.set(socket, { response, bytesRead });
@@ -187,10 +187,13 @@ function rejectPipelining(
   });
 }
 
-/** The parser of a connection, which Node does not declare. Paused, it discards the remaining bytes that were read. */
+/** The parser of a connection, which Node does not declare. Node sets the function again before it reuses the parser. */
 interface WithParser {
-  readonly parser?: { pause(): void } | null;
+  readonly parser?: { onIncoming: () => number } | null;
 }
+
+/** The result for which the parser stops, because the remaining bytes belong to another protocol. */
+const UPGRADE = 2;
 
 const NONE: ReadonlySet<never> = new Set<never>();
 
