@@ -137,7 +137,7 @@ suite('failures', () => {
     });
   }
 
-  test('HTTP 503 until the store is synced', async (t) => {
+  test('reviews are answered with HTTP 503 until the store is synced', async (t) => {
     const server = await start(t, () => allow());
     const unsynced = createServer({
       webhooks: [{ path: '/x', decide: () => allow() }],
@@ -204,7 +204,7 @@ suite('deadline of the webhook context', () => {
 });
 
 suite('log', () => {
-  test('one line per review, without the content of the object', async (t) => {
+  test('contains one line for each review, without the content of the object', async (t) => {
     const server = await start(t, () => deny(forbidden({ group: '', resource: 'pods' }, 'web', 'no')));
     const review = podReview({ spec: { containers: [{ name: 'c', env: [{ name: 'PASSWORD', value: 'hunter2' }] }] } });
     await post(server, '/x', JSON.stringify(review), JSON_TYPE);
@@ -527,7 +527,7 @@ suite('probes', () => {
     });
   }
 
-  test('/metrics in the Prometheus text format, with process and build metrics', async () => {
+  test('/metrics has the Prometheus text format, with process and build metrics', async () => {
     const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
     const reply = await app.inject('/metrics');
     assert.equal(reply.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');

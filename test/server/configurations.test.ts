@@ -178,7 +178,7 @@ suite('names and paths', () => {
     }
   });
 
-  test('failurePolicy', () => {
+  test('the failure policy follows the registration', () => {
     const closed = hooks.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
     assert.deepEqual(closed, [
       'validate.pods.portcullis.dev',
@@ -191,7 +191,7 @@ suite('names and paths', () => {
     for (const { failurePolicy } of hooks) assert.match(failurePolicy, /^(?:Fail|Ignore)$/);
   });
 
-  test('matchPolicy, sideEffects, admissionReviewVersions', () => {
+  test('all webhooks match equivalent versions, have no side effects, and accept v1', () => {
     for (const hook of hooks) {
       const { matchPolicy, sideEffects, admissionReviewVersions } = hook as unknown as JsonObject;
       assert.deepEqual([matchPolicy, sideEffects, admissionReviewVersions], ['Equivalent', 'None', ['v1']]);
@@ -218,7 +218,7 @@ suite('names and paths', () => {
     }
   });
 
-  test('reinvocationPolicy', () => {
+  test('mutating webhooks are invoked again after other changes', () => {
     for (const hook of hooksAt('/mutate/pods')) assert.equal(hook.reinvocationPolicy, 'IfNeeded');
   });
 
@@ -496,7 +496,7 @@ function isCovered({ rules }: Hook, operation: string, resource: string, group =
 }
 
 suite('rules', () => {
-  test('workloads include the resources in the settings, and fails open', () => {
+  test('the rules of workloads include the resources in the settings, and fail open', () => {
     const resources = [
       { group: 'argoproj.io', version: '*', resource: 'rollouts' },
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },

@@ -170,7 +170,7 @@ const reviewOf = (user: object, resourceAttributes: object): string =>
     spec: { ...user, resourceAttributes },
   });
 
-suite('before the nodes and the settings are read', () => {
+suite('a request before the nodes and the settings are read', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([], {

@@ -5,6 +5,7 @@ import { createStore } from '../../src/cluster/store.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import { SCC_REGISTERED_ANNOTATION } from '../../src/kube/webhooks.ts';
 import { podRequest } from '../support/pod-security.ts';
 import { createTestWebhooks } from '../support/scc-webhooks.ts';
 
@@ -20,8 +21,11 @@ const PATCH = [
   },
 ];
 
-/** Reviews a request in the namespace `ns`, which has the label `team: a`. */
-async function review(spec: JsonObject, change: Parameters<typeof podRequest>[1] = {}) {
+/**
+ * Reviews a request in the namespace `ns`, which has the label `team: a`. API servers send the pods for which the
+ * registered SCC mode requires it.
+ */
+async function review(spec: JsonObject, change: Parameters<typeof podRequest>[1] = {}, registered = 'enforce') {
   const store = createStore();
   store.put('Namespace', { metadata: { name: 'ns', labels: { team: 'a' } } });
   store.put('Namespace', { metadata: { name: 'portcullis' } });
@@ -30,6 +34,8 @@ async function review(spec: JsonObject, change: Parameters<typeof podRequest>[1]
   assert.ok('settings' in decoded);
   const { scc, defaults } = decoded.settings;
   const webhooks = createTestWebhooks(store, { settings: scc, podDefaults: defaults });
+  const annotations = { [SCC_REGISTERED_ANNOTATION]: registered };
+  store.put('MutatingWebhookConfiguration', { metadata: { name: 'zz.portcullis.dev', annotations } });
   const webhook = webhooks.find(({ path }) => path === '/mutate/pods');
   const decision = await webhook?.decide(podRequest(POD, change), { store, now: () => 0, deadlineMs: 1 });
   assert.ok(decision);
@@ -64,9 +70,14 @@ suite('the pod defaults webhook', () => {
     test(`${name}: no change`, async () => assert.deepEqual(await review(spec, change), []));
   }
 
-  test('a new pod', async () => assert.deepEqual(await review(APPLY), PATCH));
+  test('a new pod gets all defaults', async () => assert.deepEqual(await review(APPLY), PATCH));
 
-  test('a selected namespace', async () => {
+  test('a new pod gets the defaults until the stricter SCC mode of the settings is in force', async () => {
+    const settings = { ...APPLY, scc: { mode: 'enforce' } };
+    assert.deepEqual(await review(settings, {}, 'report'), PATCH);
+  });
+
+  test('a new pod in a selected namespace gets all defaults', async () => {
     const namespaceSelector = { matchExpressions: [{ key: 'team', operator: 'Exists' }] };
     assert.deepEqual(await review({ defaults: { mode: 'apply', namespaceSelector } }), PATCH);
   });

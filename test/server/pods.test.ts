@@ -135,7 +135,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       assert.match(JSON.stringify(defaulted), /^\{"allowed":true,"object":.*"openshift.io\/scc":"restricted-v2"/);
     });
   }
-  test('the replica cannot read webhook configurations', async () => {
+  test('all modes are in force if the replica cannot read webhook configurations', async () => {
     assert.equal(denial(await review(undefined, {}, { canRead: false })), NO_SCC);
   });
 });

@@ -193,7 +193,7 @@ suite('warnings about a Deployment', () => {
     test(name, async () => assert.deepEqual((await decide(workloadCase)).warnings ?? [], warnings));
   }
 
-  test('a template that cannot be decoded', async () => {
+  test('a template that cannot be decoded causes a warning', async () => {
     assert.deepEqual(await decide({ spec: { containers: 'x' } }), {
       allowed: true,
       auditAnnotations: {
@@ -203,7 +203,7 @@ suite('warnings about a Deployment', () => {
     });
   });
 
-  test('subresources', async () => {
+  test('subresources cause no warnings', async () => {
     const request = workloadRequest('Deployment', workload('Deployment', HOST_NETWORK), {
       operation: 'UPDATE',
       requestSubResource: 'status',
@@ -340,7 +340,7 @@ suite('a namespace that enforces the restricted level without SCCs', () => {
   }
 });
 
-test('the templates of a resource listed in the settings', async () => {
+test('the templates of a resource in the settings are evaluated', async () => {
   const workloadResources = [{ ...TRAININGS, templatePath: 'spec.*' }];
   const rig = createSccTestWebhooks({ workloadResources });
   rig.putNamespace(LABELS);

@@ -88,7 +88,7 @@ async function series(metrics: Metrics): Promise<string[]> {
     .filter((line) => /^(?:pod_security|portcullis_exemption)_/.test(line) && !line.endsWith(' 0'));
 }
 
-test('initial series', async () => {
+test('the metrics contain the initial series of upstream', async () => {
   const text = await createRig().metrics.expose();
   assert.deepEqual(
     text.split('\n').filter((line) => line.startsWith('pod_security_')),
@@ -553,7 +553,7 @@ const SYNCER = 'pod-security-admission-label-synchronization-controller';
 const LEVEL = (mode: string) => `pod-security.kubernetes.io/${mode}`;
 const SYNC_LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 
-suite('a warning about labels that a controller will revert', () => {
+suite('an edit of labels that a controller will revert causes a warning', () => {
   type Labels = Readonly<Record<string, string>>;
   interface Given {
     readonly name?: string;
@@ -638,7 +638,7 @@ suite('a warning about labels that a controller will revert', () => {
   }
 });
 
-suite('no warning about planned enforcement', () => {
+suite('planned enforcement causes no warning', () => {
   const violating = deploymentRequest(deployment(hostNetworkPod()));
   const CASES: readonly (readonly [name: string, previewCase: PreviewCase])[] = [
     ['a disabled rollout', { settings: { enforcementDate: '2027-01-31' }, request: violating }],
@@ -722,7 +722,7 @@ suite('no warning about planned enforcement', () => {
     });
   }
 
-  test('malformed objects', async () => {
+  test('malformed objects cause no warning', async () => {
     for (const object of [
       1,
       'x',
@@ -739,7 +739,7 @@ suite('no warning about planned enforcement', () => {
     }
   });
 
-  test('an enforced level', async () => {
+  test('a level that is already enforced causes no warning', async () => {
     const request = deploymentRequest(deployment(hostNetworkPod()));
     const config = { spec: {}, status: { enforcementMode: 'Restricted' } };
     const previewCase = { settings: ENFORCE, config, publishedDefault: 'restricted', request } as const;
@@ -940,5 +940,5 @@ suite('reviews recorded from a kube-apiserver', () => {
       test(name, async () => assert.deepEqual(await decide(request), REVIEWS[name]));
     }
   }
-  test('all recorded exchanges are present', () => assert.deepEqual([...names].sort(), Object.keys(REVIEWS).sort()));
+  test('cover all recorded exchanges', () => assert.deepEqual([...names].sort(), Object.keys(REVIEWS).sort()));
 });

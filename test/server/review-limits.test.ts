@@ -505,6 +505,29 @@ test('displaced reviews leave the queue of small reviews, so they do not delay t
   assert.equal(ended.at(-1), 'last is next', 'the remaining review takes the next turn');
 });
 
+test('a small review that is displaced by others of its address is denied with the reason', async (t) => {
+  let nowMs = 0;
+  const server = await startAdmissionServer([{ path: '/allow', decide: () => allow() }], { now: () => (nowMs += 6) });
+  t.after(() => server.stop());
+  const send = async (): Promise<JsonObject> => {
+    const payload = review({ object: 'x'.repeat(60_000) });
+    const { body } = await server.app.inject({
+      method: 'POST',
+      url: '/allow',
+      payload,
+      headers: { 'content-type': JSON_TYPE },
+    });
+    return (JSON.parse(body) as { readonly response: JsonObject }).response;
+  };
+  const responses = await Promise.all(Array.from({ length: 500 }, send));
+  const denied = responses.filter(({ allowed }) => allowed === false);
+  assert.ok(denied.length > 0 && denied.length < responses.length, `${denied.length} are denied`);
+  const message = 'too many concurrent reviews; try again';
+  const details = { retryAfterSeconds: 1 };
+  const status = { metadata: {}, status: 'Failure', message, reason: 'TooManyRequests', details, code: 429 };
+  for (const response of denied) assert.deepEqual(response, { uid: UID, allowed: false, status });
+});
+
 test('the queue of large bodies logs no warning of Node after a body that cannot be parsed', async (t) => {
   const warnings: Error[] = [];
   const listen = (warning: Error): void => void warnings.push(warning);

@@ -546,7 +546,7 @@ suite('bodies', () => {
     });
   }
 
-  test('another method', async () => {
+  test('another method is rejected with 404 and the list of paths', async () => {
     const response = await sendRaw(
       server,
       'PUT /allow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n',
@@ -555,7 +555,7 @@ suite('bodies', () => {
     assert.match(response, /no webhook at PUT \/allow; POST an AdmissionReview to \/allow\n$/);
   });
 
-  test('another path, with any content type', async () => {
+  test('another path is rejected with 404, whatever the content type', async () => {
     for (const contentType of [JSON_TYPE, 'text/plain', 'nonsense', undefined]) {
       const response = await post(server, '/nothing', 'a=b', contentType);
       assert.deepEqual(
@@ -565,7 +565,7 @@ suite('bodies', () => {
     }
   });
 
-  test('a malformed path', async () => {
+  test('a malformed path is rejected with 400', async () => {
     const response = await post(server, '/%', buildRequest({}), JSON_TYPE);
     assert.deepEqual(
       [response.status, response.headers['content-type'], response.body],
@@ -591,7 +591,7 @@ suite('bodies', () => {
     { name: 'invalid JSON', body: '{', contentType: JSON_TYPE, code: '400', reason: /^unable to decode the request/ },
   ] as const;
   for (const { name, body, contentType, code, reason } of counted) {
-    test(`counted and logged: ${name}`, async () => {
+    test(`a body is counted and logged: ${name}`, async () => {
       const cell = server.metrics.webhook.requests.cell({ webhook: '/allow', code });
       const { count } = cell;
       await post(server, '/allow', body, contentType);

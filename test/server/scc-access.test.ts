@@ -64,7 +64,7 @@ suite('access reviews', () => {
     assert.deepEqual(rig.reviews, [`${ACCOUNT} anyuid`, 'alice anyuid', `${ACCOUNT} restricted-v2`]);
   });
 
-  test('attributes', async () => {
+  test('a review contains all attributes of the subject', async () => {
     const rig = createSarRig();
     const userInfo = { ...ALICE, uid: 'u-1', extra: { 'scopes.example.com/x': ['a', 'b'] } };
     await rig.decide('/mutate/pods', podRequest(buildPod(), { userInfo }));
@@ -82,7 +82,7 @@ suite('access reviews', () => {
     ]);
   });
 
-  test('no review for SCCs that list the user or a group', async () => {
+  test('SCCs that list the user or a group are not reviewed', async () => {
     const rig = createSarRig();
     const userInfo = { username: 'root', groups: ['system:cluster-admins'] };
     const decision = await rig.decide('/mutate/pods', podRequest(buildPod(), { userInfo }));
@@ -101,7 +101,7 @@ suite('access reviews', () => {
     assert.equal(rig.reviews[0], `${ACCOUNT} anyuid`);
   });
 
-  test('no review for pods outside SCC admission', async () => {
+  test('pods outside SCC admission cause no review', async () => {
     const rig = createSarRig();
     await rig.decide('/mutate/pods', podRequest(buildPod({}, { os: { name: 'windows' } })));
     await rig.decide('/mutate/pods', podRequest(buildPod(), { namespace: 'kube-system' }));
@@ -303,7 +303,7 @@ suite('failed reviews deny access', () => {
       });
     }
 
-    test('no review for a very short timeout', async () => {
+    test('a very short timeout causes no review', async () => {
       const rig = createSlowRig('none');
       const decision = await rig.decide('/mutate/pods', podRequest(PRIVILEGED), 150);
       assert.equal(decision.allowed, false);
@@ -322,7 +322,7 @@ suite('failed reviews deny access', () => {
       assert.equal(await Promise.race([oldest, ...others.map((other) => other.then(() => 'another'))]), false);
     });
 
-    test('no further review after the client disconnects', async () => {
+    test('no further review is sent after the client disconnects', async () => {
       const rig = createSlowRig('none');
       const controller = new AbortController();
       const decision = rig.decide('/mutate/pods', podRequest(PRIVILEGED), 15_000, {

@@ -74,21 +74,24 @@ async function warningsFor(
 
 const ENFORCE = { scc: { mode: 'enforce' } };
 
-suite('the mode enforce', () => {
+suite('a change to the mode enforce', () => {
   const expected =
     'spec.scc.mode enforce denies new pods of 6 workloads: CronJob shop/nightly, Deployment shop/web, Job shop/open, Pod shop/lone, ReplicaSet shop/own, StatefulSet shop/db; portcullis scc plan --scc-mode enforce prints the reasons';
-  test('by an update', async () => assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
-  test('by creating the settings', async () => assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
-  test('with exempt namespaces', async () => {
+  test('by an update warns about denied workloads', async () =>
+    assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
+  test('by creating the settings warns about denied workloads', async () =>
+    assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
+  test('with exempt namespaces does not warn about them', async () => {
     const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop'] } };
     assert.deepEqual(await warningsFor({}, spec), []);
   });
-  test('without enough time for the evaluation', async () => {
+  test('without enough time for the evaluation warns that it is incomplete', async () => {
     assert.deepEqual(await warningsFor({}, ENFORCE, { timeoutMs: 0 }), [
       'spec.scc.mode enforce was not evaluated for all workloads; portcullis scc plan --scc-mode enforce evaluates them',
     ]);
   });
-  test('that does not change', async () =>
+  test('that was in force before causes no warning', async () =>
     assert.deepEqual(await warningsFor(ENFORCE, ENFORCE, { mode: 'enforce' }), []));
-  test('of another change', async () => assert.deepEqual(await warningsFor(ENFORCE, { scc: { mode: 'report' } }), []));
+  test('in the other direction causes no warning', async () =>
+    assert.deepEqual(await warningsFor(ENFORCE, { scc: { mode: 'report' } }), []));
 });

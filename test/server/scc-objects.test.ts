@@ -125,11 +125,11 @@ suite('defaults', () => {
     });
   }
 
-  test('a partial SCC', async () => {
+  test('a partial SCC gets all defaults', async () => {
     assert.deepEqual(patched(SHORT, await send(server, DEFAULT, SHORT)), defaultScc(SHORT));
   });
 
-  test('an update', async () => {
+  test('an update gets all defaults', async () => {
     const response = await send(server, DEFAULT, SHORT, { operation: 'UPDATE', oldObject: defaultScc(SHORT) });
     assert.deepEqual(patched(SHORT, response), defaultScc(SHORT));
   });
@@ -172,18 +172,18 @@ suite('validation', () => {
 
   const TYPE = 'invalid strategy type.  Valid values are';
 
-  test('no object', async () => {
+  test('a review without an object is denied', async () => {
     assert.deepEqual((await send(server, VALIDATE, null)).status?.['code'], 422);
   });
 
-  test('one error', async () => {
+  test('a denial contains the error', async () => {
     assert.deepEqual(
       await send(server, VALIDATE, laxScc({ name: 'a', priority: -1 })),
       denial('a', 'priority', 'Invalid value: -1: priority cannot be negative'),
     );
   });
 
-  test('several errors', async () => {
+  test('a denial contains all errors', async () => {
     const { status } = await send(
       server,
       VALIDATE,
@@ -197,12 +197,12 @@ suite('validation', () => {
     assert.ok(isObject(details) && Array.isArray(details['causes']) && details['causes'].length === 2);
   });
 
-  test('generateName', async () => {
+  test('an SCC with a generated name is allowed', async () => {
     const object = { ...laxScc({}), metadata: { generateName: 'a-' } };
     assert.deepEqual(await send(server, VALIDATE, object), { allowed: true });
   });
 
-  test('an update with an unchanged error', async () => {
+  test('an update with an unchanged error is denied', async () => {
     const wrong = laxScc({ name: 'a', priority: -1 });
     const response = await send(server, VALIDATE, wrong, { operation: 'UPDATE', oldObject: wrong });
     assert.equal(response.allowed, false);
@@ -224,7 +224,7 @@ suite('validation', () => {
     assert.ok(isObject(details) && Array.isArray(details['causes']) && details['causes'].length === 1000);
   });
 
-  test('lists that exceed the limit', async () => {
+  test('lists that exceed the limit are denied', async () => {
     const names = Array.from({ length: 20_001 }, (_, index) => `a.${index}`);
     const object = laxScc({ name: 'a', volumes: names });
     const expected = denial('a', 'volumes', 'Too many: 20001: must have at most 20000 items', 'FieldValueTooMany');
@@ -250,7 +250,7 @@ suite('validation', () => {
     });
   }
 
-  test('IDs of 64 bits', async () => {
+  test('IDs of 64 bits are accepted', async () => {
     const [id, range] = [2 ** 63, { min: 2 ** 53, max: 2 ** 63 }];
     const groups = { type: 'MustRunAs', ranges: [range] };
     const users = { type: 'MustRunAsRange', uid: id, uidRangeMin: -id, uidRangeMax: id };
@@ -258,7 +258,7 @@ suite('validation', () => {
     assert.deepEqual(await send(server, VALIDATE, object), { allowed: true });
   });
 
-  test('more than 1000 sysctls', async () => {
+  test('more than 1000 sysctls are denied', async () => {
     const names = Array.from({ length: 1001 }, (_, index) => `a.${index}`);
     assert.deepEqual(
       await send(server, VALIDATE, laxScc({ name: 'a', allowedUnsafeSysctls: names, forbiddenSysctls: ['a.1'] })),
@@ -266,7 +266,7 @@ suite('validation', () => {
     );
   });
 
-  test('a valid SCC', async () => {
+  test('a valid SCC is allowed', async () => {
     assert.deepEqual(await send(server, VALIDATE, laxScc({ name: 'a' })), { allowed: true });
   });
 });
@@ -409,7 +409,7 @@ suite('the evaluation of many pods', () => {
   });
 });
 
-test('OpenShift compatibility, without SCC warnings', async () => {
+test('OpenShift compatibility causes no warnings', async () => {
   const server = await start({ compatibility: 'openshift' });
   try {
     const blocking = laxScc({ name: 'mine', runAsUser: { type: 'MustRunAs' } });
@@ -419,7 +419,7 @@ test('OpenShift compatibility, without SCC warnings', async () => {
   }
 });
 
-test('mode off', async () => {
+test('mode off allows every SCC unchanged', async () => {
   const server = await start({ mode: 'off' });
   try {
     assert.deepEqual(await send(server, DEFAULT, SHORT), { allowed: true });

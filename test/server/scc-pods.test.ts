@@ -214,7 +214,7 @@ suite('/mutate/pods, or /validate/pods in report mode', () => {
     }
   });
 
-  test('audit annotations in report mode, which OpenShift does not set', async () => {
+  test('report mode adds an audit annotation that OpenShift does not set', async () => {
     const openshift = { reason: '"restricted-v2" is the only one not too restrictive and not denied' };
     const cases = [
       ['portcullis', { denied: 'anyuid', ...openshift, mode: 'report' }],
@@ -302,7 +302,7 @@ suite('/validate/pods', () => {
     });
   }
 
-  test('metrics', async () => {
+  test('validations are counted', async () => {
     const rig = createRig();
     await rig.decide('/validate/pods', podRequest(await assignedPod(rig)));
     await rig.decide('/validate/pods', podRequest(buildPod()));
@@ -561,7 +561,7 @@ suite('/connect/pods', () => {
     }
   });
 
-  test('no audit annotations with OpenShift compatibility', async () => {
+  test('OpenShift compatibility sets no audit annotations', async () => {
     for (const mode of ['enforce', 'report'] as const) {
       const rig = createSccTestWebhooks({ settings: { mode, compatibility: 'openshift' } });
       rig.putNamespace();
@@ -573,7 +573,7 @@ suite('/connect/pods', () => {
     }
   });
 
-  test('metrics and audit annotations', async () => {
+  test('decisions are counted, and have audit annotations', async () => {
     const rig = createRig();
     rig.store.put('Pod', root as unknown as Pod);
     await rig.decide('/connect/pods', connect('root'));
@@ -593,7 +593,7 @@ suite('/connect/pods', () => {
   });
 });
 
-test('portcullis_scc_decisions_total', async () => {
+test('portcullis_scc_decisions_total counts decisions by mode, operation and SCC', async () => {
   const rig = createRig();
   const requests: readonly AdmissionRequest[] = [
     podRequest(buildPod()),

@@ -88,7 +88,7 @@ suite('a missing namespace', () => {
       });
     }
 
-    test(`${path}: no wait in off mode, in an exempt namespace, or for a Windows pod`, async () => {
+    test(`${path}: a review in off mode, in an exempt namespace, or of a Windows pod does not wait`, async () => {
       const namespace = 'kube-system';
       assert.equal((await createRig('off').decide(path, request, 15_000)).allowed, true);
       assert.equal(
@@ -162,7 +162,7 @@ suite('missing ranges', () => {
     });
   }
 
-  test('a timeout too short for a wait', async () => {
+  test('a timeout that is too short for a wait denies the pod immediately', async () => {
     assert.equal((await createSccTestWebhooks().decide('/mutate/pods', CREATE, 100)).allowed, false);
   });
 
@@ -185,7 +185,7 @@ suite('missing ranges', () => {
     assert.equal((await decision).allowed, true);
   });
 
-  test('500 pods of a new namespace', async () => {
+  test('500 pods of a new namespace are admitted when its ranges appear', async () => {
     const rig = createSccTestWebhooks();
     const decisions = Array.from({ length: 500 }, () => Promise.resolve(rig.decide('/mutate/pods', CREATE, 15_000)));
     rig.store.put('Namespace', shop());
