@@ -16,7 +16,7 @@ const COMMON_FROM = 4;
 type Row = readonly string[];
 
 export async function printFlagReference(commands: readonly CommandEntry[]): Promise<string> {
-  const list = commands.map(({ name, summary }) => `- [\`${PROGRAM} ${name}\`](#${anchor(name)}): ${summary}\n`);
+  const list = commands.map(({ name }) => `[\`${name}\`](#${anchor(name)})`);
   const loaded = await Promise.all(commands.map(async (entry) => ({ entry, command: (await entry.load()).command })));
   const tables = loaded.map(({ command }) =>
     Object.entries(command.options).map(([name, option]) => printRow(name, option)),
@@ -24,7 +24,7 @@ export async function printFlagReference(commands: readonly CommandEntry[]): Pro
   const common = findCommonRows(tables.flat());
   return [
     HEAD,
-    list.join(''),
+    `Commands: ${list.join(', ')}\n`,
     '## Common flags\n',
     'These flags have the same meaning in each command whose section refers to them.\n',
     printTable([...common.values()].toSorted(([a = ''], [b = '']) => compareFlags(a, b))),
