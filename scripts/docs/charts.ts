@@ -6,8 +6,9 @@ function formatCount(allowed: number, workloads: number): string {
   return allowed === workloads ? 'all' : allowed === 0 ? 'none' : `${allowed} of ${workloads}`;
 }
 
-function formatLevel({ allowed, checks }: LevelResult, workloads: number): string {
-  const names = Object.keys(checks);
+/** Formats the result for a level, without the checks in another column. */
+function formatLevel({ allowed, checks }: LevelResult, workloads: number, listed: LevelResult['checks'] = {}): string {
+  const names = Object.keys(checks).filter((name) => listed[name] === undefined);
   return `${formatCount(allowed, workloads)}${names.length === 0 ? '' : `: ${names.map(code).join(', ')}`}`;
 }
 
@@ -26,7 +27,7 @@ function formatRow([name, result]: readonly [string, ChartResult]): readonly str
     version,
     String(workloads),
     formatLevel(baseline, workloads),
-    formatLevel(restricted, workloads),
+    formatLevel(restricted, workloads, baseline.checks),
     formatScc(scc, workloads),
   ];
 }
@@ -70,7 +71,7 @@ The verdicts are those of a cluster (${cluster}, ${date}) with two replicas, in 
 ${formatOpenShift(entries.map(([, chart]) => chart))}
 
 - A workload is an object of the chart whose controller is built into Kubernetes. Pods that an operator creates from its custom resources are not included.
-- Where workloads do not run, the cell lists the [checks](pod-security.md#levels-by-field) that they fail.
+- Where workloads do not run, the cell lists the [checks](pod-security.md#levels-by-field) that they fail. The \`restricted\` column omits those of the \`baseline\` column.
 - With SCC admission, the chart is rendered as in a cluster that serves SCCs, so it may adapt its security contexts. Grants and SCCs in the chart are taken into account. Without a grant, pods use \`restricted-v2\`, or \`restricted-v3\` with \`hostUsers: false\`. Where no usable SCC admits a workload, the cell lists the least permissive SCC to grant.
 - Whether the image works with the user that an SCC sets is not tested.
 
