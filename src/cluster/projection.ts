@@ -15,7 +15,10 @@ import {
   BESIDE_TEMPLATE,
   createTooLargeSpec,
   isReadDomain,
+  LAST_APPLIED,
+  NAMESPACE,
   POD_SPEC,
+  STORED_NAMESPACE,
   select,
   type Selection,
   type Share,
@@ -42,7 +45,7 @@ export function reduce(kind: Kind, projected: JsonObject): JsonObject {
 
 /** Returns true if users of a namespace can write the kind, so the size of stored objects is limited. */
 export function isLimited(kind: Kind): boolean {
-  return kind in PROJECTIONS;
+  return kind in PROJECTIONS && kind !== 'Namespace';
 }
 
 /** Returns the field of a projected object that exceeded its limit. */
@@ -70,7 +73,6 @@ function isWithin(maxBytes: number, value: unknown): boolean {
 const IDENTITY: Readonly<Record<string, Selection>> = {
   ...{ name: 'all', namespace: 'all', uid: 'all', resourceVersion: 'all' },
 };
-const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 const ANNOTATIONS: Selection = {
   entries: (key) => key !== LAST_APPLIED && (!key.includes('/') || isReadDomain(key)),
 };
@@ -249,7 +251,13 @@ function projectBinding(object: JsonObject, kind: Kind): JsonObject | undefined 
   return isShort ? { metadata, roleRef, subjects, ...(isCut ? { excess: 'subjects' } : {}) } : undefined;
 }
 
-// Nodes and other kinds
+// Namespaces, nodes and other kinds
+
+/** Omits text that no decision reads, because users who may create namespaces could fill the memory with it. */
+function projectNamespace(object: JsonObject): JsonObject {
+  const namespace = select(object, STORED_NAMESPACE) as JsonObject;
+  return isWithin(LIMITS.storedObjectBytes, namespace) ? namespace : (select(namespace, NAMESPACE) as JsonObject);
+}
 
 /** Node condition fields to store. Omits the last heartbeat time. */
 const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];
@@ -338,6 +346,7 @@ const PROJECTIONS: Partial<Readonly<Record<Kind, Project>>> = {
   ClusterRole: projectRole,
   RoleBinding: projectBinding,
   ClusterRoleBinding: projectBinding,
+  Namespace: projectNamespace,
   Node: projectNode,
   ServiceAccount: selectFields({ automountServiceAccountToken: 'all' }, {}),
   PodSecurityException: selectFields(
@@ -354,7 +363,7 @@ const PROJECTIONS: Partial<Readonly<Record<Kind, Project>>> = {
 // Object pools
 
 /** Kinds of which changes to other fields are frequent. Their stored resourceVersion may be old. */
-const isCompared = (kind: Kind): boolean => kind in PROJECTIONS && projectBinding !== PROJECTIONS[kind];
+const isCompared = (kind: Kind): boolean => isLimited(kind) && projectBinding !== PROJECTIONS[kind];
 
 /**
  * Returns true if two projected objects have no relevant differences. A partially stored object has changed only if the

@@ -287,6 +287,58 @@ test('a pod keeps its phase and the creation and start times of its ephemeral co
   });
 });
 
+describe('a namespace keeps what decisions read', () => {
+  const owned = (labels: readonly string[]): JsonObject => ({
+    'f:metadata': {
+      'f:annotations': { '.': {}, 'f:openshift.io/sa.scc.mcs': {}, 'f:a': {}, 'f:example.com/b': {} },
+      'f:labels': Object.fromEntries(labels.map((label) => [`f:${label}`, {}])),
+    },
+    'f:spec': { 'f:finalizers': {} },
+  });
+  const PSA = 'pod-security.kubernetes.io/enforce';
+  const build = (labels: Readonly<Record<string, string>>): JsonObject => ({
+    metadata: {
+      ...{ name: 'shop', uid: 'u', resourceVersion: '1', creationTimestamp: 't' },
+      labels,
+      annotations: { 'openshift.io/sa.scc.mcs': 's0', a: 'x'.repeat(100_000), 'example.com/b': 'x' },
+      managedFields: [{ manager: 'm', operation: 'Apply', time: 't', fieldsV1: owned(Object.keys(labels)) }],
+    },
+    status: { phase: 'Active' },
+  });
+  const kept = (labels: Readonly<Record<string, string>>): JsonObject => ({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      ...{ name: 'shop', uid: 'u', resourceVersion: '1', creationTimestamp: 't' },
+      labels,
+      annotations: { 'openshift.io/sa.scc.mcs': 's0' },
+      managedFields: [
+        {
+          ...{ manager: 'm', operation: 'Apply', time: 't' },
+          fieldsV1: {
+            'f:metadata': {
+              'f:annotations': { 'f:openshift.io/sa.scc.mcs': {} },
+              'f:labels': { [`f:${PSA}`]: {} },
+            },
+          },
+        },
+      ],
+    },
+    status: { phase: 'Active' },
+  });
+
+  test('with all labels, which settings can select', () => {
+    const labels = { [PSA]: 'restricted', team: 'a', 'example.com/tier': 'b' };
+    assert.deepEqual(keep('Namespace', build(labels)), kept(labels));
+  });
+
+  test('without the other labels if they have more than 64 KiB', () => {
+    const labels = { [PSA]: 'restricted' };
+    const others = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`label-${index}`, 'x']));
+    assert.deepEqual(keep('Namespace', build({ ...others, ...labels })), kept(labels));
+  });
+});
+
 test('a node keeps its labels, its taints and its kubelet state', () => {
   const heartbeat = { lastHeartbeatTime: '2026-01-02T03:04:05Z' };
   const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastTransitionTime: '2026-01-01T00:00:00Z' };

@@ -54,6 +54,7 @@ export {
   BESIDE_TEMPLATE,
   EVALUATED_POD,
   isReadDomain,
+  LAST_APPLIED,
   NAMESPACE,
   OTHER_KIND,
   POD,
@@ -63,6 +64,7 @@ export {
   type Selection,
   selectWorkload,
   type Share,
+  STORED_NAMESPACE,
   TEMPLATE_SPEC,
 } from './selection.ts';
 export { type FieldPath, findPodTemplates, printFieldPath, type WorkloadResource } from './templates.ts';

@@ -223,32 +223,47 @@ export function isReadDomain(key: string): boolean {
   return READ_DOMAIN.test(key);
 }
 
+/** The annotation in which kubectl stores whole objects. */
+export const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
+
 const READ_ENTRIES: Selection = { entries: (key, isString) => isReadDomain(key) || !isString };
 /** `managedFields` prefixes each key with `f:`. */
 const OWNED_ENTRIES: Selection = { entries: (key) => isReadDomain(key.slice('f:'.length)) };
+const OWNERS: Selection = {
+  items: {
+    members: {
+      fieldsV1: {
+        members: { 'f:metadata': { members: { 'f:labels': OWNED_ENTRIES, 'f:annotations': OWNED_ENTRIES } } },
+      },
+    },
+    others: 'all',
+  },
+};
 
 /** A namespace and the owners of its labels and annotations. */
 export const NAMESPACE: Selection = {
   members: {
     metadata: {
-      members: {
-        labels: READ_ENTRIES,
-        annotations: READ_ENTRIES,
-        managedFields: {
-          items: {
-            members: {
-              fieldsV1: {
-                members: { 'f:metadata': { members: { 'f:labels': OWNED_ENTRIES, 'f:annotations': OWNED_ENTRIES } } },
-              },
-            },
-            others: 'all',
-          },
-        },
-      },
+      members: { labels: READ_ENTRIES, annotations: READ_ENTRIES, managedFields: OWNERS },
       others: 'all',
     },
   },
   others: 'all',
+};
+
+/** A stored namespace. It keeps all labels, because settings can select any of them. */
+export const STORED_NAMESPACE: Selection = {
+  members: {
+    metadata: {
+      members: {
+        ...{ name: 'all', uid: 'all', resourceVersion: 'all', creationTimestamp: 'all', deletionTimestamp: 'all' },
+        labels: 'all',
+        annotations: { entries: (key) => isReadDomain(key) && key !== LAST_APPLIED },
+        managedFields: OWNERS,
+      },
+    },
+    status: { members: { phase: 'all' } },
+  },
 };
 
 /**
