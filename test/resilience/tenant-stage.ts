@@ -339,6 +339,8 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       await pause(300);
       await victim.stop('SIGKILL');
       await system.retire(victim);
+      // A busy API server uses closed connections for a moment.
+      await pause(1000);
       open();
       const startMs = performance.now();
       try {
