@@ -1,20 +1,16 @@
 /**
  * Safe defaults for the security contexts of new pods, so a pod without a security context complies with the restricted
  * level. A default is set only if the field is absent. Explicit values are never changed. Each default exists in
- * TypeScript for the webhook, and in CEL for a MutatingAdmissionPolicy.
- * @see https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
+ * TypeScript for the webhook and for templates, and in CEL for the policy of `defaults-policy.ts`.
  */
 import type { V1LabelSelector, V1LabelSelectorRequirement } from '@kubernetes/client-node';
-import type { DefaultsKind } from '../../kube/admission-policies.ts';
-import { celList, celString } from '../../kube/cel.ts';
+import { celString } from '../../kube/cel.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { type JsonObject, type Namespace, type Wire, objectMember, withValueAt } from '../../kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import { type ContainerFields, decodePod, type PodFields, type SecurityContextFields } from '../pod/index.ts';
-import type { CelVariable } from '../pss/index.ts';
-import { sccMode, type SccSettings, selectEnforcedNamespaces } from '../scc/index.ts';
-import { createPolicyObject, POD_RULE, type PolicyObject } from './admission-policies.ts';
+import { sccMode, type SccSettings } from '../scc/index.ts';
 
 /** Pods with more containers get no defaults. */
 export const MAX_CONTAINERS = 500;
@@ -44,7 +40,7 @@ type Target = SecurityContextFields & Partial<Pick<ContainerFields, 'name' | 'pr
  * The default for a field. The expressions read `c`, where `c.fields` is a container or the pod spec and `c.path` is
  * its JSON pointer.
  */
-interface PodDefault {
+export interface PodDefault {
   /** Path of the value in the security context. */
   readonly path: readonly [DefaultField, ...string[]];
   readonly value: unknown;
@@ -57,7 +53,7 @@ interface PodDefault {
   readonly cel: Readonly<Record<'isSet' | 'isExcepted', string>>;
 }
 
-const CONTEXT = 'c.fields.?securityContext';
+export const CONTEXT = 'c.fields.?securityContext';
 const POD_CONTEXT = 'object.spec.?securityContext';
 const ANNOTATIONS = 'object.metadata.?annotations.orValue({})';
 const IS_WINDOWS = 'object.spec.?os.?name.orValue("") == "windows"';
@@ -132,7 +128,7 @@ const DEFAULTS: Readonly<Record<DefaultField, PodDefault>> = {
   },
 };
 
-function selectDefaults(fields: readonly DefaultField[]): readonly PodDefault[] {
+export function selectDefaults(fields: readonly DefaultField[]): readonly PodDefault[] {
   return DEFAULT_FIELDS.filter((field) => fields.includes(field)).map((field) => DEFAULTS[field]);
 }
 
@@ -141,15 +137,13 @@ function isPrivileged({ privileged = false, hostProcess }: Target, pod: PodField
   return privileged || hostProcess || pod.hostProcess;
 }
 
-const IS_PRIVILEGED = [
+export const IS_PRIVILEGED = [
   `${CONTEXT}.?privileged`,
   `${CONTEXT}.?windowsOptions.?hostProcess`,
   `${POD_CONTEXT}.?windowsOptions.?hostProcess`,
 ]
   .map((flag) => `${flag}.orValue(false)`)
   .join(' || ');
-
-// Namespaces that have defaults.
 
 /**
  * Returns true if new pods in the namespace get the defaults. In namespaces that enforce SCCs, SCC admission defaults
@@ -165,7 +159,7 @@ export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSet
   );
 }
 
-type Requirement = Wire<V1LabelSelectorRequirement>;
+export type Requirement = Wire<V1LabelSelectorRequirement>;
 
 /** Returns the label requirements that select the namespaces, or `undefined` if the defaults are disabled. */
 export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }: PodDefaults) {
@@ -181,25 +175,6 @@ export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }
   ];
   return requirements;
 }
-
-const CONTAINER_LISTS = ['initContainers', 'containers'] as const;
-
-/**
- * Excludes pods with more containers than `withPodDefaults` changes. API servers would need seconds for them, even
- * without a patch.
- */
-const NOT_TOO_LARGE = {
-  name: 'not-too-large',
-  expression: `${CONTAINER_LISTS.map((list) => `(has(object.spec.${list}) ? size(object.spec.${list}) : 0)`).join(' + ')} <= ${MAX_CONTAINERS}`,
-} as const;
-
-/** Excludes mirror pods, because a static pod runs with the security context from its manifest file. */
-export const NOT_MIRROR = {
-  name: 'not-mirror',
-  expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
-} as const;
-
-// The defaults in TypeScript, for the webhook and for templates.
 
 /** Returns the pod with default values for the given fields, or the original object if nothing changes. */
 export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
@@ -247,103 +222,4 @@ function findTargets(
   const absent = containers.filter((container) => !isSet(container));
   const isForAll = isInherited && absent.length > 0 && ![pod, ...absent].some(isKept);
   return isForAll ? [pod] : absent.filter((container) => !isKept(container));
-}
-
-// The defaults in CEL, for the policy.
-
-/** The first Kubernetes 1.x minor version that serves MutatingAdmissionPolicies as v1. */
-export const MIN_DEFAULTS_MINOR = 36;
-
-/** Generates the policy and its binding, both with the given name. Returns nothing if the defaults are disabled. */
-export function generateDefaultsPolicy(
-  { defaults, scc }: DefaultsSettings,
-  name: string,
-): readonly PolicyObject<DefaultsKind>[] {
-  const matchExpressions = selectedNamespaces(defaults);
-  if (matchExpressions === undefined) return [];
-  const chosen = selectDefaults(defaults.fields);
-  const names = chosen.map(({ path: [field] }) => field).join(', ');
-  const unlessEnforced = scc.mode === 'off' ? '' : `${isSelected(selectEnforcedNamespaces(scc))} ? [] : `;
-  return [
-    createPolicyObject('MutatingAdmissionPolicy', name, `Sets absent security context fields of new pods: ${names}.`, {
-      // Ignoring failures is safe because Pod Security evaluates the pod even if the defaults are missing.
-      failurePolicy: 'Ignore',
-      reinvocationPolicy: 'IfNeeded',
-      matchConstraints: {
-        namespaceSelector: matchExpressions.length === 0 ? {} : { matchExpressions },
-        resourceRules: [{ ...POD_RULE, operations: ['CREATE'], resources: ['pods'] }],
-      },
-      matchConditions: [NOT_MIRROR, NOT_TOO_LARGE],
-      variables: [...TARGETS, ...chosen.flatMap(targetVariables)],
-      mutations: [
-        {
-          patchType: 'JSONPatch',
-          jsonPatch: { expression: `${unlessEnforced}${patchExpression(chosen)}` },
-        },
-      ],
-    }),
-    createPolicyObject('MutatingAdmissionPolicyBinding', name, 'All namespaces that the policy selects.', {
-      policyName: name,
-    }),
-  ];
-}
-
-/**
- * Returns a CEL bool that is true if the namespace satisfies the requirements. Supports the operators `Exists` and
- * `NotIn`.
- */
-function isSelected(requirements: readonly Requirement[]): string {
-  const labels = 'namespaceObject.metadata.?labels.orValue({})';
-  return requirements
-    .map(({ key, operator, values = [] }) =>
-      operator === 'Exists'
-        ? `${celString(key)} in ${labels}`
-        : `!(${labels}[?${celString(key)}].orValue("") in ${celList(values)})`,
-    )
-    .join(' && ');
-}
-
-const TARGETS: readonly CelVariable[] = [
-  { name: 'pod', expression: '[{"path": dyn("/spec"), "fields": dyn(object.spec)}]' },
-  {
-    name: 'containers',
-    expression: CONTAINER_LISTS.map(
-      (list) =>
-        `lists.range(size(object.spec.?${list}.orValue([]))).map(i, {"path": dyn("/spec/${list}/" + string(i)), "fields": dyn(object.spec.${list}[i])})`,
-    ).join(' + '),
-  },
-];
-
-function celIsKept({ cel }: PodDefault): string {
-  return `${IS_PRIVILEGED} || ${cel.isExcepted}`;
-}
-
-/** Returns the variables that contain the targets of a default, as `findTargets` finds them. */
-function targetVariables(podDefault: PodDefault): readonly CelVariable[] {
-  const [field] = podDefault.path;
-  const absent = `variables.containers.filter(c, !(${podDefault.cel.isSet}))`;
-  const takers = (list: string): string => `${list}.filter(c, !(${celIsKept(podDefault)}))`;
-  if (!podDefault.isInherited) return [{ name: field, expression: takers(absent) }];
-  const name = `${field}Absent`;
-  const isForAll = `size(variables.${name}) > 0 && !(variables.pod + variables.${name}).exists(c, ${celIsKept(podDefault)})`;
-  return [
-    { name, expression: `variables.pod.exists(c, ${podDefault.cel.isSet}) ? [] : ${absent}` },
-    { name: field, expression: `${isForAll} ? variables.pod : ${takers(`variables.${name}`)}` },
-  ];
-}
-
-/** Returns the patch, which adds parent objects before the values. Adding a parent twice is harmless. */
-function patchExpression(chosen: readonly PodDefault[]): string {
-  const add = (targets: string, path: string, value: string): string =>
-    `${targets}.map(c, JSONPatch{op: "add", path: c.path + ${celString(`/securityContext${path}`)}, value: ${value}})`;
-  const all = chosen.map(({ path: [field] }) => `variables.${field}`).join(' + ');
-  const patches = chosen.flatMap(({ path, value }) => {
-    const [field, ...members] = path;
-    const isAbsent = `!${CONTEXT}.?${field}.hasValue()`;
-    return [
-      ...(members.length === 0 ? [] : [add(`variables.${field}.filter(c, ${isAbsent})`, `/${field}`, '{}')]),
-      add(`variables.${field}`, `/${path.join('/')}`, JSON.stringify(value)),
-    ];
-  });
-  return [add(`(${all}).filter(c, !${CONTEXT}.hasValue())`, '', '{}'), ...patches].join(' + ');
 }

@@ -30,14 +30,12 @@ export {
   isKnownKind,
   isSignificantUpdate,
 } from './decode.ts';
+export { generateDefaultsPolicy, MIN_DEFAULTS_MINOR, NOT_MIRROR } from './defaults-policy.ts';
 export {
   completeTemplate,
   DEFAULT_FIELDS,
   type DefaultsSettings,
-  generateDefaultsPolicy,
   hasDefaults,
-  MIN_DEFAULTS_MINOR,
-  NOT_MIRROR,
   type PodDefaults,
   selectedNamespaces,
   withPodDefaults,

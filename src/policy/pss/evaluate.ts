@@ -88,7 +88,7 @@ const TOO_LARGE = {
 };
 
 /** The check fields that evaluations read. */
-export type Registry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
+export type CheckRegistry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
 
 /**
  * Creates an evaluator from a list of checks. Their order does not matter.
@@ -97,7 +97,7 @@ export type Registry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
  * const pod = { spec: { hostNetwork: true, containers: [{ name: 'web', image: 'nginx' }] } };
  * evaluatePod(pod, { level: 'baseline', version: 'latest' }).allowed; // true
  */
-export function createEvaluator(registry: Registry): Evaluator {
+export function createEvaluator(registry: CheckRegistry): Evaluator {
   const newestVersion = findNewestVersion(registry);
   const checksAt = createSelector(registry, newestVersion);
   const evaluateDecoded = ({ pod, error }: DecodedPod, options: EvaluateOptions): Evaluation => {
@@ -210,7 +210,7 @@ function undecodable({ field, message: detail }: DecodeError, { fields }: Evalua
   return denied([fields === true ? { ...violation, fields: [error] } : violation]);
 }
 
-function createSelector(registry: Registry, newest: Version): Selector {
+function createSelector(registry: CheckRegistry, newest: Version): Selector {
   const starts = registry.flatMap(({ versions }) => versions.map(({ since }) => since));
   const versions = [...new Set<Version>([...starts, 'v1.0'])].sort(compareVersions);
   const createTable = (level: Level): ReadonlyMap<Version, readonly SelectedCheck[]> =>
@@ -232,7 +232,7 @@ function createSelector(registry: Registry, newest: Version): Selector {
 }
 
 /** Returns the newest version at which any check has a revision. */
-function findNewestVersion(registry: Registry): Version {
+function findNewestVersion(registry: CheckRegistry): Version {
   const starts = registry.flatMap((check) => check.versions.map(({ since }) => since));
   return starts.reduce((newest, since) => (compareVersions(since, newest) > 0 ? since : newest), 'v1.0');
 }
@@ -244,7 +244,7 @@ function effectiveVersion(version: Version, newest: Version, emulation: Version 
   return compareVersions(requested, known) > 0 ? known : requested;
 }
 
-function selectChecks(registry: Registry, level: Level, version: Version): readonly SelectedCheck[] {
+function selectChecks(registry: CheckRegistry, level: Level, version: Version): readonly SelectedCheck[] {
   const select = (checkLevel: Check['level']): SelectedCheck[] =>
     registry
       .filter((check) => check.level === checkLevel)
@@ -258,7 +258,7 @@ function selectChecks(registry: Registry, level: Level, version: Version): reado
 }
 
 /** Returns the newest revision that is not newer than the version, if there is one. */
-function selectRevision({ id, versions }: Registry[number], version: Version): SelectedCheck[] {
+function selectRevision({ id, versions }: CheckRegistry[number], version: Version): SelectedCheck[] {
   const revision = versions.findLast(({ since }) => compareVersions(since, version) <= 0);
   return revision ? [{ overrides: [], ...revision, id }] : [];
 }

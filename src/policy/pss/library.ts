@@ -13,7 +13,7 @@ export {
   type Evaluation,
   type EvaluateOptions,
   type Evaluator,
-  type Registry,
+  type CheckRegistry,
   type SelectedCheck,
   type SelectOptions,
   type Selector,

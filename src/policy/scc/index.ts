@@ -83,9 +83,10 @@ export {
   withKubeSystem,
 } from './mode.ts';
 export { bindScc, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
-export { defaultScc, findSccTypeError, validateSccObject } from './objects.ts';
+export { defaultScc } from './object-defaults.ts';
+export { findSccTypeError, validateSccObject } from './object-validation.ts';
 export { createSccSet, findCandidates, type SccSet, toSccSet } from './order.ts';
-export { VOLUME_TYPES } from './pod.ts';
+export { VOLUME_TYPES } from './volume-types.ts';
 export { isIgnoredUpdate, podAnnotation, readRequest, type SccInput } from './request.ts';
 export { answerReview, REVIEW_KINDS } from './review.ts';
 export { decodeScc, type Range, type SccFields } from './scc-fields.ts';

@@ -4,7 +4,7 @@ import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRA
 import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '../../kube/types.ts';
 import type { Compatibility } from './mode.ts';
-import { defaultScc } from './objects.ts';
+import { defaultScc } from './object-defaults.ts';
 import standardSccs from './standard-sccs.json' with { type: 'json' };
 
 export interface StandardScc {

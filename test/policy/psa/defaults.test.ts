@@ -5,11 +5,11 @@ import fc from 'fast-check';
 import { asStored } from '../../../src/dev-cluster/cel.ts';
 import { isObject, type JsonObject } from '../../../src/kube/types.ts';
 import { decodePod } from '../../../src/policy/pod/index.ts';
+import { generateDefaultsPolicy } from '../../../src/policy/psa/defaults-policy.ts';
 import {
   DEFAULT_FIELDS,
   type DefaultField,
   type DefaultsSettings,
-  generateDefaultsPolicy,
   hasDefaults,
   MAX_CONTAINERS,
   withPodDefaults,

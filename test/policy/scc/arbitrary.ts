@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import type { SccInput } from '../../../src/policy/scc/index.ts';
-import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
+import { defaultScc } from '../../../src/policy/scc/object-defaults.ts';
+import { validateSccObject } from '../../../src/policy/scc/object-validation.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/standard.ts';
 import { accessBy, type Grant } from '../../support/scc.ts';
 

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { formatFieldError } from '../../../src/kube/field-error.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
-import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
-import { VOLUME_TYPES } from '../../../src/policy/scc/pod.ts';
+import { defaultScc } from '../../../src/policy/scc/object-defaults.ts';
+import { validateSccObject } from '../../../src/policy/scc/object-validation.ts';
+import { VOLUME_TYPES } from '../../../src/policy/scc/volume-types.ts';
 import { laxScc } from '../../support/scc.ts';
 
 suite('defaults', () => {

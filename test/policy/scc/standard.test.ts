@@ -4,7 +4,8 @@ import { objectName } from '../../../src/kube/resources.ts';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import type { ClusterRole, ClusterRoleBinding } from '../../../src/kube/types.ts';
 import { createAuthorizer } from '../../../src/policy/rbac/index.ts';
-import { defaultScc, validateSccObject } from '../../../src/policy/scc/objects.ts';
+import { defaultScc } from '../../../src/policy/scc/object-defaults.ts';
+import { validateSccObject } from '../../../src/policy/scc/object-validation.ts';
 import {
   type Grant,
   grantObjects,

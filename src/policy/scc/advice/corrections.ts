@@ -2,9 +2,9 @@
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { type PodFields, type SeccompProfile, type SeLinuxFields, sysctlName } from '../../pod/index.ts';
 import { allowsPod } from '../complete.ts';
-import { formatValues } from '../messages.ts';
 import type { Rejection, Search } from '../search.ts';
 import { findDisallowedFields, withoutField } from './disallowed-fields.ts';
+import { formatValues } from './warning-text.ts';
 
 export interface Corrections {
   /** The usable SCC that admits the corrected pod. If absent, the pod also needs another SCC. */

@@ -4,12 +4,13 @@ import type { SecurityContextConstraints } from '../../../kube/scc.ts';
 import { isObject } from '../../../kube/types.ts';
 import { SAFE_SYSCTLS, sysctlName } from '../../pod/index.ts';
 import { completePod } from '../complete.ts';
-import { formatValues } from '../messages.ts';
-import { defaultScc, validateSccObject } from '../objects.ts';
+import { defaultScc } from '../object-defaults.ts';
+import { validateSccObject } from '../object-validation.ts';
 import { toSccSet } from '../order.ts';
 import { type PreparedScc, prepareScc } from '../scc.ts';
 import { admits, findContradiction, type Search } from '../search.ts';
 import { type DisallowedField, findDisallowedFields } from './disallowed-fields.ts';
+import { formatValues } from './warning-text.ts';
 
 type Scc = SecurityContextConstraints;
 /** The fields of an SCC that change. */

@@ -3,9 +3,9 @@ import type { FieldError } from '../../../kube/field-error.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import type { ContainerFields, PodFields, SeccompProfile } from '../../pod/index.ts';
 import { completePod } from '../complete.ts';
-import { formatValues } from '../messages.ts';
 import type { PodInNamespace } from '../namespace.ts';
 import type { PreparedScc } from '../scc.ts';
+import { formatValues } from './warning-text.ts';
 
 /** A pod field that an SCC does not allow. */
 export interface DisallowedField {

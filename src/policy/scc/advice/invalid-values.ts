@@ -2,7 +2,7 @@
 import { defined } from '../../../kube/defined.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
 import type { SecurityContextConstraints } from '../../../kube/scc.ts';
-import { VOLUME_TYPES } from '../pod.ts';
+import { VOLUME_TYPES } from '../volume-types.ts';
 
 /** A value in an SCC list that is valid but cannot match any pod value. */
 export interface InvalidValue {

@@ -1,7 +1,7 @@
 /** Describes what an SCC permits beyond the defaults of Kubernetes. */
 import { plural } from '../../../kube/text.ts';
-import { formatValues } from '../messages.ts';
 import type { PreparedScc } from '../scc.ts';
+import { formatValues } from './warning-text.ts';
 
 /** What an SCC permits that allows privileged containers. */
 export const FULL_CONTROL = 'full control of their nodes';

@@ -1,6 +1,5 @@
 /** Warnings about SCCs: values that match nothing, SCCs that admit no pods, and pods that would move to another SCC. */
 import { printCount, quote, plural } from '../../../kube/text.ts';
-import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from '../messages.ts';
 import { type PreparedScc, prepareScc } from '../scc.ts';
 import { planStandardScc, STANDARD_SCCS } from '../standard.ts';
 import {
@@ -11,6 +10,7 @@ import {
 } from './admission-changes.ts';
 import { findInvalidValues } from './invalid-values.ts';
 import { findSccDefect } from './scc-defects.ts';
+import { formatListWarning, formatWarning, MAX_WARNING_LENGTH, quoteName } from './warning-text.ts';
 
 const MAX_COMPARED_SCCS = 3;
 const MAX_INVALID_VALUES = 3;

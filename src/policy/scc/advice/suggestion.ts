@@ -4,7 +4,6 @@ import { findChanges } from '../../../kube/pod-changes.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import type { PodFields } from '../../pod/index.ts';
 import { completePod, writePod } from '../complete.ts';
-import { formatValues, quoteName } from '../messages.ts';
 import { podAnnotation } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
 import { admits, type Search, type SearchResult } from '../search.ts';
@@ -13,6 +12,7 @@ import { type Corrections, findCorrections, correctPod } from './corrections.ts'
 import { findCopy, type SccCopy } from './custom-scc.ts';
 import { type DisallowedField, findAllDisallowedFields, findDisallowedFields } from './disallowed-fields.ts';
 import { describePermissions } from './permissions.ts';
+import { formatValues, quoteName } from './warning-text.ts';
 
 /**
  * How a pod that no SCC admits could be admitted. If `problem` or `changing` is set, no other field is. SCCs are

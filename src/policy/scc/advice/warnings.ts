@@ -3,7 +3,6 @@ import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/
 import { findSimilar, quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
 import { findSubjectType, serviceAccountSubject } from '../access.ts';
-import { formatListWarning, formatValues, formatWarning, quoteName } from '../messages.ts';
 import { toSccSet } from '../order.ts';
 import type { SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
@@ -11,6 +10,7 @@ import { type SccAdmission, admits, type Search, type SearchResult } from '../se
 import { standardUseRole } from '../standard.ts';
 import { formatDisallowedField } from './disallowed-fields.ts';
 import { findSuggestion, type Suggestion } from './suggestion.ts';
+import { formatListWarning, formatValues, formatWarning, quoteName } from './warning-text.ts';
 
 type Warnings = readonly string[];
 

@@ -1,9 +1,8 @@
 import { type FieldError, invalidValue } from '../../../kube/field-error.ts';
 import { sortedSet } from '../../../kube/text.ts';
 import { type Capabilities, LOST } from '../../pod/index.ts';
-import { createLookup } from '../pod.ts';
 import type { SccFields } from '../scc-fields.ts';
-import type { ContainerStrategy } from './strategy.ts';
+import { type ContainerStrategy, createLookup } from './strategy.ts';
 
 export const allowPrivilegedContainer: ContainerStrategy = {
   repairs: [{ field: /\.privileged$/, set: false, note: LOST.privileged, explicit: true }],

@@ -56,3 +56,14 @@ export interface ContainerStrategy extends Strategy {
   readonly generate?: (context: ContainerContext) => void;
   readonly validate?: (context: ContainerContext, errors: FieldError[]) => void;
 }
+
+/** Lists up to this length are searched linearly. Longer lists are indexed if there are more than a few lookups. */
+const MAX_SEARCHED = 16;
+const MAX_SEARCHES = 4;
+
+/** Creates a function that returns whether a list contains a name. `calls` is the approximate number of calls. */
+export function createLookup(list: readonly string[], calls: number): (name: string) => boolean {
+  if (list.length <= MAX_SEARCHED || calls <= MAX_SEARCHES) return (name) => list.includes(name);
+  const names = new Set(list);
+  return (name) => names.has(name);
+}

@@ -1,8 +1,8 @@
 import { invalidValue } from '../../../kube/field-error.ts';
 import { printJson, truncate } from '../../../kube/text.ts';
 import { VOLUME_CHOICES } from '../../pod/index.ts';
-import { createLookup, isServiceAccountVolume, sccVolumeType } from '../pod.ts';
-import type { PodStrategy } from './strategy.ts';
+import { isServiceAccountVolume, sccVolumeType } from '../volume-types.ts';
+import { createLookup, type PodStrategy } from './strategy.ts';
 
 /** Allowing `secret` also allows the volume that the API server injects for the service account. */
 export const volumes: PodStrategy = {

@@ -73,14 +73,3 @@ function isNamespaceItem({ path, fieldRef }: JsonObject): boolean {
   if (path !== 'namespace' || !isObject(fieldRef)) return false;
   return fieldRef['apiVersion'] === 'v1' && fieldRef['fieldPath'] === 'metadata.namespace';
 }
-
-/** Lists up to this length are searched linearly. Longer lists are indexed if there are more than a few lookups. */
-const MAX_SEARCHED = 16;
-const MAX_SEARCHES = 4;
-
-/** Creates a function that returns whether a list contains a name. `calls` is the approximate number of calls. */
-export function createLookup(list: readonly string[], calls: number): (name: string) => boolean {
-  if (list.length <= MAX_SEARCHED || calls <= MAX_SEARCHES) return (name) => list.includes(name);
-  const names = new Set(list);
-  return (name) => names.has(name);
-}
