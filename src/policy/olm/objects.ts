@@ -148,8 +148,8 @@ function findObstacle(kind: string, object: KubeObject, { list, isCluster }: Olm
   if (csv !== undefined) {
     const { namespace } = object.metadata ?? {};
     const deployments = list('ClusterServiceVersion', namespace)
-      .filter((object) => objectName(object) === csv)
-      .flatMap((one) => csvDeployments({ ...one }));
+      .filter((candidate) => objectName(candidate) === csv)
+      .flatMap((candidate) => csvDeployments({ ...candidate }));
     const index = deployments.findIndex(({ name }) => name === objectName(object));
     const field = `spec.install.spec.deployments[${index === -1 ? '*' : index}]`;
     return `OLM restores this Deployment: change ${field} of the ClusterServiceVersion ${namespace ?? ''}/${csv}`;

@@ -92,7 +92,9 @@ function isUnpackWorkload({ kind, metadata = {}, templateLabels, containers, ini
   const isLabeled = [metadata.labels, templateLabels].some(
     (labels) => labels?.[MANAGED_LABEL] === 'true' && Boolean(labels[UNPACK_LABEL]),
   );
-  const isOwned = (metadata.ownerReferences ?? []).some((one) => one.apiVersion === 'v1' && one.kind === 'ConfigMap');
+  const isOwned = (metadata.ownerReferences ?? []).some(
+    (owner) => owner.apiVersion === 'v1' && owner.kind === 'ConfigMap',
+  );
   const hasContainers =
     containers.includes('extract') && ['util', 'pull'].every((name) => initContainers.includes(name));
   return isLabeled || (isOwned && hasContainers);

@@ -57,5 +57,5 @@ export const RESTRICTED_SOURCES = words(
  */
 export function sysctlName(name: string): string {
   const separator = /[./]/.exec(name)?.[0];
-  return separator === '/' ? name.replaceAll(/[./]/g, (one) => (one === '/' ? '.' : '/')) : name;
+  return separator === '/' ? name.replaceAll(/[./]/g, (character) => (character === '/' ? '.' : '/')) : name;
 }

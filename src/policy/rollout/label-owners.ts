@@ -16,7 +16,7 @@ export const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
  */
 const UNKNOWN_MANAGER = 'before-first-apply';
 
-/** `former` means that an early release of the syncer wrote the fields with plain updates. */
+/** `previous` means that an early release of the syncer wrote the fields with plain updates. */
 export function classifyOwner({
   manager,
   operation,

@@ -80,7 +80,9 @@ function readScc(scc: DecodeSource) {
     allowHostDirVolumePlugin: isSet('allowHostDirVolumePlugin'),
     volumes: stringsAt(scc, 'volumes'),
     /** Driver names. */
-    allowedFlexVolumes: objectsAt(scc, 'allowedFlexVolumes', 'AllowedFlexVolume').map((one) => stringAt(one, 'driver')),
+    allowedFlexVolumes: objectsAt(scc, 'allowedFlexVolumes', 'AllowedFlexVolume').map((volume) =>
+      stringAt(volume, 'driver'),
+    ),
     allowHostNetwork: isSet('allowHostNetwork'),
     allowHostPorts: isSet('allowHostPorts'),
     allowHostPID: isSet('allowHostPID'),

@@ -91,5 +91,5 @@ export function changeTimes(object: KubeObject | undefined, field: 'subjects' | 
   const { creationTimestamp, managedFields = [] } = object?.metadata ?? {};
   const entries: readonly JsonObject[] = managedFields ?? [];
   const changed = entries.filter(({ fieldsV1 }) => valueAt(fieldsV1, [`f:${field}`]) !== undefined);
-  return [creationTimestamp, ...changed.map((entry) => entry['time'])].filter((one) => typeof one === 'string');
+  return [creationTimestamp, ...changed.map((entry) => entry['time'])].filter((time) => typeof time === 'string');
 }

@@ -28,7 +28,9 @@ export function findCorrections(search: Search, rejections: readonly Rejection[]
   if (known.length === 0) return undefined;
   for (const { scc, errors } of rejections) {
     const paths = findDisallowedFields(pod, errors).map(({ path }) => path);
-    const own = known.filter((one) => paths.some((path) => path === one.path || path.startsWith(`${one.path}.`)));
+    const own = known.filter((correction) =>
+      paths.some((path) => path === correction.path || path.startsWith(`${correction.path}.`)),
+    );
     if (own.length === 0 || !allowsPod(scc, { ...search, pod: apply(pod, own) })) continue;
     return { scc: scc.name, changes: own.map(({ change }) => change) };
   }
