@@ -52,7 +52,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'dev-cluster': 'index',
   server: 'limits probes server webhook webhooks/index',
   controllers: `admission-policies controller denial-events index leadership permissions namespace-evaluation replica-leases replica required-webhooks
-    runtime scc-health standard-sccs`,
+    runtime scc-health standard-sccs watched-kinds`,
   install: 'break-glass-state index live-webhooks settings webhook-comparison',
 };
 

@@ -2,6 +2,7 @@
  * A cluster that is accessed through its API server. Reflectors keep the store up to date, and writes go to the API
  * server. While the API server is unavailable, the store keeps its last state.
  */
+import { DEFAULTS_KINDS } from '../kube/admission-policies.ts';
 import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
@@ -33,13 +34,6 @@ export interface Scope {
   /** If true, requests and stores only metadata. */
   readonly isMetadataOnly?: boolean;
 }
-
-/** The metadata of ClusterServiceVersions that are not copies. */
-export const CSV_SCOPE: Scope = {
-  kind: 'ClusterServiceVersion',
-  labelSelector: '!olm.copiedFrom',
-  isMetadataOnly: true,
-};
 
 interface LiveClusterOptions {
   /** The connection, which stays open when the cluster stops. */
@@ -324,16 +318,9 @@ const BUILT_IN_GROUPS: ReadonlySet<string> = new Set([
   'rbac.authorization.k8s.io',
 ]);
 
-/** Built-in kinds that older API servers do not serve. */
-const RECENT_KINDS: ReadonlySet<Kind> = new Set([
-  'ValidatingAdmissionPolicy',
-  'ValidatingAdmissionPolicyBinding',
-  'MutatingAdmissionPolicy',
-  'MutatingAdmissionPolicyBinding',
-]);
-
+/** API servers serve MutatingAdmissionPolicies from version 1.36, and all other built-in kinds in every version. */
 function isAlwaysServed(kind: Kind): boolean {
-  return BUILT_IN_GROUPS.has(RESOURCES[kind].group) && !RECENT_KINDS.has(kind);
+  return BUILT_IN_GROUPS.has(RESOURCES[kind].group) && !DEFAULTS_KINDS.some((recent) => recent === kind);
 }
 
 /**

@@ -15,8 +15,8 @@ import {
   statusRule,
   WATCH_VERBS,
 } from '../controllers/permissions.ts';
-import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
-import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
+import { watchRules } from '../controllers/watched-kinds.ts';
+import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
 import {
   decodePolicy,
   type Manifest,
@@ -27,14 +27,7 @@ import {
 
 /** Rules that every replica needs in every installation. */
 const COMMON_RULES: readonly RbacRule[] = [
-  // Input for webhook decisions.
-  rbacRule(WATCH_VERBS, ['Namespace', 'Pod']),
-  rbacRule(WATCH_VERBS, ['PortcullisConfiguration']),
-  rbacRule(WATCH_VERBS, ['PodSecurityException']),
-  // A replica is ready only if the API servers trust its serving certificate.
-  rbacRule(WATCH_VERBS, ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
-  // The leader manages the policies. Webhooks fail open only while the policies are in force.
-  rbacRule(WATCH_VERBS, [...POLICY_KINDS, ...DEFAULTS_KINDS]),
+  ...watchRules('always', false),
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
@@ -70,40 +63,12 @@ function boundRole(
   ];
 }
 
-/** Rules that every replica needs during an enforcement rollout. */
-const ROLLOUT_RULES: readonly RbacRule[] = [
-  rbacRule(WATCH_VERBS, ['PSAEnforcementConfig', 'FeatureGate']),
-  DEFINITION_RULE,
-  rbacRule(WATCH_VERBS, ['ServiceAccount', 'PodTemplate', 'ReplicationController']),
-  rbacRule(WATCH_VERBS, ['DaemonSet', 'Deployment', 'ReplicaSet', 'StatefulSet']),
-  rbacRule(WATCH_VERBS, ['CronJob', 'Job']),
-];
-
-/** Rules that every replica needs for an optional feature. */
-const OPTIONAL_RULES: Readonly<Record<OptionalFeature, readonly RbacRule[]>> = {
-  scc: [
-    // SCCs and their grants.
-    rbacRule(WATCH_VERBS, ['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding']),
-    rbacRule(WATCH_VERBS, ['SecurityContextConstraints']),
-    DEFINITION_RULE,
-    // To read the current pod on exec and attach requests.
-    rbacRule(['get'], ['Pod']),
-  ],
-  kubelet: [
-    rbacRule(WATCH_VERBS, ['Node']),
-    rbacRule(WATCH_VERBS, ['NodesConfig']),
-    rbacRule(WATCH_VERBS, ['MachineConfigPool']),
-    DEFINITION_RULE,
-  ],
-  olm: [
-    rbacRule(WATCH_VERBS, ['ClusterServiceVersion', 'CatalogSource']),
-    rbacRule(WATCH_VERBS, ['SecurityContextConstraints']),
-    DEFINITION_RULE,
-  ],
-};
-
-/** To read the default level that the leader publishes. */
-const PUBLISHED_RULES: readonly RbacRule[] = [rbacRule(WATCH_VERBS, ['ConfigMap'], [POD_SECURITY_CONFIG_MAP])];
+/** Returns the rules that every replica needs for a feature. */
+function featureRules(feature: 'rollout' | OptionalFeature): readonly RbacRule[] {
+  // To read the current pod on exec and attach requests.
+  const others = feature === 'scc' ? [rbacRule(['get'], ['Pod'])] : [];
+  return [...watchRules(feature, false), DEFINITION_RULE, ...others];
+}
 
 const { name } = INSTALLATION;
 
@@ -156,13 +121,13 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
     ...boundRole('ClusterRole', `${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
     ...(installed.rollout
       ? [
-          ...boundRole('Role', `${name}-rollout`, PUBLISHED_RULES, namespace),
-          ...boundRole('ClusterRole', `${name}-rollout`, ROLLOUT_RULES, namespace),
+          ...boundRole('Role', `${name}-rollout`, watchRules('rollout', true), namespace),
+          ...boundRole('ClusterRole', `${name}-rollout`, featureRules('rollout'), namespace),
           VIEW_ENFORCEMENT,
         ]
       : []),
     ...OPTIONAL_FEATURES.filter((feature) => installed[feature]).flatMap((feature) =>
-      boundRole('ClusterRole', `${name}-${feature}`, OPTIONAL_RULES[feature], namespace),
+      boundRole('ClusterRole', `${name}-${feature}`, featureRules(feature), namespace),
     ),
     ...(installed.scc ? [VIEW_SCCS] : []),
     ...controllerRoles(settings),

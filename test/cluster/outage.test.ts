@@ -158,7 +158,7 @@ describe('an outage of the API server', () => {
     ],
     [
       '404 for a kind that older API servers do not serve',
-      'ValidatingAdmissionPolicy',
+      'MutatingAdmissionPolicy',
       [notServed, groups('admissionregistration.k8s.io'), resources('others')],
       false,
     ],

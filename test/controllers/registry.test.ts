@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { V1ClusterRole } from '@kubernetes/client-node';
 import { createStore } from '../../src/cluster/store.ts';
 import { createObservable } from '../../src/config/settings.ts';
 import type { ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
@@ -10,9 +11,12 @@ import {
   createControllerSelector,
   enabledControllers,
 } from '../../src/controllers/index.ts';
-import { type Features, rbacRule } from '../../src/controllers/permissions.ts';
+import { type Features, rbacRule, WATCH_VERBS } from '../../src/controllers/permissions.ts';
+import { watchedKinds } from '../../src/controllers/watched-kinds.ts';
 import { defaultSettings, PROFILES } from '../../src/install/index.ts';
-import { controllerRoles } from '../../src/install/rbac.ts';
+import { controllerRoles, rbacObjects } from '../../src/install/rbac.ts';
+import type { ManifestOf } from '../../src/install/settings.ts';
+import { RESOURCES } from '../../src/kube/resources.ts';
 import { createContext, createController, createTestSettings } from '../support/controllers.ts';
 
 const ALL: Features = {
@@ -27,18 +31,16 @@ const ALL: Features = {
   kubeletTaint: false,
   olm: false,
   podDefaults: false,
-  exceptions: false,
+  exceptions: true,
 };
 
 const DEVELOPMENT = { managedCertificate: false, replicas: false, managedWebhooks: false };
 
 const CERTIFICATE = 'serving-certificate-controller';
-const REPLICA = 'replica-controller';
 const SETTINGS = 'settings-status-controller';
 const WEBHOOKS = 'webhook-configuration-controller';
 const POLICIES = 'admission-policy-controller';
 const POLICY_STANDBY = 'admission-policy-standby';
-const UNREVIEWED = 'unreviewed-pods-controller';
 const RANGES = 'namespace-security-allocation-controller';
 const STANDBY = 'namespace-security-allocation-standby';
 const SCCS = 'standard-scc-controller';
@@ -51,24 +53,14 @@ const READINESS = 'PodSecurityReadinessController';
 const REPORTS = 'policy-report-controller';
 const OLM = 'olm-auto-labeler';
 
-/** The controllers of an installation with all default features, in order. */
-const NAMES = [
-  ...[
-    CERTIFICATE,
-    REPLICA,
-    SETTINGS,
-    WEBHOOKS,
-    POLICIES,
-    POLICY_STANDBY,
-    UNREVIEWED,
-    RANGES,
-    STANDBY,
-    SCCS,
-    GRANTS,
-    LABELS,
-  ],
-  ...[RUN_LEVEL_ZERO, OBSERVER, EVALUATION, READINESS, REPORTS],
+const OPTIONAL: readonly string[] = [
+  OLM,
+  'kubelet-minimum-controller',
+  'kubelet-enforcement-controller',
+  'kubelet-reporter',
 ];
+/** The controllers of an installation with all default features. */
+const NAMES = CONTROLLER_NAMES.filter((name) => !OPTIONAL.includes(name));
 
 suite('the enabled controllers', () => {
   const cases: readonly (readonly [name: string, features: Partial<Features>, missing: string[]])[] = [
@@ -101,10 +93,8 @@ suite('the enabled controllers', () => {
       ),
     );
   }
-  test('optional features', () => {
-    const optional = [OLM, 'kubelet-minimum-controller', 'kubelet-enforcement-controller', 'kubelet-reporter'];
-    assert.deepEqual(enabledNames({ kubelet: true, olm: true }), [...NAMES, ...optional]);
-  });
+  test('the optional features add their controllers', () =>
+    assert.deepEqual(enabledNames({ kubelet: true, olm: true }), CONTROLLER_NAMES));
   const disabledCases: readonly (readonly [disabled: string, missing: readonly string[]])[] = [
     [SCCS, [SCCS]],
     [RANGES, [RANGES, STANDBY]],
@@ -177,4 +167,26 @@ test('a change to the SCC or range settings replaces the controllers that have r
     replaced.map(({ name }) => name),
     [RANGES, STANDBY, OBSERVER, EVALUATION],
   );
+});
+
+test('the manifests permit each watch of a replica', () => {
+  const settings = createTestSettings({ phase: 'Enforce' }).value;
+  const features = ['scc', 'kubelet', 'olm', 'rollout'] as const;
+  const sources = { hasSettingsObject: true, hasManagedCertificate: true, hasService: true };
+  const watched = watchedKinds({ settings, features, ...sources }, 'portcullis');
+  const installed = { ...defaultSettings('1.0.0'), features: { scc: true, kubelet: true, olm: true, rollout: true } };
+  const granted = rbacObjects(installed).flatMap((role) =>
+    'rules' in role ? ((role as ManifestOf<V1ClusterRole>).rules ?? []) : [],
+  );
+  const missing = watched.filter(({ scope: { kind, name } }) => {
+    const { group, resource } = RESOURCES[kind];
+    const isGranted = ({ apiGroups, resources, resourceNames, verbs }: (typeof granted)[number]): boolean =>
+      apiGroups?.includes(group) === true &&
+      resources?.includes(resource) === true &&
+      (resourceNames === undefined || resourceNames.includes(name ?? '')) &&
+      WATCH_VERBS.every((verb) => verbs.includes(verb));
+    return !granted.some(isGranted);
+  });
+  assert.deepEqual(missing, []);
+  assert.ok(watched.length > 25);
 });

@@ -1,5 +1,5 @@
-import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
+import { CSV_SCOPE } from '../../controllers/watched-kinds.ts';
 import { defined } from '../../kube/defined.ts';
 import { objectName } from '../../kube/resources.ts';
 import { compareBytes, printCount, quote, shellQuote } from '../../kube/text.ts';

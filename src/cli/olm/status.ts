@@ -1,6 +1,6 @@
 /** `portcullis olm status` prints the namespaces with operators, and the next action of the auto-labeler. */
-import { CSV_SCOPE } from '../../cluster/live-cluster.ts';
 import type { Store } from '../../cluster/store.ts';
+import { CSV_SCOPE } from '../../controllers/watched-kinds.ts';
 import { defined } from '../../kube/defined.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName } from '../../kube/resources.ts';

@@ -2,18 +2,17 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
-import { createLiveCluster, CSV_SCOPE, type LiveCluster, type Scope } from '../../cluster/live-cluster.ts';
+import { createLiveCluster, type LiveCluster } from '../../cluster/live-cluster.ts';
 import { createServerVersion, type ServerVersion } from '../../cluster/server-version.ts';
 import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { Controller } from '../../controllers/controller.ts';
 import { type LeaseTimes, runWithLeadership } from '../../controllers/leadership.ts';
 import { startControllers } from '../../controllers/runtime.ts';
-import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
+import { type WatchedKind, watchedKinds } from '../../controllers/watched-kinds.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
-import { RBAC_KINDS } from '../../policy/rbac/index.ts';
+import { INSTALLATION } from '../../kube/well-known.ts';
 import type { HealthCheck } from '../../server/probes.ts';
 import { createAuthority, createServing } from '../../tls/issue.ts';
 import type { Service } from '../../tls/trust.ts';
@@ -111,13 +110,16 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
   let running: ReturnType<typeof runControllers> | undefined;
   const stopping = new AbortController();
   let address: WebhookAddress | undefined;
-  let followed: ReturnType<typeof watchedKinds> = [];
+  let followed: readonly WatchedKind[] = [];
+  const follow = (kinds: readonly WatchedKind[]): Promise<void> => cluster.follow(kinds.map(({ scope }) => scope));
+  const isForReviews = (kind: Kind): boolean =>
+    followed.some(({ scope, isForControllers }) => scope.kind === kind && !isForControllers);
   return {
     cluster,
     version,
     service,
     certificate,
-    checks: [syncCheck(cluster)],
+    checks: [syncCheck(cluster, isForReviews)],
     namedChecks: [watchCheck(cluster)],
     open(served) {
       address = served;
@@ -125,14 +127,14 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
       return Promise.resolve();
     },
     follow(settings) {
-      followed = watchedKinds(values, service.namespace, settings);
-      void cluster.follow(followed.filter(isReadFirst));
-      return cluster.follow(followed.filter((scope) => isReviewKind(kindOf(scope), settings)));
+      followed = listWatched(values, service.namespace, settings);
+      void follow(followed.filter(isReadFirst));
+      return follow(followed.filter(({ isForControllers }) => !isForControllers));
     },
     markSynced: () => cluster.markSynced(),
     complete() {
-      void cluster.follow(followed);
-      return cluster.follow(followed.filter(isReadFirst));
+      void follow(followed);
+      return follow(followed.filter(isReadFirst));
     },
     unsyncedKinds: () => cluster.unsyncedKinds(),
     run(controllers) {
@@ -151,86 +153,32 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
   };
 }
 
-/** Kinds that only the evaluation of workloads needs. The evaluation runs in every phase of the rollout. */
-const EVALUATION_KINDS: readonly Kind[] = [
-  'ServiceAccount',
-  'PodTemplate',
-  ...POD_SOURCES.filter((kind) => kind !== 'Pod'),
-];
-
-const KUBELET_KINDS: readonly Kind[] = ['Node', 'NodesConfig', 'MachineConfigPool'];
-
-/** Kinds needed to harden OLM pods. If the cluster has SCCs, hardening leaves the users of pods to SCC admission. */
-const HARDENING_KINDS = ['CatalogSource', 'SecurityContextConstraints'] as const;
-
 /**
  * The kinds with the most objects. They are read last, so the time until a replica is ready does not depend on the size
  * of the cluster.
  */
 const LARGE_KINDS: ReadonlySet<Kind> = new Set(POD_SOURCES);
 
-function kindOf(scope: Kind | Scope): Kind {
-  return typeof scope === 'string' ? scope : scope.kind;
+function isReadFirst({ scope }: WatchedKind): boolean {
+  return !LARGE_KINDS.has(scope.kind);
 }
 
-function isReadFirst(scope: Kind | Scope): boolean {
-  return !LARGE_KINDS.has(kindOf(scope));
-}
-
-/**
- * The kinds on which readiness does not depend. Only controllers read them, and reviews of namespaces, which wait for
- * pods.
- */
-const CONTROLLER_KINDS: ReadonlySet<Kind> = new Set([
-  'MutatingWebhookConfiguration',
-  'ValidatingWebhookConfiguration',
-  ...POLICY_KINDS,
-  ...DEFAULTS_KINDS,
-  'Secret',
-  'Lease',
-  'EndpointSlice',
-  'PodTemplate',
-  ...LARGE_KINDS,
-]);
-
-/** Returns true if reviews need the kind. Reviews need service accounts only during a rollout, to predict levels. */
-function isReviewKind(kind: Kind, settings: Settings | undefined): boolean {
-  return !CONTROLLER_KINDS.has(kind) && (kind !== 'ServiceAccount' || settings?.rollout.phase !== 'Disabled');
-}
-
-/**
- * Returns the kinds that webhooks and controllers need with the given settings, or without settings, the kinds that
- * every installation needs.
- */
-function watchedKinds(values: ServeValues, namespace: string, settings?: Settings): readonly (Kind | Scope)[] {
-  const published: Scope = { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP };
-  const certificate: Scope = { kind: 'Secret', namespace, name: INSTALLATION.certificateSecret };
-  const isRollout = settings !== undefined && settings.rollout.phase !== 'Disabled';
-  const isHardening =
-    values.features.includes('olm') && settings !== undefined && settings.olm.hardening.mode !== 'off';
-  const isScc = settings !== undefined && settings.scc.mode !== 'off';
-  const configuration = values.config === undefined ? (['PortcullisConfiguration'] as const) : [];
+/** Returns the kinds that the replica watches with the given settings. */
+function listWatched(values: ServeValues, namespace: string, settings: Settings | undefined): readonly WatchedKind[] {
+  const watched = watchedKinds(
+    {
+      settings,
+      features: values.features,
+      hasSettingsObject: values.config === undefined,
+      hasManagedCertificate: values['tls-cert-file'] === undefined,
+      hasService: values['webhook-url'] === undefined,
+    },
+    namespace,
+  );
+  if (!values.authorizer) return watched;
   // The status of the PortcullisConfiguration contains the enforced minimum.
-  if (values.authorizer) return [...configuration, 'Node'];
-  return [
-    ...configuration,
-    'Namespace',
-    'Pod',
-    'MutatingWebhookConfiguration',
-    'ValidatingWebhookConfiguration',
-    ...POLICY_KINDS,
-    ...DEFAULTS_KINDS,
-    ...(values['tls-cert-file'] === undefined ? [certificate] : []),
-    { kind: 'Lease', namespace },
-    ...(values['webhook-url'] === undefined ? [{ kind: 'EndpointSlice', namespace } as const] : []),
-    ...(settings !== undefined && settings.exceptions.mode !== 'off' ? (['PodSecurityException'] as const) : []),
-    ...(isScc ? (['SecurityContextConstraints', ...RBAC_KINDS] as const) : []),
-    ...(values.features.includes('kubelet') ? KUBELET_KINDS : []),
-    ...(values.features.includes('olm') ? [CSV_SCOPE] : []),
-    ...(isHardening ? HARDENING_KINDS : []),
-    ...(isRollout || (settings !== undefined && values.features.includes('rollout')) ? EVALUATION_KINDS : []),
-    ...(isRollout ? (['PSAEnforcementConfig', 'FeatureGate', published] as const) : []),
-  ];
+  const settingsObject = watched.filter(({ scope }) => scope.kind === 'PortcullisConfiguration');
+  return [...settingsObject, { scope: { kind: 'Node' }, isForControllers: false }];
 }
 
 /** Returns lease times in the same ratio as the Kubernetes defaults of 15, 10 and 2 seconds. */
@@ -256,11 +204,10 @@ function temporaryCertificate(service: Service): RunningCluster['certificate'] {
  * Creates the readiness check for the initial lists of all kinds that reviews read. A later outage of the API server
  * does not affect readiness.
  */
-function syncCheck({
-  store,
-  unsyncedKinds,
-  failures,
-}: Pick<LiveCluster, 'store' | 'unsyncedKinds' | 'failures'>): HealthCheck {
+function syncCheck(
+  { store, unsyncedKinds, failures }: Pick<LiveCluster, 'store' | 'unsyncedKinds' | 'failures'>,
+  isForReviews: (kind: Kind) => boolean,
+): HealthCheck {
   const format = (kinds: readonly Kind[]): string => printKinds(kinds.map((kind) => [kind, failures().get(kind)]));
   const note = (): string | undefined =>
     store.synced() && unsyncedKinds().length > 0
@@ -268,7 +215,7 @@ function syncCheck({
       : undefined;
   const check = (): string | undefined => {
     if (store.synced()) return undefined;
-    const missing = unsyncedKinds().filter((kind) => !CONTROLLER_KINDS.has(kind));
+    const missing = unsyncedKinds().filter(isForReviews);
     return missing.length === 0 ? 'the settings are not in force' : `not synced: ${format(missing)}`;
   };
   return { name: 'informer-sync', check, note };

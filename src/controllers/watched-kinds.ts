@@ -1,0 +1,154 @@
+/**
+ * The kinds that replicas watch. To watch a kind, add it to a row, or add a row. The permissions of the replicas are
+ * generated from this table.
+ */
+import type { Scope } from '../cluster/live-cluster.ts';
+import { POD_SOURCES } from '../cluster/workloads.ts';
+import type { Settings } from '../config/settings.ts';
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
+import type { Kind } from '../kube/kinds.ts';
+import { RESOURCES } from '../kube/resources.ts';
+import { INSTALLATION, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
+import { RBAC_KINDS } from '../policy/rbac/index.ts';
+import { rbacRule, type RbacRule, WATCH_VERBS } from './permissions.ts';
+
+/** What determines at run time which kinds a replica watches. */
+interface WatchInput {
+  /** `undefined` until the settings are known. */
+  readonly settings: Settings | undefined;
+  /** The features of the installation. */
+  readonly features: readonly (OptionalFeature | 'rollout')[];
+  /** True if the settings come from the PortcullisConfiguration rather than a file. */
+  readonly hasSettingsObject: boolean;
+  readonly hasManagedCertificate: boolean;
+  /** True if API servers reach the webhooks through the Service rather than a URL. */
+  readonly hasService: boolean;
+}
+
+/** Kinds that are watched under the same condition. */
+interface WatchedKinds {
+  readonly kinds: readonly Kind[];
+  /**
+   * The installed feature whose role permits the watch. `always` is in every installation. If absent, a controller's
+   * own permissions include the watch.
+   */
+  readonly feature?: 'always' | 'rollout' | OptionalFeature;
+  /** If absent, the kinds are always watched. */
+  isNeeded?(input: WatchInput): boolean;
+  /** Restricts the watch to objects in the installation namespace, optionally to a single object. */
+  readonly own?: { readonly name?: string };
+  /** Restricts the watch to some objects, or to their metadata. */
+  readonly scope?: Omit<Scope, 'kind' | 'namespace' | 'name'>;
+  /** True if only controllers read the kinds, so the readiness of a replica does not depend on them. */
+  readonly isForControllers?: boolean;
+}
+
+const isRolloutOn = ({ settings }: WatchInput): boolean =>
+  settings !== undefined && settings.rollout.phase !== 'Disabled';
+const hasKubelet = ({ features }: WatchInput): boolean => features.includes('kubelet');
+const hasOlm = ({ features }: WatchInput): boolean => features.includes('olm');
+
+/** The metadata of ClusterServiceVersions that are not copies. */
+export const CSV_SCOPE = {
+  kind: 'ClusterServiceVersion',
+  labelSelector: '!olm.copiedFrom',
+  isMetadataOnly: true,
+} as const satisfies Scope;
+
+/** Reviews of namespaces read pods and workloads, but wait for them. */
+const WATCHED_KINDS: readonly WatchedKinds[] = [
+  {
+    kinds: ['PortcullisConfiguration'],
+    feature: 'always',
+    isNeeded: ({ hasSettingsObject }) => hasSettingsObject,
+  },
+  { kinds: ['Namespace'], feature: 'always' },
+  { kinds: ['Pod'], feature: 'always', isForControllers: true },
+  // A replica is ready only if the API servers trust its serving certificate.
+  {
+    kinds: ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'],
+    feature: 'always',
+    isForControllers: true,
+  },
+  // The leader manages the policies. Webhooks fail open only while the policies are in force.
+  { kinds: [...POLICY_KINDS, ...DEFAULTS_KINDS], feature: 'always', isForControllers: true },
+  {
+    kinds: ['Secret'],
+    isNeeded: ({ hasManagedCertificate }) => hasManagedCertificate,
+    own: { name: INSTALLATION.certificateSecret },
+    isForControllers: true,
+  },
+  { kinds: ['Lease'], own: {}, isForControllers: true },
+  // The leader registers webhooks once the Service has an endpoint.
+  { kinds: ['EndpointSlice'], isNeeded: ({ hasService }) => hasService, own: {}, isForControllers: true },
+  {
+    kinds: ['PodSecurityException'],
+    feature: 'always',
+    isNeeded: ({ settings }) => settings !== undefined && settings.exceptions.mode !== 'off',
+  },
+  // SCCs and their grants.
+  {
+    kinds: ['SecurityContextConstraints', ...RBAC_KINDS],
+    feature: 'scc',
+    isNeeded: ({ settings }) => settings !== undefined && settings.scc.mode !== 'off',
+  },
+  { kinds: ['Node', 'NodesConfig', 'MachineConfigPool'], feature: 'kubelet', isNeeded: hasKubelet },
+  { kinds: ['ClusterServiceVersion'], feature: 'olm', isNeeded: hasOlm, scope: CSV_SCOPE },
+  // To harden OLM pods. If the cluster has SCCs, hardening leaves the users of pods to SCC admission.
+  {
+    kinds: ['CatalogSource', 'SecurityContextConstraints'],
+    feature: 'olm',
+    isNeeded: (input) => hasOlm(input) && input.settings !== undefined && input.settings.olm.hardening.mode !== 'off',
+  },
+  // Reviews predict levels during a rollout.
+  { kinds: ['ServiceAccount'], feature: 'rollout', isNeeded: isRolloutOn },
+  // The evaluation of workloads runs in every phase of the rollout.
+  {
+    kinds: ['ServiceAccount', 'PodTemplate', ...POD_SOURCES.filter((kind) => kind !== 'Pod')],
+    feature: 'rollout',
+    isNeeded: (input) => isRolloutOn(input) || (input.settings !== undefined && input.features.includes('rollout')),
+    isForControllers: true,
+  },
+  { kinds: ['PSAEnforcementConfig', 'FeatureGate'], feature: 'rollout', isNeeded: isRolloutOn },
+  // The default level that the leader publishes.
+  { kinds: ['ConfigMap'], feature: 'rollout', isNeeded: isRolloutOn, own: { name: POD_SECURITY_CONFIG_MAP } },
+];
+
+/** A kind that a replica watches. */
+export interface WatchedKind {
+  readonly scope: Scope;
+  readonly isForControllers: boolean;
+}
+
+/** Returns the kinds that a replica watches. The namespace is that of the installation. */
+export function watchedKinds(input: WatchInput, namespace: string): readonly WatchedKind[] {
+  const byKind = new Map<Kind, WatchedKind>();
+  for (const { kinds, isNeeded, own, scope, isForControllers = false } of WATCHED_KINDS) {
+    if (isNeeded?.(input) === false) continue;
+    for (const kind of kinds) {
+      const known = byKind.get(kind);
+      byKind.set(kind, {
+        scope: known?.scope ?? { kind, ...(own ? { namespace, ...own } : {}), ...scope },
+        isForControllers: isForControllers && known?.isForControllers !== false,
+      });
+    }
+  }
+  return [...byKind.values()];
+}
+
+/**
+ * Returns the rules that permit the watches of a feature: for kinds in all namespaces, or for the objects in the
+ * installation namespace.
+ */
+export function watchRules(feature: WatchedKinds['feature'], isOwn: boolean): readonly RbacRule[] {
+  const rows = WATCHED_KINDS.filter((row) => row.feature === feature && (row.own !== undefined) === isOwn);
+  const named = rows.flatMap(({ kinds, own }) =>
+    own?.name === undefined ? [] : kinds.map((kind) => rbacRule(WATCH_VERBS, [kind], [own.name ?? ''])),
+  );
+  const kinds = new Set(rows.flatMap((row) => (row.own?.name === undefined ? row.kinds : [])));
+  const groups = [...Map.groupBy(kinds, (kind) => RESOURCES[kind].group).values()];
+  return [
+    ...groups.flatMap(([first, ...others]) => (first ? rbacRule(WATCH_VERBS, [first, ...others]) : [])),
+    ...named,
+  ];
+}
