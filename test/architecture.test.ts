@@ -64,8 +64,8 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
   ['pino', ['telemetry/']],
   ['prom-client', ['telemetry/']],
   ['ajv', ['config/ajv.ts', 'dev-cluster/objects/custom-resources.ts']],
-  ['diff', ['cli/output/diff.ts']],
-  ['yaml', ['config/node-changes.ts', 'config/rewrite.ts', 'config/yaml-layout.ts', 'config/yaml.ts']],
+  ['diff', ['cli/check/fix.ts']],
+  ['yaml', ['config/rewrite.ts', 'config/yaml-layout.ts', 'config/yaml.ts']],
   ['esbuild', ['cli/output/bundle.ts']],
   ['preact', ['web/']],
   ['@codemirror', ['web/editor.ts']],
@@ -79,10 +79,10 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
 const TYPES_PACKAGE = '@kubernetes/client-node';
 
 /**
- * The folders of the command line without commands. Folders with commands may import all of them, and each of them may
- * import the ones before it. No folder may import a folder with commands.
+ * The folders of the command line that other folders may import. Each of them may import the ones before it. The
+ * commands in them are imported only by the command tree.
  */
-const SHARED_FOLDERS = ['', 'output', 'installed', 'inventory', 'report'];
+const SHARED_FOLDERS = ['', 'output', 'installation', 'inventory', 'report'];
 
 /** The command tree, which is the only file that may import commands. */
 const COMMAND_TREE = 'cli/program.ts';

@@ -38,8 +38,8 @@ const GROUPS: Readonly<
   'Manifests, workloads and namespaces:': [
     ['check', 'Check manifests against the Pod Security Standards', () => import('./check/check.ts')],
     ['explain', 'Explain admission decisions and the levels of namespaces', () => import('./explain/explain.ts')],
-    ['report', 'Write an HTML report for a cluster or for manifests', () => import('./rollout/report.ts')],
-    ['dashboard', 'Show a live report of a cluster in a browser', () => import('./rollout/dashboard.ts')],
+    ['report', 'Write an HTML report for a cluster or for manifests', () => import('./report/report.ts')],
+    ['dashboard', 'Show a live report of a cluster in a browser', () => import('./report/dashboard.ts')],
     ['audit user-namespaces', 'Find pods that depend on user namespaces', () => import('./audit/user-namespaces.ts')],
     ['audit exemptions', 'List exempt namespaces, users and runtime classes', () => import('./audit/exemptions.ts')],
   ],

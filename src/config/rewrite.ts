@@ -2,11 +2,29 @@
  * Changes values in YAML and JSON text. All text outside the changed fields stays the same, including comments, order,
  * quotes, white space and other documents.
  */
-import { parseAllDocuments } from 'yaml';
+import { parseAllDocuments, isAlias, isMap, isScalar, isSeq, type Node } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
-import { withValueAt } from '../kube/types.ts';
-import { changeNode, type Splice } from './node-changes.ts';
-import { AMBIGUOUS, type Layout, readLayout, Refusal } from './yaml-layout.ts';
+import { quote } from '../kube/text.ts';
+import { withValueAt, isObject, type JsonObject } from '../kube/types.ts';
+import {
+  AMBIGUOUS,
+  type Layout,
+  readLayout,
+  Refusal,
+  columnAt,
+  endOf,
+  lineStart,
+  type Mapping,
+  type Member,
+  nextLine,
+  printFlowMember,
+  printInline,
+  printLike,
+  printMember,
+  printMembers,
+  type Sequence,
+  startOf,
+} from './yaml-layout.ts';
 import { type ManifestDocument, type Path, READ_OPTIONS, readDocuments } from './yaml.ts';
 
 /** A new value of a field. It shares unchanged parts with the old value. */
@@ -95,4 +113,221 @@ function applySplices(text: string, splices: readonly Splice[]): string {
     position = end;
   }
   return result + text.slice(position);
+}
+
+/** A replacement of a range of text. */
+interface Splice {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+type Splices = readonly Splice[];
+
+/** Returns the splices that change the value of a node. */
+function changeNode(node: Node | null, before: unknown, after: unknown, layout: Layout): Splices {
+  if (before === after || deepEqual(before, after)) return [];
+  refuseShared(node, layout);
+  if (isMap<Node, Node | null>(node) && isObject(before) && isObject(after)) {
+    return changeMap(node, before, after, layout);
+  }
+  if (isSeq<Node | null>(node) && Array.isArray(before) && Array.isArray(after)) {
+    return changeList(node, before, after, layout);
+  }
+  if (!isScalar(node) || !node.range) throw new Refusal(AMBIGUOUS);
+  return [{ start: node.range[0], end: node.range[1], text: printInline(layout, after) }];
+}
+
+function refuseShared(node: Node | null, layout: Layout): void {
+  const name = isAlias(node) ? node.source : node?.anchor;
+  if (name === undefined || !layout.referenced.has(name)) return;
+  throw new Refusal(
+    `${printAnchor(name, node, layout)} is also used for other fields: replace its aliases with copies`,
+  );
+}
+
+/** Formats the last anchor with the given name before the end of the node as `the anchor "x" on line 3`. */
+function printAnchor(name: string, node: Node | null, { text, lineAt }: Layout): string {
+  const offset = text.slice(0, node?.range?.[1]).lastIndexOf(`&${name}`);
+  return `the anchor ${quote(name)} on line ${lineAt(offset)}`;
+}
+
+function changeMap(node: Mapping, before: JsonObject, after: JsonObject, layout: Layout): Splices {
+  const members = Map.groupBy(node.items, ({ key }) => (isScalar(key) ? String(key.value) : ''));
+  const changed: Splice[] = [];
+  const removed = new Set<Member>();
+  const added: (readonly [key: string, value: unknown])[] = [];
+  const column = (): number => columnAt(layout, startOf(node));
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [was, is] = [before[key], after[key]];
+    if (was === is || deepEqual(was, is)) continue;
+    const own = members.get(key);
+    if (own === undefined) {
+      if (was !== undefined) throw new Refusal(mergeMessage(node, layout));
+      added.push([key, is]);
+    } else if (is === undefined) for (const member of own) removed.add(member);
+    else changed.push(...changeMember({ parent: node, member: own.at(-1), was, is }, layout));
+  }
+  if (removed.size === node.items.length && removed.size > 0) {
+    const isBlock = node.flow !== true && added.length > 0;
+    const lines = isBlock ? printMembers(layout, after, column()) : [printInline(layout, after)];
+    return [...changed, replace(node, lines.join(layout.eol).trimStart())];
+  }
+  if (node.flow === true) {
+    const printed = added.map(([key, value]) => printFlowMember(layout, node, key, value));
+    return [...changed, ...changeFlow(node, removed, printed, layout)];
+  }
+  const lines = added.flatMap(([key, value]) => printMember(layout, key, value, column()));
+  return [
+    ...changed,
+    ...removeMembers(node, removed, layout),
+    ...(lines.length === 0 ? [] : [insertLines(nextLine(layout, endOf(node)), lines, layout)]),
+  ];
+}
+
+interface MemberChange {
+  readonly parent: Mapping;
+  readonly member: Member | undefined;
+  readonly was: unknown;
+  readonly is: unknown;
+}
+
+function changeMember({ parent, member, was, is }: MemberChange, layout: Layout): Splices {
+  const key = member?.key.range;
+  if (!member || !key) throw new Refusal(AMBIGUOUS);
+  const { value } = member;
+  const isWithoutValue = was === null && (value === null || (isScalar(value) && value.source === ''));
+  if (!isWithoutValue) return changeNode(value, was, is, layout);
+  refuseShared(value, layout);
+  const offset = layout.text.indexOf(':', key[1]) + 1;
+  if (parent.flow === true || !isObject(is)) {
+    return [{ start: offset, end: offset, text: ` ${printInline(layout, is)}` }];
+  }
+  const lines = printMembers(layout, is, columnAt(layout, key[0]) + layout.step);
+  return [insertLines(nextLine(layout, offset), lines, layout)];
+}
+
+function mergeMessage(node: Mapping, layout: Layout): string {
+  const merged = node.items.find(({ key }) => isScalar(key) && key.source === '<<')?.value;
+  const sources = isSeq(merged) ? merged.items : [merged];
+  const names = sources.flatMap((source) => (isAlias(source) ? [printAnchor(source.source, source, layout)] : []));
+  return names.length === 0
+    ? AMBIGUOUS
+    : `the field is merged from ${names.join(', ')}, which other fields also use: replace the merge key with a copy`;
+}
+
+function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout: Layout): Splices {
+  const keyOf = (member: Member | undefined): number => member?.key.range?.[0] ?? 0;
+  // A list item's first field follows `- `.
+  const isInline = (member: Member | undefined): boolean =>
+    /\S/.test(layout.text.slice(lineStart(layout, keyOf(member)), keyOf(member)));
+  const first = items.findIndex((member) => !removed.has(member));
+  return items.flatMap((member, index) => {
+    if (!removed.has(member)) return [];
+    if (isInline(member)) {
+      return [{ start: keyOf(member), end: items[first]?.key.range?.[0] ?? keyOf(member), text: '' }];
+    }
+    if (index <= first && isInline(items[0])) return [];
+    return [removeLines(lineStart(layout, keyOf(member)), nextLine(layout, endOf(member)), layout)];
+  });
+}
+
+/**
+ * Aligns two lists. Detects changed items in lists of equal length, removed items, items whose spelling has been corrected
+ * beside removed items, and items appended at the end.
+ */
+function changeList(node: Sequence, before: readonly unknown[], after: readonly unknown[], layout: Layout): Splices {
+  if (node.items.length !== before.length) throw new Refusal(AMBIGUOUS);
+  const changed: Splice[] = [];
+  const removed = new Set<Node | null>();
+  let next = 0;
+  for (const [index, item] of before.entries()) {
+    const child = node.items[index] ?? null;
+    if (deepEqual(item, after[next])) next++;
+    else if (before.length === after.length || isRespelled(item, after[next]))
+      changed.push(...changeNode(child, item, after[next++], layout));
+    else removed.add(child);
+  }
+  const added = after.slice(next);
+  if (removed.size === node.items.length) return [...changed, replace(node, printInline(layout, after))];
+  if (node.flow === true) {
+    const printed = added.map((item) => printLike(layout, node.items[0], item));
+    return [...changed, ...changeFlow(node, removed, printed, layout)];
+  }
+  const indent = ' '.repeat(columnAt(layout, dash(node.items[0] ?? null, layout)));
+  const lines = added.map((item) => `${indent}- ${printInline(layout, item)}`);
+  return [
+    ...changed,
+    ...Array.from(removed, (item) =>
+      removeLines(lineStart(layout, dash(item, layout)), nextLine(layout, endOf(item)), layout),
+    ),
+    ...(added.length === 0 ? [] : [insertLines(nextLine(layout, endOf(node)), lines, layout)]),
+  ];
+}
+
+/** True for two names, or objects with a name, that differ only in capitalization, separators and the prefix `CAP_`. */
+function isRespelled(before: unknown, after: unknown): boolean {
+  if (isObject(before) && isObject(after)) return isRespelled(before['name'], after['name']);
+  const [was, is] = [before, after].map((name) =>
+    String(name)
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]/g, ''),
+  );
+  return typeof before === 'string' && typeof after === 'string' && (was === is || was === `cap${is}`);
+}
+
+/** Offset of the hyphen before a block list item. */
+function dash(item: Node | null, layout: Layout): number {
+  const from = lineStart(layout, startOf(item));
+  const [prefix] = /^ *-(?=\s)/.exec(layout.text.slice(from, startOf(item))) ?? [];
+  if (prefix === undefined) throw new Refusal(AMBIGUOUS);
+  return from + prefix.length - 1;
+}
+
+function changeFlow(
+  node: Mapping | Sequence,
+  removed: ReadonlySet<unknown>,
+  added: readonly string[],
+  layout: Layout,
+): Splices {
+  const { text, eol, isCompact } = layout;
+  const items: readonly (Member | Node | null)[] = node.items;
+  const lastKept = items.findLastIndex((item) => !removed.has(item));
+  const last = items[lastKept];
+  const cuts = items
+    .slice(0, Math.max(lastKept, 0))
+    .flatMap((item, index) =>
+      removed.has(item) ? [{ start: startOf(item), end: startOf(items[index + 1] ?? null), text: '' }] : [],
+    );
+  if (last !== undefined && lastKept < items.length - 1) {
+    cuts.push({ start: endOf(last), end: endOf(items.at(-1) ?? null), text: '' });
+  }
+  if (added.length === 0) return cuts;
+  if (last === undefined) return [...cuts, insertion(startOf(node) + 1, added.join(', '))];
+  const first = startOf(items[0] ?? null);
+  const isMultiLine = text.slice(startOf(node), first).includes('\n');
+  const separator = isMultiLine ? `,${eol}${text.slice(lineStart(layout, first), first)}` : isCompact ? ',' : ', ';
+  return [...cuts, insertion(endOf(last), added.map((item) => separator + item.replaceAll('\n', eol)).join(''))];
+}
+
+function insertion(offset: number, text: string): Splice {
+  return { start: offset, end: offset, text };
+}
+
+/** Inserts lines before the line at the offset. The text's last line may lack a line break. */
+function insertLines(offset: number, lines: readonly string[], { text, eol }: Layout): Splice {
+  const isUnterminated = offset === text.length && text[offset - 1] !== '\n';
+  return insertion(offset, lines.map((line) => (isUnterminated ? eol + line : line + eol)).join(''));
+}
+
+/**
+ * Removes whole lines. At the end of a text that lacks a final line break, removes the preceding line break instead.
+ */
+function removeLines(from: number, to: number, { text, eol }: Layout): Splice {
+  const isUnterminated = to === text.length && text[to - 1] !== '\n';
+  return { start: isUnterminated ? Math.max(from - eol.length, 0) : from, end: to, text: '' };
+}
+
+function replace(node: Mapping | Sequence, text: string): Splice {
+  return { start: startOf(node), end: endOf(node), text };
 }

@@ -70,7 +70,9 @@ function createEnvironment(variables: readonly string[]): Environment {
   environment.registerType('Authorizer', CelAuthorizer);
   for (const [step, field] of Object.entries(ACTION_FIELDS)) {
     const signature = `Authorizer.${step}(string): Authorizer`;
-    environment.registerFunction(signature, (one: CelAuthorizer, value: string) => one.with({ [field]: value }));
+    environment.registerFunction(signature, (authorizer: CelAuthorizer, value: string) =>
+      authorizer.with({ [field]: value }),
+    );
   }
   environment.registerFunction(
     'Authorizer.serviceAccount(string, string): Authorizer',

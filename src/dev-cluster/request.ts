@@ -1,13 +1,16 @@
 import { ApiError, badRequest, createStatus, notFound } from '../kube/status.ts';
+import { isObject } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
+import type { Action } from '../policy/rbac/index.ts';
 import { requireAccess } from './access.ts';
-import type { ApiResult } from './attributes.ts';
-import { readBoolean } from './body.ts';
+import type { ApiResult, ObjectResult } from './attributes.ts';
+import { readBoolean, readWriteOptions } from './body.ts';
 import { type ResourceRequest, type Call, type Core, createAttributes, type ResourceTarget } from './call.ts';
 import { listResource, selectedName, watchResource } from './read.ts';
+import type { ServedResource } from './resource-info.ts';
 import { findSubresource, storageKey, toServed } from './resources.ts';
-import { createReview, isReview } from './reviews.ts';
-import { type ApiObject, textAt } from './types.ts';
-import { create, patch, remove, update } from './write.ts';
+import { type ApiObject, textAt, at, editMetadata, textsAt } from './types.ts';
+import { create, patch, remove, update, decodeNew } from './write.ts';
 
 /** Boolean options that all container connections support. */
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
@@ -160,4 +163,49 @@ function getObject(core: Core, { info, scope, name }: Call): ApiObject {
   const stored = core.storage.get(storageKey(info), scope, name);
   if (!stored) throw new ApiError(notFound(info, name));
   return toServed(info, stored);
+}
+
+type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;
+
+/** The functions that compute the status of reviews, by kind. */
+const REVIEWS: Readonly<Record<string, ReviewStatus>> = {
+  SelfSubjectAccessReview: (core, call, review) => ({ allowed: core.access(call.user, reviewedAction(review)) }),
+  SubjectAccessReview: (core, _call, review) => {
+    const user = { username: textAt(review, 'spec', 'user'), groups: textsAt(review, 'spec', 'groups') };
+    return { allowed: core.access(user, reviewedAction(review)) };
+  },
+  SelfSubjectReview: (_core, { user }) => ({ userInfo: user }),
+};
+
+function isReview({ group, kind }: ServedResource): boolean {
+  return /^auth(entication|orization)\.k8s\.io$/.test(group) && Object.hasOwn(REVIEWS, kind);
+}
+
+/** Answers a review without storing it. */
+async function createReview(core: Core, call: Call): Promise<ObjectResult> {
+  const { info, context } = call;
+  const options = readWriteOptions(call.query);
+  const sent = decodeNew(core, call, options);
+  const change = { operation: 'CREATE', options: options.toObject('CreateOptions'), dryRun: options.dryRun } as const;
+  const attributes = createAttributes(call, { ...change, object: sent });
+  const object = (await core.admission.mutate(attributes, context)) ?? sent;
+  await core.admission.validate({ ...attributes, object }, context);
+  editMetadata(object)['creationTimestamp'] =
+    info.kind === 'SelfSubjectReview' ? formatTimestamp(core.clock().getTime()) : null;
+  object['status'] = REVIEWS[info.kind]?.(core, call, object);
+  return { kind: 'object', code: 201, object };
+}
+
+function reviewedAction(review: ApiObject): Action {
+  const url = at(review, 'spec', 'nonResourceAttributes');
+  if (isObject(url)) return { verb: textAt(url, 'verb'), nonResourceURL: textAt(url, 'path') };
+  const text = (field: string): string => textAt(review, 'spec', 'resourceAttributes', field);
+  return {
+    verb: text('verb'),
+    apiGroup: text('group'),
+    resource: text('resource'),
+    subresource: text('subresource'),
+    name: text('name'),
+    namespace: text('namespace'),
+  };
 }

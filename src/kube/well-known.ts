@@ -104,7 +104,7 @@ export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
 /** Labels on the policies that the leader manages. */
 export const FLOOR_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'floor' } as const;
 
-/** JSON with the settings and versions that the policies of a serverless installation were generated from. */
+/** JSON with the settings and versions that the policies of an installation without a server were generated from. */
 export const POLICY_SETTINGS_ANNOTATION = 'portcullis.dev/policy-settings';
 
 /** Selects the policies that the leader manages. */

@@ -1,14 +1,14 @@
 /** The report on a cluster, based on data in the page or on live data from the page's server. */
+import './style.css';
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { printLevel } from '../policy/psa/index.ts';
+import type { RolloutStep } from '../policy/rollout/index.ts';
 import type { SccDenial } from '../policy/scc/index.ts';
 import { HeatMap, rowId, VERDICTS } from './heat-map.tsx';
 import type { ReportData, ReportNamespace, ReportScc, ReportWorkload } from './report-data.ts';
 import { formatView, groupByCause, orderChecks, parseView, selectReport, toCsv, type View } from './report-view.ts';
-import { RolloutDiagram } from './rollout-diagram.tsx';
 import { Chip, CopyableCommand, count, download, Header, Section, Table, useLimit } from './ui.tsx';
-import './style.css';
 
 /** Whether the page is connected to its server. */
 interface Live {
@@ -732,4 +732,30 @@ async function unpack(base64: string): Promise<ReportData> {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   return (await new Response(stream).json()) as ReportData;
+}
+
+const STEP_STATES: Readonly<Record<RolloutStep['state'], string>> = {
+  done: 'done',
+  current: 'current step',
+  waiting: 'not reached',
+};
+
+/** The enforcement rollout as a diagram, with a circle for each step. */
+function RolloutDiagram({ steps }: { readonly steps: readonly RolloutStep[] }) {
+  return (
+    <ol class="diagram">
+      {steps.map(({ name, state, detail }, index) => (
+        <li class={state} aria-current={state === 'current' ? 'step' : undefined}>
+          <span class="symbol" aria-hidden="true">
+            {state === 'done' ? '✓' : index + 1}
+          </span>
+          <strong>
+            {name}
+            <span class="hidden">, {STEP_STATES[state]}</span>
+          </strong>
+          <span class="detail">{detail}</span>
+        </li>
+      ))}
+    </ol>
+  );
 }

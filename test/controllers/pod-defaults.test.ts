@@ -87,7 +87,7 @@ suite('pod defaults', () => {
     await start();
     await pass(10_000);
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
-    // The label of serverless policies must not select these objects.
+    // The label of policies of an installation without a server must not select these objects.
     const { labels } = cluster.store.get('MutatingAdmissionPolicy', DEFAULTS_POLICY)?.metadata ?? {};
     assert.equal(labels?.['app.kubernetes.io/component'], 'floor');
     await setMode('off');

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { VERSION } from '../../src/cli/command.ts';
-import { serverlessPolicies } from '../../src/cli/installed/serverless.ts';
+import { buildPolicies } from '../../src/cli/installation/policies.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { ALL_FEATURES, buildManifests, defaultSettings, type ManifestSettings } from '../../src/install/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
@@ -68,7 +68,7 @@ suite('the manifests have no conflicts between field managers', async () => {
       podSecurity: { defaults: { enforce: 'restricted' }, exemptions: { namespaces: ['kube-system'] } },
       defaults: { mode: 'apply' },
     };
-    const policies = serverlessPolicies(spec, 'v1.37');
+    const policies = buildPolicies(spec, 'v1.37');
     assert.deepEqual(await conflicts(JSON.parse(JSON.stringify(policies)) as JsonObject[]), []);
   });
 

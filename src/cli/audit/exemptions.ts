@@ -52,7 +52,7 @@ export const command = defineCommand({
     const { config, output, 'installation-namespace': namespace } = options;
     const facts = await gatherRollout(options, io, new Date(), { kinds: KINDS });
     const { store, podSecurity, management, assumptions, settingsSource } = facts;
-    const hasWebhooks = facts.isInstalled && !facts.serverless;
+    const hasWebhooks = facts.isInstalled && !facts.policies;
     const uses = readExemptionUses(store.list('Lease', namespace));
     const isFromFile = config !== undefined;
     const { scc } = management;

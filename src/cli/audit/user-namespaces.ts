@@ -40,7 +40,7 @@ function orderedFixes(findings: readonly AuditFinding[]) {
 }
 
 function summarizeFindings(findings: readonly AuditFinding[]): Readonly<Record<AuditSeverity, number>> {
-  const count = (severity: AuditSeverity): number => findings.filter((one) => one.severity === severity).length;
+  const count = (severity: AuditSeverity): number => findings.filter((finding) => finding.severity === severity).length;
   return { high: count('high'), medium: count('medium'), info: count('info') };
 }
 
@@ -106,7 +106,7 @@ export const command = defineCommand({
     const only = selectedNamespace(options);
     const { store, assumptions } = await readInventory(options, io, { kinds: KINDS, only });
     if (only !== undefined) findNamespace(store, only);
-    const include = (['completed', 'mirror'] as const).filter((one) => options[`include-${one}`]);
+    const include = (['completed', 'mirror'] as const).filter((state) => options[`include-${state}`]);
     const namespaces = store.list('Namespace');
     const all = auditUserNamespaces({
       sccs: store.list('SecurityContextConstraints'),

@@ -1,12 +1,16 @@
-/** Findings about manifest fields. */
+/** Finds fields, labels, annotations and PodSecurityExceptions in manifests that are invalid or have no effect. */
+import { exceptionErrors, readManifestException } from '../../config/exceptions.ts';
 import { findFieldProblems, type WrongType } from '../../config/field-types.ts';
 import { describePlace, findUnknownFields } from '../../config/misplaced-fields.ts';
-import type { ManifestObject } from '../../config/objects.ts';
-import type { Path } from '../../config/yaml.ts';
+import { type ManifestObject, manifestLabels, errorAt } from '../../config/objects.ts';
+import { type Path, parsePath, type ManifestError } from '../../config/yaml.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
-import { printFieldPath } from '../../policy/pod/index.ts';
-import type { Mode } from '../../policy/psa/index.ts';
+import { valueAt } from '../../kube/types.ts';
+import { printFieldPath, type PodFields } from '../../policy/pod/index.ts';
+import { type Mode, findUnusedKeys, type NamespacePolicy, findShadow, type Labels } from '../../policy/psa/index.ts';
+import { evaluateExcepted, indexExceptions, type Policy } from '../../policy/pss/index.ts';
+import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
 import type { FieldPosition, ViolatedCheck, OtherCheck } from '../output/findings.ts';
 
 /** A field and its position in the file. */
@@ -58,4 +62,96 @@ export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[
       unknownField(object, field.path, { mode: 'warn', fix: describePlace(field) }),
     ),
   ];
+}
+
+/** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */
+export function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): ViolatedCheck[] {
+  return errors.map((error) =>
+    createFinding(object, parsePath(error.path), {
+      check: 'labels',
+      reason: 'invalid label',
+      detail: formatFieldError(error),
+      fix: 'Use a level (privileged, baseline, restricted) or a version (latest, v1.N), in lower case.',
+    }),
+  );
+}
+
+/**
+ * Returns a finding for an invalid SCC mode of a Namespace. The API server accepts any string, and Portcullis treats
+ * invalid values as enforce.
+ */
+export function sccModeFindings(object: ManifestObject): ViolatedCheck[] {
+  const path = ['metadata', 'labels', SCC_MODE_LABEL];
+  const label = manifestLabels(object.value)[SCC_MODE_LABEL];
+  const fix = `Use one of ${SCC_MODES.join(', ')}, in lower case.`;
+  if (typeof label !== 'string') return [];
+  const namespace = { metadata: { labels: { [SCC_MODE_LABEL]: label } } };
+  const { problem: detail } = sccMode(namespace, { mode: 'report', exemptNamespaces: [] });
+  return detail === undefined
+    ? []
+    : [createFinding(object, path, { mode: 'warn', check: 'scc-label', reason: 'invalid label', detail, fix })];
+}
+
+/** Returns the Pod Security labels and annotations without effect of an object or of a pod template in it. */
+export function unusedKeyFindings(object: ManifestObject, path: Path = []): ViolatedCheck[] {
+  const metadata = [...path, 'metadata'];
+  return findUnusedKeys(valueAt(object.value, metadata), object.kind).map(({ field, key, fix }) =>
+    createFinding(object, [...metadata, field, key], {
+      mode: 'warn',
+      check: 'labels',
+      reason: `${field === 'labels' ? 'label' : 'annotation'} without effect`,
+      detail: quote(key),
+      fix,
+    }),
+  );
+}
+
+/** Returns the fields that API servers reject. */
+export function exceptionFindings(object: ManifestObject): readonly ViolatedCheck[] {
+  return exceptionErrors(object).map(({ path, error, fix }) =>
+    createFinding(object, path, { check: 'decode', reason: 'invalid field', detail: formatFieldError(error), fix }),
+  );
+}
+
+interface ExceptionContext {
+  /** Namespace for manifests that do not set one. */
+  readonly namespace: string;
+  readonly at: Date;
+  getNamespaceLabels(name: string): Labels;
+  /** Returns the pods of a service account, and the enforced policy. */
+  getPods(namespace: string, serviceAccount: string): { readonly pods: readonly PodFields[]; readonly policy: Policy };
+}
+
+/**
+ * Returns warnings for an exception that allows nothing: because it has expired, because other policies deny its pods,
+ * or because no pod of the service account has the violations that its entries allow.
+ */
+export function exceptionWarnings(object: ManifestObject, context: ExceptionContext): readonly ManifestError[] {
+  const exception = readManifestException(object, context.namespace);
+  if (exception === undefined) return [];
+  const { namespace, spec, rule } = exception;
+  const name = `the exception ${quote(exception.name)}`;
+  if (context.at.getTime() >= rule.expiresAtMs) {
+    return [errorAt(object, ['spec', 'expiresAt'], `${name} expired at ${spec.expiresAt} and allows nothing`)];
+  }
+  const shadow = findShadow(exception, context.getNamespaceLabels(namespace));
+  if (shadow !== undefined) return [errorAt(object, [], `${name}: ${shadow}`)];
+  const { pods, policy } = context.getPods(namespace, spec.serviceAccountName);
+  // The manifests may not contain the pods.
+  if (pods.length === 0) return [];
+  // Each entry is evaluated as an exception of its own, whose name is the index of the entry.
+  const entries = spec.allow.map((entry, index) => ({ ...rule, name: String(index), allow: [entry] }));
+  const index = indexExceptions(entries);
+  const used = new Set(pods.flatMap((pod) => evaluateExcepted(pod, { ...policy, fields: true }, index).exceptions));
+  return entries
+    .filter((entry) => !used.has(entry.name))
+    .map((entry) => {
+      const path = ['spec', 'allow', Number(entry.name)];
+      const account = quote(spec.serviceAccountName);
+      return errorAt(
+        object,
+        path,
+        `${name}: ${printFieldPath(path)} has no effect, because no field of the pods of service account ${account} that violates the ${policy.level} level matches its check, container, image and values. Remove the entry, or correct it: portcullis exception create prints the required entries`,
+      );
+    });
 }

@@ -39,9 +39,16 @@ import {
 } from '../../policy/psa/index.ts';
 import type { ExceptionIndex, Level, Version } from '../../policy/pss/index.ts';
 import { type CheckedObject, type ViolatedCheck, MODES_BY_STRENGTH, type CheckReport } from '../output/findings.ts';
-import { exceptionFindings, exceptionWarnings } from './exceptions.ts';
-import { builtInFindings, fieldPosition, wrongType } from './fields.ts';
-import { labelFindings, sccModeFindings, unusedKeyFindings } from './labels.ts';
+import {
+  exceptionFindings,
+  exceptionWarnings,
+  builtInFindings,
+  fieldPosition,
+  wrongType,
+  labelFindings,
+  sccModeFindings,
+  unusedKeyFindings,
+} from './fields.ts';
 import { isScc, sccFindings } from './scc-objects.ts';
 
 export interface CheckSettings {

@@ -2,7 +2,7 @@ import type { BreakGlassStatus } from '../../install/break-glass-state.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import { clusterOptions, ignoreApiError, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { readPolicyObjects } from '../installed/serverless.ts';
+import { readPolicyObjects } from '../installation/policies.ts';
 import {
   type Cell,
   DATA_AND_TABLE,
@@ -19,7 +19,7 @@ import type { DoctorFinding, Severity } from './facts.ts';
 import { printFix } from './fix.ts';
 import { gatherFacts } from './gather.ts';
 import { type Outage, simulateOutage, simulateSccWrites } from './outage.ts';
-import { diagnosePolicies, hasServer } from './serverless.ts';
+import { diagnosePolicies, hasServer } from './without-server.ts';
 
 const DETAILS = `
 Inspects an installation and its cluster. For each problem, it prints the impact and the fix, which is
@@ -55,7 +55,7 @@ export const command = defineCommand({
         const findings = await diagnosePolicies(client, policies);
         return { server, breakGlass: 'off', findings: findings.map(print), outage: [], sccWrites: 'unaffected' };
       }
-      const facts = await gatherFacts(client, { namespace, now: new Date(), serverless: policies });
+      const facts = await gatherFacts(client, { namespace, now: new Date(), policyObjects: policies });
       const { breakGlass } = readBreakGlass(facts);
       const findings = evaluateChecks(facts).map(print);
       return { server, breakGlass, findings, outage: simulateOutage(facts), sccWrites: simulateSccWrites(facts) };

@@ -10,7 +10,7 @@ import type { PolicyKind } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
-import type { InstalledPolicy } from '../installed/serverless.ts';
+import type { InstalledPolicy } from '../installation/policies.ts';
 import type { ShellCommand } from '../output/shell.ts';
 
 /** A value, or the reason it could not be read. */
@@ -57,8 +57,8 @@ export interface Probe extends ProbeRequest {
   readonly refusal?: string;
 }
 
-/** Policies of a serverless installation in a cluster that also has a server. */
-export interface ServerlessFacts {
+/** Policies of an installation without a server in a cluster that also has a server. */
+export interface RemainingPolicies {
   readonly policies: readonly InstalledPolicy[];
   /** Policy settings that the server enforces less strictly. */
   readonly weaker: Fact<readonly string[]>;
@@ -73,7 +73,7 @@ export interface Facts {
   readonly server: Fact<Server>;
   /** All webhook configurations in the cluster. */
   readonly webhookConfigurations: readonly Configuration[];
-  readonly serverless?: ServerlessFacts | undefined;
+  readonly remainingPolicies?: RemainingPolicies | undefined;
   /** The floor policies and their bindings. */
   readonly policies: Fact<readonly FloorObject[]>;
   readonly namespaces: Fact<readonly NamespaceFact[]>;

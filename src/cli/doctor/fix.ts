@@ -4,7 +4,7 @@ import { SELECTOR_LABELS } from '../../install/settings.ts';
 import type { Pod } from '../../kube/types.ts';
 import { COMPONENT_LABEL, INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../../kube/well-known.ts';
 import { PROGRAM } from '../command.ts';
-import { findIncompatibility } from '../installed/deployment.ts';
+import { findIncompatibility } from '../installation/deployment.ts';
 import { printable } from '../output/print.ts';
 import { kubectl, printCommand } from '../output/shell.ts';
 import { type Facts, factValue, type Fix } from './facts.ts';

@@ -36,13 +36,12 @@ import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import { isTerminating } from '../../policy/rollout/index.ts';
 import { STANDARD_SCCS } from '../../policy/scc/index.ts';
 import { VERSION } from '../command.ts';
-import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installed/deployment.ts';
-import { effectiveSpec, readRolloutState } from '../installed/enforcement.ts';
-import { findObsolete } from '../installed/objects.ts';
-import { readServerCertificate } from '../installed/served-certificate.ts';
-import { hasSettings, type InstalledPolicy, readServerless } from '../installed/serverless.ts';
-import { isOpenShift } from '../installed/settings.ts';
-import { findWeakerThanPolicies } from '../installed/weakening.ts';
+import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installation/deployment.ts';
+import { findObsolete } from '../installation/obsolete-objects.ts';
+import { hasSettings, type InstalledPolicy, readAnnotatedSettings } from '../installation/policies.ts';
+import { readServerCertificate } from '../installation/served-certificate.ts';
+import { isOpenShift } from '../installation/settings.ts';
+import { effectiveSpec, readRolloutState, findWeakerThanPolicies } from '../installation/weakening.ts';
 import {
   type Fact,
   type Facts,
@@ -52,7 +51,7 @@ import {
   type Probe,
   type ProbeRequest,
   type CheckedCertificate,
-  type ServerlessFacts,
+  type RemainingPolicies,
   type SuspectGrant,
 } from './facts.ts';
 import { namespaceTier, type Tier } from './matching.ts';
@@ -68,8 +67,8 @@ export async function gatherFacts(
   {
     namespace,
     now,
-    serverless,
-  }: Pick<Facts, 'namespace' | 'now'> & { readonly serverless: readonly InstalledPolicy[] },
+    policyObjects,
+  }: Pick<Facts, 'namespace' | 'now'> & { readonly policyObjects: readonly InstalledPolicy[] },
 ): Promise<Facts> {
   const configurations = await readConfigurations(client);
   const { namespaces, deployment, ...objects } = await readClusterObjects(client, namespace);
@@ -116,7 +115,7 @@ export async function gatherFacts(
     spec,
     webhookConfigurations: configurations,
     policies,
-    serverless: await readServerlessFacts(client, serverless, settings),
+    remainingPolicies: await readRemainingPolicies(client, policyObjects, settings),
     namespaces: 'value' in namespaces ? { value: known } : namespaces,
     deployment,
     otherInstallations,
@@ -186,14 +185,14 @@ async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]>
   return (await Promise.all(lists)).flat();
 }
 
-/** Compares the policies of a serverless installation with the server settings. */
-async function readServerlessFacts(
+/** Compares the policies of an installation without a server with the server settings. */
+async function readRemainingPolicies(
   client: ClusterClient,
   policies: readonly InstalledPolicy[],
   settings: ManifestSettings,
-): Promise<ServerlessFacts | undefined> {
+): Promise<RemainingPolicies | undefined> {
   if (!policies.some(hasSettings)) return undefined;
-  const spec = readServerless(policies)?.spec ?? {};
+  const spec = readAnnotatedSettings(policies)?.spec ?? {};
   const { namespace, policy } = settings;
   // Only a rollout sets a default level that the settings do not contain.
   const isRollout = decodePolicy(settings).rollout.phase !== 'Disabled';

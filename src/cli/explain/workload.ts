@@ -4,7 +4,14 @@ import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
 import { hasFinished } from '../../kube/pod.ts';
-import type { Namespace, PodLike, ServiceAccount, UserInfo } from '../../kube/types.ts';
+import {
+  type Namespace,
+  type Pod,
+  type PodLike,
+  type ServiceAccount,
+  type UserInfo,
+  withValueAt,
+} from '../../kube/types.ts';
 import { decodePod, printFieldPath } from '../../policy/pod/index.ts';
 import {
   completeTemplate,
@@ -122,9 +129,25 @@ function explain(explained: Explained, context: ExplainContext) {
     podSecurity,
     /** The decision of SCC admission. Absent if SCCs do not apply in the namespace. */
     scc: mode && { ...mode, ...scc?.data },
+    /** The cause of the denial of `exec` and `attach` requests. Absent if ephemeral containers cause no denial. */
+    connectDenial: explainConnect(explained),
     warnings: finished ? [] : [...(scc?.warnings ?? []), ...warnings],
   };
   return { data, print: (style: Style) => printExplanation(data, style) };
+}
+
+/**
+ * Evaluates a live pod with its ephemeral containers, as reviews of `exec`, `attach` and updates do. Clients cannot
+ * create a pod with ephemeral containers, so they are not part of the other decisions.
+ */
+function explainConnect({ workload: { source }, pod, mode }: Explained): ReturnType<typeof describeReason> | undefined {
+  const { kind, template } = source;
+  const containers =
+    kind === 'Pod' && template === undefined ? (source.object as Pod).spec?.ephemeralContainers : undefined;
+  if (mode?.mode !== 'enforce' || !containers?.length) return undefined;
+  const object = withValueAt(pod.input.object, ['spec', 'ephemeralContainers'], containers);
+  const { verdict } = explainPod({ ...pod.input, object });
+  return verdict.outcome === 'denied' ? describeReason(verdict) : undefined;
 }
 
 type SccExplanation = ReturnType<typeof explainSccs>;
@@ -279,7 +302,7 @@ function describeReported({ mode, outcome, chosen, cause }: NonNullable<Data['sc
 
 /** Prints the decision, its reasons, a row for each SCC, and warnings. */
 function printExplanation(data: Data, style: Style): string {
-  const { kind, name, namespace, template, createdBy, serviceAccount, denials, podSecurity, scc } = data;
+  const { kind, name, namespace, template, createdBy, serviceAccount, denials, podSecurity, scc, connectDenial } = data;
   const { policy, source, exempt, exceptions, exceptionProblems: problems } = podSecurity;
   const path = template === undefined ? '' : ` (${template})`;
   const title = printable(`${kind} ${namespace}/${name || '(no name)'}${path}: ${describeResult(data)}`);
@@ -301,6 +324,7 @@ function printExplanation(data: Data, style: Style): string {
     ['SCC mode', scc && (scc.problem ?? `${scc.mode}${MODE_EFFECTS[scc.mode]}`)],
     ['In mode enforce', scc && describeReported(scc)],
     ['SCC admission', scc?.outcome === 'ignored' ? 'does not apply to the pod' : undefined],
+    ['Exec and attach', connectDenial && `denied because of ephemeral containers: ${printReason(connectDenial)}`],
     ['Usable by', scc?.subjectType && SUBJECTS.get(scc.subjectType)],
     ['Chosen because', scc?.reason],
     ['Level', scc?.level && `${scc.level} (Pod Security Standards, latest)`],

@@ -26,7 +26,7 @@ import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_SELECTOR, REPLICA } fro
 import { isRelaxed, planRelaxation, planRestoration } from '../../policy/rollout/index.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io, printPage } from '../command.ts';
-import { readServerCertificate } from '../installed/served-certificate.ts';
+import { readServerCertificate } from '../installation/served-certificate.ts';
 import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
 import {
@@ -36,8 +36,8 @@ import {
   describeRemainingLabels,
   relaxLabels,
   restoreLabels,
+  openRecord,
 } from './break-glass-labels.ts';
-import { openRecord } from './break-glass-record.ts';
 
 const DETAILS = `
 Stops all enforcement in an emergency, and restores it afterwards.

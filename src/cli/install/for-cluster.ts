@@ -5,7 +5,7 @@ import { printYaml } from '../../config/yaml.ts';
 import { createFailsClosed } from '../../controllers/required-webhooks.ts';
 import { buildManifests, decodePolicy, type ManifestSettings, type PolicySettings } from '../../install/index.ts';
 import { deepEqual } from '../../kube/equality.ts';
-import { objectName } from '../../kube/resources.ts';
+import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { printNewlyClosed } from '../../kube/webhooks.ts';
@@ -13,16 +13,21 @@ import { INSTALLATION } from '../../kube/well-known.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
-import { findIncompatibility } from '../installed/deployment.ts';
-import { readRolloutState } from '../installed/enforcement.ts';
-import { deleteObsolete, findObsolete } from '../installed/objects.ts';
-import { checkWeakenings, findWeakenings, findWeakerThanPolicies } from '../installed/weakening.ts';
+import { findIncompatibility } from '../installation/deployment.ts';
+import { divideSettings, type Installation, readInstallation } from '../installation/installation.ts';
+import { deleteObsolete, findObsolete } from '../installation/obsolete-objects.ts';
+import {
+  readRolloutState,
+  checkWeakenings,
+  findLostSccs,
+  findWeakenings,
+  findWeakerThanPolicies,
+} from '../installation/weakening.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
-import { divideSettings, type Installation, readInstallation } from './installation.ts';
 import { readClusterFacts, planForCluster, type PlanValues } from './plan.ts';
-import { checkServerless, printPolicies } from './without-server.ts';
+import { checkPolicyOptions, printPolicies } from './without-server.ts';
 
 interface Upgrade {
   readonly sources: Sources;
@@ -37,9 +42,9 @@ const POLICIES_REMAIN =
 export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
   return await withCluster(options, io, async (client) => {
     const installation = await readInstallation(client, options.namespace);
-    const { deployment, serverless } = installation;
-    if (upgrade && !deployment && serverless) {
-      checkServerless(options, upgrade.sources);
+    const { deployment, policySettings } = installation;
+    if (upgrade && !deployment && policySettings) {
+      checkPolicyOptions(options, upgrade.sources);
       await printPolicies(client, options, io);
       return EXIT.passed;
     }
@@ -48,7 +53,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     if (problem !== undefined) throw new UserError(problem);
     // Without a Deployment, the policies enforce their own settings, and an existing PortcullisConfiguration is not
     // used.
-    const carried = deployment ? [] : listSettings(serverless?.spec ?? {});
+    const carried = deployment ? [] : listSettings(policySettings?.spec ?? {});
     const values = { ...options, image, set: [...carried, ...options.set] };
     const plan = planForCluster(await readClusterFacts(client), installation.settings, values);
     const { policy, features } = plan.settings;
@@ -57,8 +62,9 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const installed = { namespace, policy: current ?? policy, features: installation.settings.features ?? features };
     checkWeakenings(
       [
-        ...(deployment || !serverless ? findWeakenings(installed, plan.settings) : []),
-        ...(serverless ? findWeakerThanPolicies(namespace, serverless.spec, policy) : []),
+        ...(deployment || !policySettings ? findWeakenings(installed, plan.settings) : []),
+        ...(await findEndedSccs(client, installed, plan.settings)),
+        ...(policySettings ? findWeakerThanPolicies(namespace, policySettings.spec, policy) : []),
       ],
       options['allow-weaker'],
     );
@@ -70,7 +76,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const lines = [
       ...plan.notes.map((note) => `Note: ${note}`),
       ...(closed.length === 0 ? [] : [`Note: ${printNewlyClosed(closed)}`]),
-      ...(serverless ? [POLICIES_REMAIN] : []),
+      ...(policySettings ? [POLICIES_REMAIN] : []),
       ...(removal ? [`settings: ${printCommand(removal)}`] : []),
       ...(obsolete.length === 0
         ? []
@@ -80,6 +86,17 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     for (const line of lines) io.stderr.write(`${printable(line)}\n`);
     return EXIT.passed;
   });
+}
+
+/** Describes the namespaces that enforce SCCs because of their label, if the settings turn SCC admission off. */
+async function findEndedSccs(
+  client: ClusterClient,
+  before: PolicySettings,
+  after: PolicySettings,
+): Promise<readonly string[]> {
+  const { scc } = decodePolicy(before);
+  if (scc.mode !== 'report' || decodePolicy(after).scc.mode !== 'off') return [];
+  return findLostSccs(await client.list(RESOURCES.Namespace), scc);
 }
 
 /**

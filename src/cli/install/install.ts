@@ -20,7 +20,7 @@ import { printForCluster } from './for-cluster.ts';
 import { printFiles, writeFiles } from './output-files.ts';
 import { applyOptions, DEFAULTS, planOptions } from './plan.ts';
 import {
-  checkServerless,
+  checkPolicyOptions,
   createStaticFiles,
   kubernetesVersion,
   printForVersion,
@@ -80,9 +80,9 @@ export const command = defineCommand({
   options: installOptions,
   async run(options, _operands, io, sources) {
     const { profile, kubeconfig, context } = options;
-    if (options['without-server']) return await writeServerless(options, io, sources);
-    const serverless = (['for-kubernetes', 'static'] as const).find((name) => sources.typed.has(name));
-    if (serverless !== undefined) throw new UserError(`--${serverless} requires --without-server`);
+    if (options['without-server']) return await writePolicies(options, io, sources);
+    const policyOption = (['for-kubernetes', 'static'] as const).find((name) => sources.typed.has(name));
+    if (policyOption !== undefined) throw new UserError(`--${policyOption} requires --without-server`);
     if (profile === CONTROL_PLANE) return await writeControlPlane(options, io, sources);
     if (options['output-dir'] !== undefined)
       throw new UserError(`--output-dir requires --profile=${CONTROL_PLANE} or --static`);
@@ -112,9 +112,9 @@ function formatProcess({ features, policy, webhooks }: ManifestSettings): string
   return `Replicas run as processes: ${printCommand({ program: PROGRAM, args })}\n`;
 }
 
-async function writeServerless(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
+async function writePolicies(options: Values<typeof installOptions>, io: Io, sources: Sources): Promise<number> {
   const { kubeconfig, context, 'for-kubernetes': version, 'output-dir': folder } = options;
-  checkServerless(options, sources);
+  checkPolicyOptions(options, sources);
   if (folder !== undefined && !options.static) throw new UserError('--output-dir requires --static');
   if (version === undefined && options.static) {
     throw new UserError('--static requires --for-kubernetes, because API servers do not list policies from files');

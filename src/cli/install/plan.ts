@@ -11,7 +11,8 @@ import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { FEATURES, OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions, ignoreApiError } from '../cluster.ts';
 import { VERSION } from '../command.ts';
-import { CHART_CONSEQUENCE, isOpenShift } from '../installed/settings.ts';
+import { NODES_CONFIG } from '../installation/installation.ts';
+import { CHART_CONSEQUENCE, isOpenShift } from '../installation/settings.ts';
 import {
   boolean,
   flag,
@@ -23,7 +24,6 @@ import {
   type OptionText,
   type Values,
 } from '../options.ts';
-import { NODES_CONFIG } from './installation.ts';
 
 /** Cluster properties that affect the installation. */
 export interface ClusterFacts extends Server {

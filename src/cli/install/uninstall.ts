@@ -9,11 +9,12 @@ import { STANDARD_SCCS } from '../../policy/scc/index.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { confirm } from '../confirm.ts';
-import { findOtherInstallations } from '../installed/deployment.ts';
+import { findOtherInstallations } from '../installation/deployment.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
-import { findRemainingGrants, findRemains } from './remains.ts';
 import {
+  findRemainingGrants,
+  findRemains,
   createRemoval,
   deleteObjects,
   type Deletion,

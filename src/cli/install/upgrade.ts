@@ -1,8 +1,8 @@
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, VERSION } from '../command.ts';
+import { type Installation, installedImage } from '../installation/installation.ts';
 import { printForCluster } from './for-cluster.ts';
-import { type Installation, installedImage } from './installation.ts';
 import { planOptions } from './plan.ts';
 
 const DETAILS = `

@@ -16,17 +16,16 @@ import {
 import { MIN_POLICY_MINOR, renamePolicy } from '../../policy/psa/index.ts';
 import { minorVersion, newestVersion, type Version } from '../../policy/pss/index.ts';
 import { type Io, printPage, PROGRAM, VERSION } from '../command.ts';
-import { findLostEnforcement } from '../installed/enforcement.ts';
 import {
   comparePolicies,
   deleteCommand,
   readPolicyObjects,
-  readServerless,
+  readAnnotatedSettings,
   servedKinds,
-  serverlessPolicies,
-  type ServerlessSettings,
-} from '../installed/serverless.ts';
-import { checkWeakenings, findWeakenings } from '../installed/weakening.ts';
+  buildPolicies,
+  type AnnotatedSettings,
+} from '../installation/policies.ts';
+import { findLostEnforcement, checkWeakenings, findWeakenings } from '../installation/weakening.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
 import { printCommand } from '../output/shell.ts';
@@ -57,7 +56,7 @@ interface Changes {
 }
 
 /** @throws {UserError} for an option or a setting that requires a server */
-export function checkServerless({ set }: Pick<Changes, 'set'>, { typed }: Pick<Sources, 'typed'>): void {
+export function checkPolicyOptions({ set }: Pick<Changes, 'set'>, { typed }: Pick<Sources, 'typed'>): void {
   const option = [...typed.keys()].find((name) => !OPTIONS.includes(name));
   if (option !== undefined) throw new UserError(`--${option}: not supported by an installation without a server`);
   const unsupported = listSettings(set.reduce(withSetting, {})).find((setting) => !isPolicySetting(setting));
@@ -143,9 +142,9 @@ async function createPolicies(
   kubernetes: Version,
   { set }: Changes,
   io: Io,
-): Promise<ReturnType<typeof serverlessPolicies>> {
+): Promise<ReturnType<typeof buildPolicies>> {
   const spec = set.reduce(withSetting, {});
-  const objects = serverlessPolicies(spec, kubernetes);
+  const objects = buildPolicies(spec, kubernetes);
   await checkSystemNamespace(spec);
   io.stderr.write(`Assuming Kubernetes ${kubernetes.slice(1)} or newer, because no cluster was read\n`);
   if (minorVersion(kubernetes) > minorVersion(newestVersion)) {
@@ -189,10 +188,10 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
       `${server} runs Kubernetes ${version}: v1.${MIN_POLICY_MINOR} or newer is required for functions in the policies`,
     );
   }
-  const installed = readServerless(policies);
+  const installed = readAnnotatedSettings(policies);
   const { before, dropped } = startingSettings(installed, configuration);
   const spec = values.set.reduce(withSetting, before ?? {});
-  const objects = serverlessPolicies(spec, minor);
+  const objects = buildPolicies(spec, minor);
   checkWeakenings(await findWeaker(client, installed, configuration, spec), values['allow-weaker']);
   await checkSystemNamespace(spec, client);
   const { obsolete } = comparePolicies(objects, policies);
@@ -209,7 +208,7 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
  * Returns the settings of the policies in the cluster or, without policies, the server settings that policies support.
  */
 function startingSettings(
-  installed: ServerlessSettings | undefined,
+  installed: AnnotatedSettings | undefined,
   configuration: PortcullisConfiguration | undefined,
 ) {
   if (installed || !configuration) return { before: installed?.spec, dropped: [] };
@@ -225,7 +224,7 @@ function startingSettings(
  */
 async function findWeaker(
   client: ClusterClient,
-  installed: ServerlessSettings | undefined,
+  installed: AnnotatedSettings | undefined,
   configuration: PortcullisConfiguration | undefined,
   after: JsonObject,
 ): Promise<readonly string[]> {

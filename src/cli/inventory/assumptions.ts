@@ -40,7 +40,8 @@ export function assumeStandardSccs(
   compatibility: Compatibility = 'portcullis',
 ): readonly string[] {
   if (STANDARD_SCCS.some(({ scc }) => store.get('SecurityContextConstraints', objectName(scc)))) return [];
-  for (const one of STANDARD_SCCS) putMissing(store, 'SecurityContextConstraints', standardScc(one, compatibility));
+  for (const standard of STANDARD_SCCS)
+    putMissing(store, 'SecurityContextConstraints', standardScc(standard, compatibility));
   for (const role of STANDARD_CLUSTER_ROLES) putMissing(store, 'ClusterRole', role);
   for (const binding of STANDARD_CLUSTER_ROLE_BINDINGS) putMissing(store, 'ClusterRoleBinding', binding);
   return [
@@ -125,9 +126,9 @@ function assignRanges(namespaces: readonly Namespace[]): readonly Namespace[] {
   const allocate = createAllocator(DEFAULT_RANGES);
   let taken = namespaceBlocks(namespaces, DEFAULT_RANGES.uidRange);
   return namespaces.flatMap((namespace) => {
-    const need = findMissingRanges(namespace, DEFAULT_RANGES);
-    if (need === undefined) return [];
-    if (need !== 'block') return [withAnnotations(namespace, need.annotations)];
+    const missing = findMissingRanges(namespace, DEFAULT_RANGES);
+    if (missing === undefined) return [];
+    if (missing !== 'block') return [withAnnotations(namespace, missing.annotations)];
     const block = allocate(taken, namespaces);
     if (block === undefined) return [];
     taken = uniteBlocks([...taken, { first: block, last: block }]);

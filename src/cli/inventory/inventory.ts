@@ -54,7 +54,7 @@ import {
 import { findCustomSources, readCustomSources } from './custom-resources.ts';
 import { failOnErrors, manifestOptions, readObjects } from './manifests.ts';
 
-/** The generated policies of a serverless installation. */
+/** The generated policies of an installation without a server. */
 export const POLICY_SCOPE: Scope = { kind: 'ValidatingAdmissionPolicy', labelSelector: POLICY_SELECTOR };
 
 /** Options that select manifests or a cluster as the source of the objects. */

@@ -98,13 +98,13 @@ export async function computeRollout(
 ) {
   const { config, 'installation-namespace': namespace, 'scc-mode': mode } = values;
   const { store, customSources, source: origin } = inventory;
-  const { settings, source, isServerless } = await findSettings({ config, store, namespace });
+  const { settings, source, isWithoutServer } = await findSettings({ config, store, namespace });
   store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   const isDefault = source === undefined;
   const rollout = isDefault ? { ...settings.rollout, phase: 'Evaluate' as const } : settings.rollout;
   const scc = expectedSettings({ settings, source }, mode);
   const management = managementSettings(scc);
-  const policies = isServerless ? await findSettings({ config: undefined, store }) : undefined;
+  const policies = isWithoutServer ? await findSettings({ config: undefined, store }) : undefined;
   const scope = { store, namespace, version: VERSION };
   const podSecurity = effectivePodSecurity(scope, { rollout, podSecurity: settings.podSecurity });
   const areLeasesKnown = origin === 'cluster' && !inventory.unread.some(({ kind }) => kind === 'Lease');
@@ -139,7 +139,7 @@ export async function computeRollout(
     /** The source of the settings. Absent for defaults. */
     settingsSource: source,
     /** Settings of the policies in the API server. Absent if there is a server or there are no policies. */
-    serverless: policies?.settings.podSecurity,
+    policies: policies?.settings.podSecurity,
     /** False if the cluster contains no objects of an installation. */
     isInstalled:
       !isDefault ||

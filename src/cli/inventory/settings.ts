@@ -7,7 +7,7 @@ import { quote } from '../../kube/text.ts';
 import type { PortcullisConfiguration } from '../../kube/types.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/index.ts';
-import { readServerless, SERVERLESS_SOURCE, serverlessConfiguration } from '../installed/serverless.ts';
+import { readAnnotatedSettings, POLICIES_SOURCE, equivalentConfiguration } from '../installation/policies.ts';
 import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { subjectOptions } from './inventory.ts';
@@ -26,8 +26,8 @@ export const sccOptions = {
 
 /**
  * Returns the settings from the `--config` file, otherwise from the policies or the PortcullisConfiguration, otherwise
- * the defaults. `source` describes their source, and is absent for the defaults. `isServerless` is true if a serverless
- * installation has policies.
+ * the defaults. `source` describes their source, and is absent for the defaults. `isWithoutServer` is true if
+ * policies of an installation without a server exist.
  * @throws {UserError} for invalid settings
  */
 export async function findSettings({
@@ -41,25 +41,23 @@ export async function findSettings({
 }) {
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const decode = { controllers: CONTROLLER_NAMES, namespace };
-  const policies = readServerless(store.list('ValidatingAdmissionPolicy'));
-  const isServerless = policies !== undefined;
+  const policies = readAnnotatedSettings(store.list('ValidatingAdmissionPolicy'));
+  const isWithoutServer = policies !== undefined;
   if (config !== undefined) {
     const { settings } = await loadSettings(config, decode);
-    return { settings: withoutUnusedSccs(settings, undefined, store), source: config, isServerless };
+    return { settings: withoutUnusedSccs(settings, undefined, store), source: config, isWithoutServer };
   }
   const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
   // The object may remain from an uninstalled server. If a server is still installed, it enforces the object in
   // addition to the policies.
   if (policies) {
-    const settings = settingsFromObject(serverlessConfiguration(policies), decode);
-    const source = object
-      ? `${SERVERLESS_SOURCE}. ${name} is not evaluated, even if a server uses it`
-      : SERVERLESS_SOURCE;
-    return { settings, source, isServerless };
+    const settings = settingsFromObject(equivalentConfiguration(policies), decode);
+    const source = object ? `${POLICIES_SOURCE}. ${name} is not evaluated, even if a server uses it` : POLICIES_SOURCE;
+    return { settings, source, isWithoutServer };
   }
   const { settings, isLastValid } = settingsInForce(object, decode);
   const source = object && (isLastValid ? `the last valid settings, because ${name} is invalid` : name);
-  return { settings: withoutUnusedSccs(settings, object, store), source, isServerless };
+  return { settings: withoutUnusedSccs(settings, object, store), source, isWithoutServer };
 }
 
 /**

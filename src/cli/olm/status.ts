@@ -17,7 +17,7 @@ import {
 } from '../../policy/olm/index.ts';
 import { UNMANAGED_NAMESPACES } from '../../policy/rollout/index.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { deploymentFeatures } from '../installed/deployment.ts';
+import { deploymentFeatures } from '../installation/deployment.ts';
 import {
   inventoryOptions,
   listNamespaces,

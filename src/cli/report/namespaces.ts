@@ -76,11 +76,11 @@ export function findNewerVersions(
 }
 
 function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): PlannedNamespace {
-  const { store, podSecurity, management, serverless } = facts;
+  const { store, podSecurity, management, policies } = facts;
   if (podSecurity.exemptions.namespace(namespace.metadata?.name)) return planExempt(namespace);
   const computed = finishSteps(namespacePolicies(namespace, store, { podSecurity, management }));
   // The policies in the API server determine the current level. Their settings may differ from the settings in a file.
-  const { enforce: current } = serverless ? resolvePolicies(namespace.metadata?.labels, serverless.defaults) : {};
+  const { enforce: current } = policies ? resolvePolicies(namespace.metadata?.labels, policies.defaults) : {};
   const { planned, ...context } = choosePolicies({ ...computed, ...(current && { current }) }, scope);
   const evaluation = evaluate(namespace, facts, { ...computed, current: context.current, planned });
   const hasOwnLabel = namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;

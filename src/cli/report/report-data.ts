@@ -1,30 +1,42 @@
 /**
- * Computes the report data, which contains the results of the rollout, SCC and exemption commands for the same state.
+ * Computes the report data, which contains the results of the rollout, SCC and exemption commands for the same state,
+ * and the commands that fix workloads.
  */
 import { readExemptionUses } from '../../cluster/exemption-uses.ts';
 import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
+import type { Store } from '../../cluster/store.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
-import { hasFinished } from '../../kube/pod.ts';
-import { objectName } from '../../kube/resources.ts';
+import { fixPod, podSecurityViolations } from '../../config/fix.ts';
+import { manifestObjects } from '../../config/objects.ts';
+import type { PodCreator } from '../../kube/controller-pod.ts';
+import { diff } from '../../kube/json-patch.ts';
+import { hasFinished, podTemplatePath } from '../../kube/pod.ts';
+import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { finishSteps } from '../../kube/steps.ts';
-import { compareBytes, sortedSet } from '../../kube/text.ts';
-import type { Namespace } from '../../kube/types.ts';
+import { compareBytes, sortedSet, shellQuote } from '../../kube/text.ts';
+import { type Namespace, isObject, withValueAt } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { resolvePolicies } from '../../policy/psa/index.ts';
 import { checkFix, type Level } from '../../policy/pss/index.ts';
-import { countNamespaces, type PlannedNamespace } from '../../policy/rollout/index.ts';
+import { countNamespaces, type PlannedNamespace, type ViolatingWorkload } from '../../policy/rollout/index.ts';
 import { type AdmissionPlan, listDenials } from '../../policy/scc/index.ts';
-import type { DeniedWorkload, ReportData, ReportNamespace, ReportScc, ReportWorkload } from '../../web/report-data.ts';
+import type {
+  DeniedWorkload,
+  ReportData,
+  ReportNamespace,
+  ReportScc,
+  ReportWorkload,
+  ReportPatch,
+} from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
 import { listExemptions } from '../inventory/exemptions.ts';
 import { listNamespaces } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';
 import { planSccs } from '../inventory/scc-input.ts';
-import { mapNamespaces } from '../output/print.ts';
+import { mapNamespaces, referenceName } from '../output/print.ts';
 import { countEvaluated, evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
-import { findPatch } from './patch.ts';
 import { rolloutStatus, rolloutSteps } from './rollout-status.ts';
 import { describeInterface, describeStatus } from './state-rows.ts';
 
@@ -152,4 +164,43 @@ function listSccs({ store }: RolloutFacts, plans: readonly AdmissionPlan[]): rea
       })),
     }))
     .sort((a, b) => b.pods + b.workloads - a.pods - a.workloads || compareBytes(a.name, b.name));
+}
+
+const START = { line: 1, column: 1 };
+
+/**
+ * Returns the patch of a denied workload, with the conditions to verify. Returns `undefined` if the API server does not
+ * permit changes to its pods, or if the checks offer no fix.
+ */
+function findPatch(
+  source: PodCreator,
+  { level, version, violations }: ViolatingWorkload,
+  { emulationVersion }: Store,
+): ReportPatch | undefined {
+  const { kind, object: value } = source;
+  const path = source.template ?? podTemplatePath(RESOURCES[source.kind].group, kind);
+  const isComposed = source.template !== undefined && source.sourceField !== undefined;
+  if (path === undefined || isComposed || kind === 'Pod' || kind === 'Job') return undefined;
+  const place = { file: '', index: 0, line: 1, source: { start: 0, end: 0 }, repetitions: [] };
+  const [object] = manifestObjects({ ...place, value, locate: () => START }).objects;
+  if (object === undefined) return undefined;
+  // Admission defaults fix the other violations of the template.
+  const checks = new Set(violations.map(({ check }) => check));
+  const { pod, changes } = fixPod({ object, path }, (violation) =>
+    podSecurityViolations(violation, { level, version, emulationVersion }).filter(({ check }) => checks.has(check)),
+  );
+  const ops = diff(withoutEmpty(value), withoutEmpty(withValueAt(value, path, pod)));
+  if (ops.length === 0) return undefined;
+  const target = [referenceName(value), '-n', value.metadata?.namespace ?? ''].map(shellQuote).join(' ');
+  return {
+    command: `kubectl patch ${target} --type=json -p ${shellQuote(JSON.stringify(ops))}`,
+    notes: [...new Set(changes.flatMap(({ note }) => note ?? []))],
+  };
+}
+
+/** The API server sets empty objects only in built-in kinds, so patches must not depend on them. */
+function withoutEmpty(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value), (_key, member: unknown) =>
+    isObject(member) && Object.keys(member).length === 0 ? undefined : member,
+  );
 }

@@ -64,7 +64,7 @@ export const command = defineCommand({
     const comparison = compare(facts.store, values['kubernetes-version']);
     const { versions } = comparison ?? {};
     const isCurrent = versions !== undefined && values.level === undefined;
-    const policy = isCurrent ? facts.serverless?.defaults.enforce : plannedDefault(facts, values);
+    const policy = isCurrent ? facts.policies?.defaults.enforce : plannedDefault(facts, values);
     const scope = { only, policy, newLabel: values.level };
     const planned = versions
       ? await planUpgrades(facts, versions, { io, ...scope })
@@ -101,8 +101,8 @@ function planEnforcedSccs(name: string, { store, customSources, management: { sc
  * Returns the default policy to plan. Without a server, its level is the default level in `--config`, otherwise
  * `restricted`.
  */
-function plannedDefault({ serverless, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
-  if (!serverless) return level && ({ level, version: 'latest' } as const);
+function plannedDefault({ policies, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
+  if (!policies) return level && ({ level, version: 'latest' } as const);
   const { enforce } = podSecurity.defaults;
   return { ...enforce, level: level ?? (config === undefined ? 'restricted' : enforce.level) };
 }

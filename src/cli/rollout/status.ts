@@ -9,7 +9,7 @@ import { rolloutStatus } from '../report/rollout-status.ts';
 import { describeInterface, describeStatus } from '../report/state-rows.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
-const SERVERLESS: RolloutStatus = {
+const WITHOUT_SERVER: RolloutStatus = {
   state: 'Off',
   reasons: ['the policies in the API server have a constant default, without a rollout'],
   next: 'Plan another default: portcullis rollout plan --level baseline, or --level restricted.',
@@ -44,7 +44,7 @@ export const command = defineCommand({
     const assumptions = [...facts.assumptions, ...newer];
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const namespaces = only === undefined ? selected.filter(needsFix) : selected;
-    const status = facts.serverless ? SERVERLESS : rolloutStatus(state, countEvaluated(planned, facts));
+    const status = facts.policies ? WITHOUT_SERVER : rolloutStatus(state, countEvaluated(planned, facts));
     const data = { isInstalled, ...status, ...state, summary: counts, namespaces, settings, assumptions };
     const isWide = options.output === 'wide';
     printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [

@@ -74,7 +74,7 @@ function grantsOnly(
   { verbs, apiGroups, resources, resourceNames, nonResourceURLs }: VerifiedRule,
   scc: string,
 ): boolean {
-  const isOnly = (list: readonly string[], name: string | undefined): boolean => list.every((one) => one === name);
+  const isOnly = (list: readonly string[], name: string | undefined): boolean => list.every((item) => item === name);
   const isRule = ({ verb, apiGroup, resource }: Pick<typeof USE_SCC, 'verb' | 'apiGroup' | 'resource'>): boolean =>
     isOnly(verbs, verb) && isOnly(apiGroups, apiGroup) && isOnly(resources, resource);
   if (nonResourceURLs.length === 0 && resourceNames.length === 0 && isRule(HOLD_TEMPORARY_GRANT)) return true;
@@ -88,8 +88,8 @@ async function findLists({ client, scc: name, subjects }: GrantChange): Promise<
   const removed = subjects.map(({ kind, name, namespace = '' }) =>
     kind === 'ServiceAccount' ? `User system:serviceaccount:${namespace}:${name}` : `${kind} ${name}`,
   );
-  const users = (scc.users ?? []).filter((one) => !removed.includes(`User ${one}`));
-  const groups = (scc.groups ?? []).filter((one) => !removed.includes(`Group ${one}`));
+  const users = (scc.users ?? []).filter((user) => !removed.includes(`User ${user}`));
+  const groups = (scc.groups ?? []).filter((group) => !removed.includes(`Group ${group}`));
   const isChanged = users.length !== (scc.users ?? []).length || groups.length !== (scc.groups ?? []).length;
   const kind = 'SecurityContextConstraints';
   return isChanged ? [{ kind, object: { ...scc, users, groups }, isDeleted: false }] : [];

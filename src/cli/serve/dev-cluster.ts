@@ -121,9 +121,11 @@ async function readClusterManifests(
   return {
     // Namespace of the Leases and of the published default.
     namespace: namespaceObjects(installation).slice(0, 1).map(seedObject),
-    definitions: [...CRDS, ...olmDefinitions].map(seedObject).filter((one) => !seed.some(isSameObject(one))),
+    definitions: [...CRDS, ...olmDefinitions]
+      .map(seedObject)
+      .filter((definition) => !seed.some(isSameObject(definition))),
     // Created before the webhooks are registered, so the objects are not reviewed.
-    seed: seed.filter((one) => !isScc(one)),
+    seed: seed.filter((object) => !isScc(object)),
     configurations: staticWebhookConfigurations(installation, enforcement).map(seedObject),
     // Created after the webhooks are registered, because the webhooks set the fields that short SCCs omit.
     sccs: seed.filter(isScc),
@@ -186,7 +188,10 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
     namedChecks: [{ name: 'cluster', check: () => undefined }],
     async open({ authority, ...address }) {
       Object.assign(webhook, address);
-      const trusted = configurations.map((one) => ({ ...one, value: withBundle(one.value, authority) }));
+      const trusted = configurations.map((configuration) => ({
+        ...configuration,
+        value: withBundle(configuration.value, authority),
+      }));
       for (const objects of [definitions, namespace, seed, trusted, sccs]) await createAll(cluster, objects);
     },
     follow: () => Promise.resolve(),

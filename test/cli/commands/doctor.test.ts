@@ -490,7 +490,7 @@ const WITH_EXCEPTIONS = {
 /** Policies of an installation without a server, and the settings that the server enforces less strictly. */
 function besideServer(...weaker: readonly string[]): Partial<Facts> {
   const policies = [{ kind: 'ValidatingAdmissionPolicy', metadata: { name: 'a' } }] as const;
-  return { serverless: { policies, weaker: { value: weaker } } };
+  return { remainingPolicies: { policies, weaker: { value: weaker } } };
 }
 
 /** A configuration with the label of Portcullis, but with another name. */

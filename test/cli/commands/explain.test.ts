@@ -279,7 +279,7 @@ describe('with a cluster', () => {
     const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop`, { stdin });
     assert.equal(code, 0, stdout);
   });
-  test('ephemeral containers are ignored', async () => {
+  test('the ephemeral containers of a pod deny only exec and attach', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const spec = { ...SPEC, ephemeralContainers: [debug] };
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec });
@@ -288,6 +288,10 @@ describe('with a cluster', () => {
     });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/web: admitted by SCC restricted-v2\n/);
+    assert.match(
+      stdout,
+      /\n {2}Exec and attach {2}denied because of ephemeral containers: no SCC admits the pod \(.*\)\n/,
+    );
   });
   test('a workload in the cluster', async () => {
     const labels = { app: 'api' };
@@ -337,6 +341,9 @@ describe('with a cluster', () => {
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${await empty.kubeconfig()} --scc-mode enforce`);
     assert.equal(code, 1, stdout);
     assert.ok(stdout.includes('\n  Denied because   no SecurityContextConstraints found in cluster\n'), stdout);
+    const namespace = await explain(`namespace/shop --kubeconfig ${await empty.kubeconfig()}`);
+    assert.equal(namespace.code, 0);
+    assert.ok(!namespace.stdout.includes('SCC mode'), namespace.stdout);
   });
   test('the exceptions of a namespace in manifests', async () => {
     const { code, stdout } = await explain('namespace/shop -f ../rollout/exception.yaml');

@@ -8,13 +8,13 @@ import { after, before, describe, suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { VERSION } from '../../../src/cli/command.ts';
 import { type ClusterFacts, planForCluster, planOptions } from '../../../src/cli/install/plan.ts';
-import { findWeakenings } from '../../../src/cli/installed/weakening.ts';
+import { findWeakenings } from '../../../src/cli/installation/weakening.ts';
 import { resolveValues } from '../../../src/cli/options.ts';
 import { serveOptions } from '../../../src/cli/serve-options.ts';
 import { readDocuments } from '../../../src/config/yaml.ts';
 import { buildManifests, CRDS, defaultSettings } from '../../../src/install/index.ts';
 import { type ManifestSettings, PROFILES } from '../../../src/install/settings.ts';
-import type { JsonObject } from '../../../src/kube/types.ts';
+import type { JsonObject, KubeObject } from '../../../src/kube/types.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
@@ -409,6 +409,8 @@ describe('weaker settings', () => {
       [],
     ],
     [{ scc: { compatibility: 'openshift' } }, {}, ['scc.compatibility from openshift to portcullis']],
+    [{ scc: { mode: 'enforce' } }, { scc: { mode: 'report' } }, ['scc.mode from enforce to report']],
+    [{ scc: { mode: 'report' } }, { scc: { mode: 'off' } }, []],
   ];
   for (const [before, after, expected] of cases) {
     test(`${JSON.stringify(before)} to ${JSON.stringify(after)}`, () => {
@@ -416,4 +418,18 @@ describe('weaker settings', () => {
       assert.deepEqual(findWeakenings(settings(before), settings(after)), expected);
     });
   }
+});
+
+test('install --scc=false is a weakening only if the label of a namespace enforces SCCs', async (t) => {
+  const started = await startCluster();
+  t.after(() => started.stop());
+  const installed = printed(PROFILES.scc).find((object) => (object as KubeObject).kind === 'Deployment');
+  await started.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'portcullis' } });
+  await started.admin.send('POST', '/apis/apps/v1/namespaces/portcullis/deployments', installed);
+  const args = ['install', '--scc=false', '--kubeconfig', await started.kubeconfig()];
+  assert.equal((await runProgram(args)).code, 0);
+  const labels = { 'portcullis.dev/scc': 'enforce' };
+  await started.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', labels } });
+  const stderr = 'error: the settings would weaken enforcement: no SCCs in shop: add --allow-weaker to accept this\n';
+  assert.deepEqual(await runProgram(args), { code: 2, stdout: '', stderr });
 });

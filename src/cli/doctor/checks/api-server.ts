@@ -1,7 +1,7 @@
 import { decodePolicy, MINIMUM_MINOR } from '../../../install/index.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';
 import { latestVersion, minorVersion, type Version } from '../../../policy/pss/index.ts';
-import { CHART_CONSEQUENCE } from '../../installed/settings.ts';
+import { CHART_CONSEQUENCE } from '../../installation/settings.ts';
 import { type DoctorCheck, type CheckResult, evaluateFact, type Facts, info, ok, problem, unknown } from '../facts.ts';
 import { instruction, commandFix } from '../fix.ts';
 

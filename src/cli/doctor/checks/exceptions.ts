@@ -33,7 +33,8 @@ function evaluateException(
   const { expiresAt = '' } = spec ?? {};
   const object = `PodSecurityException ${namespace}/${name}`;
   const remove = commandFix('kubectl', '-n', namespace, 'delete', 'podsecurityexception', name);
-  const find = (type: string) => status?.conditions?.find((one) => one.type === type && one.status === 'True');
+  const find = (type: string) =>
+    status?.conditions?.find((condition) => condition.type === type && condition.status === 'True');
   const leftMs = (parseTimestamp(expiresAt) ?? 0) - nowMs;
   if (leftMs <= 0) {
     return [warning(object, `expired at ${expiresAt}`, { impact: 'it allows nothing', fix: remove })];

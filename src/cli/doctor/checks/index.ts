@@ -11,9 +11,9 @@ import { grants } from './grants.ts';
 import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
 import { otherAdmission } from './other-admission.ts';
+import { policies } from './policies.ts';
 import { reachability } from './reachability.ts';
 import { replicas } from './replicas.ts';
-import { policies } from './serverless-policies.ts';
 import { tiers } from './tiers.ts';
 import { webhooks } from './webhooks.ts';
 

@@ -2,7 +2,7 @@ import { type Manifest, staticWebhookConfigurations } from '../../../install/ind
 import { summarizeNames } from '../../../kube/text.ts';
 import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
 import { INSTALLATION } from '../../../kube/well-known.ts';
-import { deleteObsolete } from '../../installed/objects.ts';
+import { deleteObsolete } from '../../installation/obsolete-objects.ts';
 import {
   type DoctorCheck,
   type CheckResult,
@@ -29,7 +29,9 @@ function hasPermissions({ changedObjects }: Facts): boolean {
 export function isInstalled(facts: Facts): boolean {
   const { webhookConfigurations: configurations, deployment, settings } = facts;
   const names = new Set(staticWebhookConfigurations(settings).map(({ metadata: { name } }) => name));
-  const isRegistered = configurations.some((one) => isPartOfPortcullis(one) || names.has(one.name));
+  const isRegistered = configurations.some(
+    (configuration) => isPartOfPortcullis(configuration) || names.has(configuration.name),
+  );
   return isRegistered || !('value' in deployment) || deployment.value !== undefined || hasPermissions(facts);
 }
 

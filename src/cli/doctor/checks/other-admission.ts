@@ -1,4 +1,4 @@
-import { isOpenShift, patchSettings } from '../../installed/settings.ts';
+import { isOpenShift, patchSettings } from '../../installation/settings.ts';
 import {
   type DoctorCheck,
   type CheckResult,

@@ -43,7 +43,7 @@ function findExpectedAll(facts: Facts): readonly Configuration[] {
 }
 
 function findExpected(facts: Facts, { kind, name }: Configuration): Configuration | undefined {
-  return findExpectedAll(facts).find((one) => one.kind === kind && one.name === name);
+  return findExpectedAll(facts).find((configuration) => configuration.kind === kind && configuration.name === name);
 }
 
 /** True if the leader maintains the configurations. */
@@ -75,7 +75,8 @@ export function restoreConfigurations(facts: Facts): Fix {
 export function restoreWebhook(facts: Facts, { configuration, webhook }: ConfiguredWebhook): Fix {
   const { kind, name } = configuration;
   if (!isKnownConfiguration(kind, name)) return commandFix('kubectl', 'delete', kind.toLowerCase(), name);
-  const isExpected = findExpected(facts, configuration)?.webhooks.some((one) => one.name === webhook.name) === true;
+  const isExpected =
+    findExpected(facts, configuration)?.webhooks.some((expected) => expected.name === webhook.name) === true;
   return isExpected || isManaged(facts)
     ? restoreConfigurations(facts)
     : changeWebhook(configuration, { name: webhook.name, $patch: 'delete' });
@@ -88,7 +89,9 @@ const UNKNOWN = 'API servers still call it. It may belong to another version';
 function compareConfiguration(facts: Facts, expected: Configuration): readonly CheckResult[] {
   const { kind, name } = expected;
   const object = `${kind} ${name}`;
-  const live = facts.webhookConfigurations.find((one) => one.kind === kind && one.name === name);
+  const live = facts.webhookConfigurations.find(
+    (configuration) => configuration.kind === kind && configuration.name === name,
+  );
   const fix = restoreConfigurations(facts);
   if (!live) {
     const explanation = isManaged(facts) ? '. The leader registers it when a replica is ready' : '';

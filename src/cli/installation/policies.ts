@@ -1,5 +1,5 @@
 /**
- * A serverless installation, which consists of policies in the API server. An annotation on each policy contains the
+ * An installation without a server, which consists of policies in the API server. An annotation on each policy contains the
  * settings from which it was generated, and other commands read it instead of a PortcullisConfiguration.
  */
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
@@ -61,7 +61,7 @@ export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): Sh
 }
 
 /** Settings and versions from which the policies were generated, as stored in the annotation. */
-export interface ServerlessSettings {
+export interface AnnotatedSettings {
   /** Program version. */
   readonly program: string;
   /** API server version. `latest` means this version unless the spec sets another one. */
@@ -77,12 +77,12 @@ export interface ServerlessSettings {
 const MAX_SETTINGS_BYTES = 32 * 1024;
 
 /**
- * Generates the policies and bindings of a serverless installation.
+ * Generates the policies and bindings of an installation without a server.
  * @throws {UserError} if the settings are invalid or too large, or require newer API servers
  */
-export function serverlessPolicies(spec: JsonObject, kubernetes: Version): readonly PolicyObject<GeneratedKind>[] {
+export function buildPolicies(spec: JsonObject, kubernetes: Version): readonly PolicyObject<GeneratedKind>[] {
   const settings = decodePolicy({ namespace: INSTALLATION.namespace, policy: spec });
-  const content: ServerlessSettings = { program: VERSION, kubernetes, spec };
+  const content: AnnotatedSettings = { program: VERSION, kubernetes, spec };
   const text = JSON.stringify(content);
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_SETTINGS_BYTES) {
@@ -134,7 +134,7 @@ export function comparePolicies(
   };
 }
 
-/** True for a policy of a serverless installation. */
+/** True for a policy of an installation without a server. */
 export function hasSettings({ metadata }: KubeObject): boolean {
   return metadata?.annotations?.[ANNOTATION] !== undefined;
 }
@@ -144,7 +144,7 @@ export function hasSettings({ metadata }: KubeObject): boolean {
  * MutatingAdmissionPolicies, because a policy for removed defaults contains the previous settings until it is deleted.
  * @throws {UserError} if an annotation is invalid, or if they differ
  */
-export function readServerless(policies: readonly KubeObject[]): ServerlessSettings | undefined {
+export function readAnnotatedSettings(policies: readonly KubeObject[]): AnnotatedSettings | undefined {
   const validating = policies.filter(({ kind }) => kind !== 'MutatingAdmissionPolicy');
   const texts = [...new Set(validating.flatMap(({ metadata }) => metadata?.annotations?.[ANNOTATION] ?? []))];
   const [text, other] = texts;
@@ -158,7 +158,7 @@ export function readServerless(policies: readonly KubeObject[]): ServerlessSetti
   return settings;
 }
 
-function parse(text: string): ServerlessSettings | undefined {
+function parse(text: string): AnnotatedSettings | undefined {
   try {
     const value: unknown = JSON.parse(text);
     if (!isObject(value)) return undefined;
@@ -172,7 +172,7 @@ function parse(text: string): ServerlessSettings | undefined {
 }
 
 /** Returns a configuration with which other commands evaluate pods as the policies do, without server features. */
-export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings): PortcullisConfiguration {
+export function equivalentConfiguration({ kubernetes, spec }: AnnotatedSettings): PortcullisConfiguration {
   const podSecurity = isObject(spec['podSecurity']) ? spec['podSecurity'] : {};
   const { emulationVersion = 'auto' } = podSecurity;
   const latest = emulationVersion === 'auto' ? kubernetes : emulationVersion;
@@ -184,8 +184,8 @@ export function serverlessConfiguration({ kubernetes, spec }: ServerlessSettings
   };
 }
 
-/** Features that a serverless installation lacks. */
+/** Features that an installation without a server lacks. */
 export const LACKS = 'no namespace reviews, no metrics, no SCC admission and no enforcement rollout';
 
 /** Source of the policies' settings, for messages. */
-export const SERVERLESS_SOURCE = `annotation ${ANNOTATION} of the policies in the API server. Policies provide ${LACKS}`;
+export const POLICIES_SOURCE = `annotation ${ANNOTATION} of the policies in the API server. Policies provide ${LACKS}`;

@@ -11,10 +11,10 @@ import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
-import { deploymentSettings, replicaContainer } from '../installed/deployment.ts';
-import { readPolicyObjects, readServerless, type ServerlessSettings } from '../installed/serverless.ts';
-import { patchSettings } from '../installed/settings.ts';
 import { jsonObject } from '../serve-options.ts';
+import { deploymentSettings, replicaContainer } from './deployment.ts';
+import { readPolicyObjects, readAnnotatedSettings, type AnnotatedSettings } from './policies.ts';
+import { patchSettings } from './settings.ts';
 
 /** Name of the CRD for the minimum kubelet version. */
 export const NODES_CONFIG = 'nodes.config.openshift.io';
@@ -29,8 +29,8 @@ export interface Installation {
   readonly settings: Partial<ManifestSettings>;
   /** Settings that the leader applies. */
   readonly initial: JsonObject;
-  /** Settings that a serverless installation enforces through policies. */
-  readonly serverless: ServerlessSettings | undefined;
+  /** Settings that an installation without a server enforces through policies. */
+  readonly policySettings: AnnotatedSettings | undefined;
 }
 
 /**
@@ -45,7 +45,7 @@ export async function readInstallation(client: ClusterClient, namespace: string)
     client.get(RESOURCES.ClusterRoleBinding, name) as Promise<Kinds['ClusterRoleBinding'] | undefined>,
     readPolicyObjects(client),
   ]);
-  const serverless = readServerless(policies);
+  const policySettings = readAnnotatedSettings(policies);
   // Users of a namespace can create a Deployment with this name, but not this binding.
   const other = binding?.subjects?.[0]?.namespace ?? namespace;
   if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
@@ -62,9 +62,9 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   }
   const initial = deployment ? readInitialSettings(deployment) : {};
   const settings = deployment ? await readSettings(client, deployment, namespace) : {};
-  const existing = configuration?.spec ?? (deployment ? initial : serverless?.spec);
+  const existing = configuration?.spec ?? (deployment ? initial : policySettings?.spec);
   const policy = existing ? { policy: existing } : {};
-  return { deployment, configuration, initial, serverless, settings: { ...settings, ...policy } };
+  return { deployment, configuration, initial, policySettings, settings: { ...settings, ...policy } };
 }
 
 /** Returns a URL at which API servers call replicas outside the cluster. */

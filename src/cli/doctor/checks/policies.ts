@@ -1,25 +1,25 @@
-import { deleteAllCommand } from '../../installed/serverless.ts';
+import { deleteAllCommand } from '../../installation/policies.ts';
 import {
   type DoctorCheck,
   type CheckName,
   type Facts,
   factValue,
   type Fix,
-  type ServerlessFacts,
+  type RemainingPolicies,
   warning,
 } from '../facts.ts';
 import { instruction } from '../fix.ts';
 
-/** Reports the policies of a serverless installation. The fix deletes them if the server is at least as strict. */
+/** Reports the policies of an installation without a server. The fix deletes them if the server is at least as strict. */
 export const policies: DoctorCheck = {
   name: 'policies',
   evaluate: (facts) =>
-    facts.serverless
+    facts.remainingPolicies
       ? [
           warning('policies', 'from an installation without a server exist alongside the server', {
             impact:
               'they enforce the settings in their annotation in addition to the settings of the server. portcullis uninstall --keep-policies removes the server',
-            fix: { ...replacePolicies(facts.serverless, facts), after: SERVER_CHECKS },
+            fix: { ...replacePolicies(facts.remainingPolicies, facts), after: SERVER_CHECKS },
           }),
         ]
       : [],
@@ -37,7 +37,7 @@ const SERVER_CHECKS: readonly CheckName[] = [
   'configuration',
 ];
 
-function replacePolicies({ policies, weaker: comparison }: ServerlessFacts, { settingsObject }: Facts): Fix {
+function replacePolicies({ policies, weaker: comparison }: RemainingPolicies, { settingsObject }: Facts): Fix {
   if (!('value' in comparison))
     return instruction(`first determine the enforcement of the server: ${comparison.unknown}`);
   const { conditions = [] } = factValue(settingsObject)?.status ?? {};
