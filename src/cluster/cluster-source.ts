@@ -50,8 +50,8 @@ export interface Credentials {
 
 /**
  * Finds the cluster. In order of precedence, it uses the kubeconfig in the options, the files in `KUBECONFIG`,
- * `~/.kube/config`, and the pod's service account. @throws {UserError} if there is no cluster or the kubeconfig is
- * invalid
+ * `~/.kube/config`, and the pod's service account. Rejects with a UserError if there is no cluster or the kubeconfig is
+ * invalid.
  */
 export async function resolveCluster(source: ClusterSource): Promise<ClusterTarget> {
   const { inCluster, env } = source;

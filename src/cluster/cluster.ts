@@ -53,8 +53,8 @@ export interface Cluster {
   remove(kind: Kind, name: string, namespace?: string): Promise<void>;
   recordEvent(event: ClusterEvent): Promise<void>;
   /**
-   * Creates a SubjectAccessReview for a user. @param address the address of a specific API server, such as
-   * `10.0.0.1:6443`. Defaults to any API server of the cluster
+   * Creates a SubjectAccessReview for a user, at any API server of the cluster or at the address of a specific API
+   * server, such as `10.0.0.1:6443`.
    */
   reviewAccess(user: UserInfo, action: Action, address?: string): Promise<AccessReviewStatus>;
 }

@@ -177,7 +177,7 @@ export type NamespacePolicies = Pick<NamespaceInput, 'current' | 'planned' | 'is
 
 /**
  * Returns a namespace's current policy and its policy under enforcement. Labels stay unchanged unless the label syncer
- * manages them. Yields often. @param podSecurity the effective configuration
+ * manages them. `podSecurity` is the effective configuration. Yields often.
  */
 export function* namespacePolicies(
   namespace: Namespace,

@@ -48,7 +48,7 @@ export type GrantSource =
   | { readonly binding: ObjectName; readonly role: ObjectName }
   | { readonly group: 'system:masters' };
 
-/** Returns the named SCC. @throws {UserError} if it does not exist, with a list of the existing SCCs */
+/** Returns the named SCC. If it does not exist, throws a UserError with a list of the existing SCCs. */
 export function findScc(store: Store, name: string): SecurityContextConstraints {
   const scc = store.get('SecurityContextConstraints', name);
   if (scc) return scc;

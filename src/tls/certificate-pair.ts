@@ -36,8 +36,8 @@ export function validityProblem(cert: X509Certificate, now: Date): string | unde
 }
 
 /**
- * Returns why a server cannot use a key pair at the given time, or `undefined` if it can. @param names names for the
- * certificate and key in messages, such as their file names
+ * Returns why a server cannot use a key pair at the given time, or `undefined` if it can. `names` are
+ * the names of the certificate and key in messages, such as their file names.
  */
 export function keyPairProblem(pair: KeyPair, names: KeyPair, now: Date): string | undefined {
   const cert = attempt(() => new X509Certificate(pair.cert));

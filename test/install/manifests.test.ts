@@ -15,6 +15,7 @@ import { CONFIGURATION_NAMES } from '../../src/kube/webhooks.ts';
 import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/index.ts';
+import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 // The manifests must match the program, API servers, and the Pod Security level of their namespace.
@@ -296,6 +297,23 @@ test('expressions use existing metrics', () => {
     assert.notEqual(metrics.length, 0, expr);
     assert.deepEqual([expr, metrics.filter((one) => !known.has(one))], [expr, []]);
   }
+});
+
+test('the alerts about calls of API servers select every webhook', () => {
+  const selectors = alerts.flatMap(({ alert, expr }) => {
+    const [, pattern] = /apiserver_admission_webhook_\w+\{name=~"([^"]+)"/.exec(expr) ?? [];
+    return pattern === undefined ? [] : [{ alert, regex: new RegExp(`^(?:${pattern})$`) }];
+  });
+  assert.deepEqual(
+    selectors.map(({ alert }) => alert),
+    ['PortcullisCallsFail', 'PortcullisFailsOpen'],
+  );
+  const names = WEBHOOK_REGISTRATIONS.flatMap(({ name }) => [name, `report.${name}`]);
+  for (const { regex } of selectors)
+    assert.deepEqual(
+      names.filter((name) => !regex.test(name)),
+      [],
+    );
 });
 
 test('an evaluation is treated as outdated after twice the default interval', () => {
