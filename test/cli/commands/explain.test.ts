@@ -30,14 +30,14 @@ describe('explanations of pods', () => {
     });
   }
 
-  test('for a service account as the creator, with its groups', async () => {
+  test('--as with a service account adds its groups', async () => {
     const { stdout } = await explain('-f root.yaml,cluster.yaml --as system:serviceaccount:shop:builder');
     assert.match(
       stdout,
       /^Pod shop\/root: admitted by SCC root\n {2}Created by {7}system:serviceaccount:shop:builder\n/,
     );
   });
-  test('for the pod templates of custom resources', async () => {
+  test('prints a result for each pod template of a custom resource', async () => {
     const { code, stdout } = await explain('-f ../check/custom.yaml --offline');
     assert.equal(code, 1);
     assert.deepEqual(stdout.match(/^\S+ shop\/.*$/gm), [
@@ -48,7 +48,7 @@ describe('explanations of pods', () => {
       'Pod shop/p: denied, violates PodSecurity "baseline:latest"',
     ]);
   });
-  test('without other objects, with standard SCCs and other assumptions', async () => {
+  test('assumes standard SCCs, namespaces, accounts and ranges that the manifests lack, and lists them', async () => {
     const { code, stdout } = await explain('-f root.yaml');
     assert.equal(code, 0);
     assert.match(stdout, /^Pod shop\/root: admitted\n/);
@@ -66,18 +66,18 @@ describe('explanations of pods', () => {
       /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; UID ranges of namespaces: shop; SCC mode report for namespaces without the label \(set --scc-mode\)\.\n$/,
     );
   });
-  test('with --offline, without the cluster of the kubeconfig', async () => {
+  test('--offline reads no kubeconfig', async () => {
     const env = { KUBECONFIG: '/nonexistent' };
     assert.deepEqual(await explain('-f root.yaml --offline', { env }), await explain('-f root.yaml'));
   });
-  test('from standard input', async () => {
+  test('reads standard input, and escapes control characters in names', async () => {
     const stdin =
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
     const { code, stdout } = await explain('-f - -n other', { stdin });
     assert.equal(code, 0);
     assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: admitted\n'), stdout);
   });
-  test('in colors on a terminal, except with NO_COLOR', async () => {
+  test('prints colors on a terminal, except with NO_COLOR', async () => {
     const args = '-f root.yaml,cluster.yaml';
     assert.ok((await explain(args, { terminals: ['stdout'] })).stdout.startsWith('\u001b[1mPod shop/root'));
     assert.deepEqual(await explain(args, { terminals: ['stdout'], env: { NO_COLOR: '1' } }), await explain(args));
@@ -293,7 +293,7 @@ describe('with a cluster', () => {
       /\n {2}Exec and attach {2}denied because of ephemeral containers: no SCC admits the pod \(.*\)\n/,
     );
   });
-  test('a workload in the cluster', async () => {
+  test('reads a workload of the cluster by its type, plural or short name', async () => {
     const labels = { app: 'api' };
     const spec = { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: SPEC } };
     const deployment = { metadata: { name: 'api', namespace: 'shop' }, spec };
@@ -309,7 +309,7 @@ describe('with a cluster', () => {
       stderr: 'error: deployments.apps "gone" not found in namespace "shop"\n',
     });
   });
-  test('a namespace in the cluster', async () => {
+  test('prints the source and the owner of each level of a namespace', async () => {
     const labels = {
       'pod-security.kubernetes.io/enforce': 'baseline',
       'pod-security.kubernetes.io/audit-version': 'v1.30',
@@ -345,7 +345,7 @@ describe('with a cluster', () => {
     assert.equal(namespace.code, 0);
     assert.ok(!namespace.stdout.includes('SCC mode'), namespace.stdout);
   });
-  test('the exceptions of a namespace in manifests', async () => {
+  test('lists the exceptions of a namespace in manifests', async () => {
     const { code, stdout } = await explain('namespace/shop -f ../rollout/exception.yaml');
     assert.equal(code, 0);
     assert.ok(

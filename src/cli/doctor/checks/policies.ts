@@ -46,6 +46,6 @@ function replacePolicies({ policies, weaker: comparison }: RemainingPolicies, { 
   }
   if (comparison.value.length === 0) return { commands: [deleteAllCommand(policies)] };
   return instruction(
-    `first make the server's settings stricter, or wait for its rollout. They are weaker than the policies: ${comparison.value.join('; ')}`,
+    `before you delete the policies, tighten these settings of the server, or wait until its rollout has raised the level: ${comparison.value.join('; ')}`,
   );
 }
