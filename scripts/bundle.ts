@@ -21,13 +21,19 @@ const withoutTypedClients: Plugin = {
   },
 };
 
-/** Embeds the report page, so the program does not need the page sources or a bundler. */
-const embeddedPage: Plugin = {
-  name: 'embedded-page',
+/** The pages that commands write. */
+const PAGES = ['report', 'fleet'] as const;
+
+/** Embeds the pages, so the program does not need the page sources or a bundler. */
+const embeddedPages: Plugin = {
+  name: 'embedded-pages',
   setup({ onLoad }) {
     onLoad({ filter: /src\/cli\/output\/bundle\.ts$/ }, async () => {
-      const page = JSON.stringify({ ...(await bundlePage('report')), inputs: [] });
-      return { contents: `export const bundlePage = () => Promise.resolve(${page});` };
+      const pages = await Promise.all(
+        PAGES.map(async (name) => [name, { ...(await bundlePage(name)), inputs: [] }] as const),
+      );
+      const text = JSON.stringify(Object.fromEntries(pages));
+      return { contents: `const pages = ${text};\nexport const bundlePage = (name) => Promise.resolve(pages[name]);` };
     });
   },
 };
@@ -38,7 +44,7 @@ export const WORKERS = {
 };
 
 const PROGRAM = {
-  plugins: [withoutTypedClients, embeddedPage],
+  plugins: [withoutTypedClients, embeddedPages],
   bundle: true,
   platform: 'node',
   target: 'node22',
@@ -90,10 +96,10 @@ export async function bundleSingleFile(outdir: string): Promise<void> {
   });
 }
 
-/** Returns the folders of the packages of the program and of its page. */
+/** Returns the folders of the packages of the program and of its pages. */
 async function programPackages({ inputs }: Metafile): Promise<readonly string[]> {
-  const page = await bundlePage('report');
-  return packageFolders([...Object.keys(inputs), ...page.inputs]);
+  const pages = await Promise.all(PAGES.map((name) => bundlePage(name)));
+  return packageFolders([...Object.keys(inputs), ...pages.flatMap((page) => page.inputs)]);
 }
 
 /** Returns the folders of the packages that contain the files. */

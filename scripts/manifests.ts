@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { V1ConfigMap, V1ValidatingAdmissionPolicy } from '@kubernetes/client-node';
 import { REPOSITORY, VERSION } from '../src/cli/command.ts';
+import { REPORT_SCHEMA } from '../src/cli/report/saved-report.ts';
 import { closeObjects } from '../src/config/ajv.ts';
 import { printYaml, readDocuments } from '../src/config/yaml.ts';
 import {
@@ -147,6 +148,7 @@ const files: Files = [
   ['install.yaml', yamlFile(buildManifests(SETTINGS))],
   ['install-scc.yaml', yamlFile(buildManifests({ ...SETTINGS, ...PROFILES.scc }))],
   ['portcullis-configuration.schema.json', jsonFile(editorSchema())],
+  ['report.schema.json', jsonFile(REPORT_SCHEMA)],
   ...componentFiles(),
   ...(await chartFiles()).map(([path, text]) => [`${CHART}/${path}`, text] as const),
 ];

@@ -140,6 +140,7 @@ async function writeManifests(): Promise<void> {
     'install-scc.yaml': text('install-scc.yaml'),
     'crds.yaml': definitions.join('---\n'),
     'portcullis-configuration.schema.json': text('portcullis-configuration.schema.json'),
+    'report.schema.json': text('report.schema.json'),
     'values.schema.json': text('helm/portcullis/values.schema.json'),
     ...monitoringFiles(text('components/monitoring/resources.yaml')),
   };

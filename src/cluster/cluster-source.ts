@@ -28,6 +28,8 @@ export interface ClusterSource {
 
 /** A cluster's API server and the credentials for it. */
 export interface ClusterTarget {
+  /** Name of the context in the kubeconfig. Absent for a service account. */
+  readonly context?: string | undefined;
   /** For example `https://127.0.0.1:6443`. */
   readonly server: string;
   /** Expected name in the server's certificate, if it differs from the URL's host. */
@@ -158,7 +160,7 @@ function chooseContext(config: KubeConfig, wanted: string | undefined, users: re
   const { proxyUrl, ...direct } = cluster;
   config.loadFromClusterAndUser(direct, { ...user, exec: withExecutionInfo(user.exec, cluster) });
   const entry = users.find((entry) => entry['name'] === user.name)?.['user'];
-  return { ...createTarget(config, context.namespace, isObject(entry) ? entry : {}), proxyUrl };
+  return { ...createTarget(config, context.namespace, isObject(entry) ? entry : {}), context: name, proxyUrl };
 }
 
 interface RawKubeconfig {

@@ -4,13 +4,20 @@ import type { Level } from '../policy/pss/index.ts';
 import type {
   NamespaceCounts,
   PlannedNamespace,
+  RolloutPhase,
   RolloutStatus,
   RolloutStep,
   ViolatingWorkload,
 } from '../policy/rollout/index.ts';
 import type { SccDenial, TemporaryGrant } from '../policy/scc/index.ts';
 
+/** API version of reports that are saved as JSON. It changes if fields change their meaning or are removed. */
+export const REPORT_API_VERSION = 'report.portcullis.dev/v1alpha1';
+
 export interface ReportData {
+  readonly apiVersion: typeof REPORT_API_VERSION;
+  readonly kind: 'Report';
+  readonly cluster: ReportCluster;
   /** The API server's address, or the manifests. */
   readonly source: string;
   /** RFC 3339. */
@@ -37,8 +44,19 @@ export interface ReportData {
   readonly comparison?: ReportComparison | undefined;
 }
 
+/** Identifies a cluster. Both fields are absent for a report on manifests. */
+interface ReportCluster {
+  /** UID of the namespace kube-system. */
+  readonly uid?: string | undefined;
+  /** Context in the kubeconfig. */
+  readonly name?: string | undefined;
+}
+
 interface ReportRollout extends RolloutStatus {
   readonly isInstalled: boolean;
+  readonly phase: RolloutPhase;
+  /** The level of namespaces without a label. */
+  readonly default: Level;
   readonly steps: readonly RolloutStep[];
   /** The state and the next action. */
   readonly status: readonly (readonly [title: string, text: string])[];

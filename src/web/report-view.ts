@@ -1,6 +1,7 @@
 /** What the report page shows: filters in the URL, the order of fixes, and CSV. Does not use the DOM. */
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { countNamespaces } from '../policy/rollout/index.ts';
+import { formatCsv } from './csv.ts';
 import type { DeniedWorkload, DenyingLevel, ReportData, ReportNamespace, ReportWorkload } from './report-data.ts';
 
 /** Fields of the filter, and the ID of the element to show. */
@@ -154,7 +155,7 @@ export function groupByCause(workloads: readonly ReportWorkload[]): readonly (re
   return [...groups.values()].sort((a, b) => b.length - a.length);
 }
 
-/** Returns the violations of all workloads as CSV. Spreadsheets do not run formulas in the escaped cells. */
+/** Returns the violations of all workloads as CSV. */
 export function toCsv(namespaces: readonly ReportNamespace[]): string {
   const rows = namespaces.flatMap(({ name: namespace, workloads }) =>
     workloads.flatMap(({ kind, name, verdict, level, pods, violations }) =>
@@ -163,10 +164,9 @@ export function toCsv(namespaces: readonly ReportNamespace[]): string {
       }),
     ),
   );
-  const header = 'namespace,kind,name,verdict,level,pods,check,reason,detail,fix';
-  const cell = (value: string | number): string =>
-    `"${String(value)
-      .replace(/^[=+\-@\t\r]/, "'$&")
-      .replaceAll('"', '""')}"`;
-  return [header, ...rows.map((row) => Object.values(row).map(cell).join(','))].map((line) => `${line}\r\n`).join('');
+  const header = ['namespace', 'kind', 'name', 'verdict', 'level', 'pods', 'check', 'reason', 'detail', 'fix'];
+  return formatCsv(
+    header,
+    rows.map((row) => Object.values(row)),
+  );
 }

@@ -8,7 +8,20 @@ import type { SccDenial } from '../policy/scc/index.ts';
 import { HeatMap, rowId, VERDICTS } from './heat-map.tsx';
 import type { ReportData, ReportNamespace, ReportScc, ReportWorkload } from './report-data.ts';
 import { formatView, groupByCause, orderChecks, parseView, selectReport, toCsv, type View } from './report-view.ts';
-import { Chip, CopyableCommand, count, download, Header, Section, Table, useLimit } from './ui.tsx';
+import {
+  Chip,
+  CopyableCommand,
+  count,
+  download,
+  Header,
+  Section,
+  Table,
+  Tile,
+  unpack,
+  useFragment,
+  useLimit,
+  workloadName,
+} from './ui.tsx';
 
 /** Whether the page is connected to its server. */
 interface Live {
@@ -63,7 +76,7 @@ interface ReportProps {
 
 function Report({ data: all, live }: ReportProps) {
   const { source, time, version, settings, rollout, assumptions } = all;
-  const [view, setView] = useView();
+  const [view, setView] = useFragment(parseView, formatView);
   const data = useMemo(() => selectReport(all, view), [all, view]);
   return (
     <>
@@ -117,26 +130,6 @@ function Rows({ rows }: { readonly rows: readonly (readonly [title: string, text
       ))}
     </dl>
   );
-}
-
-/** Returns the view in the URL. Scrolls to the element that a link refers to, and focuses it. */
-function useView() {
-  const [view, setView] = useState(() => parseView(location.hash));
-  useEffect(() => {
-    const read = (): void => setView(parseView(location.hash));
-    addEventListener('hashchange', read);
-    return () => removeEventListener('hashchange', read);
-  }, []);
-  useEffect(() => {
-    const target = view.at === undefined ? null : document.getElementById(view.at);
-    target?.focus();
-    target?.scrollIntoView();
-  }, [view]);
-  const replace = (next: View): void => {
-    history.replaceState(null, '', formatView(next));
-    setView(next);
-  };
-  return [view, replace] as const;
 }
 
 interface FilterProps {
@@ -292,20 +285,6 @@ function Checks({ namespaces, fixes, view }: ChecksProps) {
   );
 }
 
-interface WorkloadNameProps {
-  readonly namespace: string;
-  readonly kind: string;
-  readonly name: string;
-}
-
-function workloadName({ namespace, kind, name }: WorkloadNameProps) {
-  return (
-    <>
-      <span class="kind">{kind}</span> {namespace}/{name}
-    </>
-  );
-}
-
 function Tiles({ data }: { readonly data: ReportData }) {
   const { summary } = data;
   const { deniedNow, wouldBeDenied, restart } = summary.workloads;
@@ -327,26 +306,6 @@ function Tiles({ data }: { readonly data: ReportData }) {
       <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
       <Tile title="Exemptions" value={data.exemptions.length} note={count(summary.exempt, 'namespace')} />
     </dl>
-  );
-}
-
-interface TileProps {
-  readonly title: string;
-  readonly value: number;
-  readonly note: string;
-  /** True if any value other than zero is a problem. */
-  readonly isBad?: boolean;
-}
-
-function Tile({ title, value, note, isBad = false }: TileProps) {
-  return (
-    <div class={`tile ${isBad ? (value > 0 ? 'bad' : 'ok') : ''}`}>
-      <dt>{title}</dt>
-      <dd>
-        <strong>{value.toLocaleString('en')}</strong>
-        <span class="note">{note}</span>
-      </dd>
-    </div>
   );
 }
 
@@ -717,23 +676,6 @@ function Exemptions({ data: { exemptions, uses } }: { readonly data: ReportData 
   );
 }
 
-// Printed pages contain all details.
-addEventListener('beforeprint', () => {
-  for (const details of document.querySelectorAll('details')) details.open = true;
-});
-
-const root = document.getElementById('app');
-const data = document.getElementById('data')?.textContent;
-if (location.search !== '') history.replaceState(null, '', `/${location.hash}`);
-if (root) render(data == null ? <LiveReport /> : <Report data={await unpack(data)} />, root);
-
-/** Decompresses data that `renderPage` compressed. */
-async function unpack(base64: string): Promise<ReportData> {
-  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  return (await new Response(stream).json()) as ReportData;
-}
-
 const STEP_STATES: Readonly<Record<RolloutStep['state'], string>> = {
   done: 'done',
   current: 'current step',
@@ -759,3 +701,8 @@ function RolloutDiagram({ steps }: { readonly steps: readonly RolloutStep[] }) {
     </ol>
   );
 }
+
+const root = document.getElementById('app');
+const data = document.getElementById('data')?.textContent;
+if (location.search !== '') history.replaceState(null, '', `/${location.hash}`);
+if (root) render(data == null ? <LiveReport /> : <Report data={await unpack<ReportData>(data)} />, root);

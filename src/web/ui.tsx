@@ -218,3 +218,76 @@ export function useLimit<T>(items: readonly T[], limit: number, noun: string, is
 export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en')} ${plural(number, noun)}`;
 }
+
+interface TileProps {
+  readonly title: string;
+  readonly value: number;
+  readonly note: string;
+  /** True if any value other than zero is a problem. */
+  readonly isBad?: boolean;
+}
+
+/** A number with a title. */
+export function Tile({ title, value, note, isBad = false }: TileProps) {
+  return (
+    <div class={`tile ${isBad ? (value > 0 ? 'bad' : 'ok') : ''}`}>
+      <dt>{title}</dt>
+      <dd>
+        <strong>{value.toLocaleString('en')}</strong>
+        <span class="note">{note}</span>
+      </dd>
+    </div>
+  );
+}
+
+interface WorkloadNameProps {
+  readonly namespace: string;
+  readonly kind: string;
+  readonly name: string;
+}
+
+export function workloadName({ namespace, kind, name }: WorkloadNameProps) {
+  return (
+    <>
+      <span class="kind">{kind}</span> {namespace}/{name}
+    </>
+  );
+}
+
+/** Page state in a URL fragment. */
+interface FragmentState {
+  /** ID of the element to show. */
+  readonly at?: string;
+}
+
+/** Returns the state in the URL. Scrolls to the element that a link refers to, and focuses it. */
+export function useFragment<T extends FragmentState>(parse: (fragment: string) => T, format: (state: T) => string) {
+  const [state, setState] = useState(() => parse(location.hash));
+  useEffect(() => {
+    const read = (): void => setState(parse(location.hash));
+    addEventListener('hashchange', read);
+    return () => removeEventListener('hashchange', read);
+  }, []);
+  useEffect(() => {
+    const target = state.at === undefined ? null : document.getElementById(state.at);
+    target?.focus();
+    target?.scrollIntoView();
+  }, [state]);
+  const replace = (next: T): void => {
+    history.replaceState(null, '', format(next));
+    setState(next);
+  };
+  return [state, replace] as const;
+}
+
+/** Decompresses data that `renderPage` compressed. */
+export async function unpack<T>(base64: string): Promise<T> {
+  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return (await new Response(stream).json()) as T;
+}
+
+// Printed pages contain all details.
+addEventListener('beforeprint', () => {
+  for (const details of document.querySelectorAll('details')) details.open = true;
+});

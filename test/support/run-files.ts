@@ -39,8 +39,7 @@ export async function runFiles(
   const rows: Row[] = [];
   const totals = { success: false, passed: 0, failed: 0 };
   const relativePath = (file = ''): string => relative(process.cwd(), file);
-  // If the body of a suite fails, its hooks do not run, so its servers would keep the process of the file alive.
-  const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency, timeout, forceExit: true });
+  const stream = run({ files: files.map((file) => join(process.cwd(), file)), concurrency, timeout });
   stream.on('test:diagnostic', ({ message }) => {
     if (message.startsWith('| ')) rows.push(message.slice(2, -2).split(' | '));
   });

@@ -145,14 +145,14 @@ describe('report', { skip: noBrowser }, () => {
   });
 
   test('an earlier report that cannot be read is reported', async () => {
-    await writeFile(join(folder, 'list.json'), '{ "source": "s", "time": "t", "namespaces": {} }');
+    await writeFile(join(folder, 'list.json'), '{ "apiVersion": "report.portcullis.dev/v1" }');
     await writeFile(join(folder, 'pod.yaml'), 'kind: Pod');
     await writeFile(join(folder, 'object.json'), '{ "kind": "Pod" }');
     const other = (file: string): string => `${join(folder, file)} is not the output of portcullis report -o json`;
     const cases: readonly (readonly [file: string, message: string])[] = [
       ['missing.json', `cannot read ${join(folder, 'missing.json')}: there is no such file`],
-      ['object.json', `${other('object.json')}: source and time must be strings`],
-      ['list.json', `${other('list.json')}: namespaces.filter is not a function`],
+      ['object.json', `${other('object.json')}: must have required property 'apiVersion'`],
+      ['list.json', `${other('list.json')}: must have required property 'kind'`],
       ['pod.yaml', `${other('pod.yaml')}: Unexpected token 'k', "kind: Pod" is not valid JSON`],
     ];
     for (const [file, message] of cases) {

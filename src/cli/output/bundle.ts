@@ -10,7 +10,7 @@ export interface PageBundle {
   readonly inputs: readonly string[];
 }
 
-export async function bundlePage(name: 'playground' | 'report'): Promise<PageBundle> {
+export async function bundlePage(name: 'fleet' | 'playground' | 'report'): Promise<PageBundle> {
   const { outputFiles, metafile } = await build({
     entryPoints: [fileURLToPath(new URL(`../../web/${name}.tsx`, import.meta.url))],
     bundle: true,

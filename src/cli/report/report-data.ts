@@ -17,18 +17,19 @@ import { finishSteps } from '../../kube/steps.ts';
 import { compareBytes, sortedSet, shellQuote } from '../../kube/text.ts';
 import { type Namespace, isObject, withValueAt } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
+import { CONFIGURATION_NAME, KUBE_SYSTEM } from '../../kube/well-known.ts';
 import { resolvePolicies } from '../../policy/psa/index.ts';
 import { checkFix, type Level } from '../../policy/pss/index.ts';
 import { countNamespaces, type PlannedNamespace, type ViolatingWorkload } from '../../policy/rollout/index.ts';
 import { type AdmissionPlan, listDenials } from '../../policy/scc/index.ts';
-import type {
-  DeniedWorkload,
-  ReportData,
-  ReportNamespace,
-  ReportScc,
-  ReportWorkload,
-  ReportPatch,
+import {
+  type DeniedWorkload,
+  REPORT_API_VERSION,
+  type ReportData,
+  type ReportNamespace,
+  type ReportScc,
+  type ReportWorkload,
+  type ReportPatch,
 } from '../../web/report-data.ts';
 import { type Io, VERSION } from '../command.ts';
 import { listExemptions } from '../inventory/exemptions.ts';
@@ -45,6 +46,8 @@ interface ReportInput {
   readonly date: Date;
   /** Address of the API server, or the manifests. */
   readonly source: string;
+  /** Context in the kubeconfig. Absent for manifests and for the service account of a pod. */
+  readonly context?: string | undefined;
   /** Installation namespace, which contains the Leases of the replicas. */
   readonly namespace: string;
   /** True if the settings come from a file. */
@@ -53,7 +56,7 @@ interface ReportInput {
 
 /** Computes the report. Prints progress on a terminal. Rejects if the signal is aborted. */
 export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 'signal'>): Promise<ReportData> {
-  const { facts, date, source, namespace, isFromFile } = input;
+  const { facts, date, source, context, namespace, isFromFile } = input;
   const { store, state, podSecurity, management, settingsSource, isInstalled } = facts;
   const planned = await planNamespaces(facts, io);
   const summary = countNamespaces(planned);
@@ -83,6 +86,9 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
   }));
   const current = rolloutStatus(state, evaluated);
   return {
+    apiVersion: REPORT_API_VERSION,
+    kind: 'Report',
+    cluster: { uid: store.get('Namespace', KUBE_SYSTEM)?.metadata?.uid, name: context },
     source,
     time: formatTimestamp(date.getTime()),
     version: VERSION,
@@ -91,6 +97,8 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     summary,
     rollout: {
       isInstalled,
+      phase: state.phase,
+      default: state.default,
       steps: rolloutSteps(state, evaluated),
       status: describeStatus(state, current),
       interface: describeInterface(state),

@@ -1,16 +1,18 @@
 import { findCluster } from '../../cluster/cluster-source.ts';
-import { readSource } from '../../config/files.ts';
-import { isObject } from '../../kube/types.ts';
+import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
+import { fleetToCsv } from '../../web/fleet-view.ts';
 import type { DeniedWorkload, ReportComparison, ReportData } from '../../web/report-data.ts';
-import { defineCommand, EXIT } from '../command.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { sccReviewOptions } from '../inventory/settings.ts';
-import { nonEmpty, option } from '../options.ts';
+import { flag, nonEmpty, option } from '../options.ts';
 import { bundlePage } from '../output/bundle.ts';
 import { renderPage } from '../output/html.ts';
 import { outputOption, printData } from '../output/print.ts';
+import { joinReports } from './fleet.ts';
 import { computeReport } from './report-data.ts';
+import { listReports, readReport } from './saved-report.ts';
 
 const DETAILS = `
 Writes a self-contained HTML file with the state of the enforcement rollout, the denied workloads of each
@@ -23,11 +25,16 @@ With --compare, the report lists the violations that are new or fixed since an e
 The command computes the report from the current state of the cluster, or from manifests that it treats as a
 complete cluster. The command changes nothing. It requires permissions to read all namespaces.
 
+With --fleet, the command joins reports of many clusters that -o json wrote. It reads only these files, or the
+.json files of a directory. The page links to a cluster's own report if an .html file with the same name exists.
+-o csv writes one row for each cluster.
+
 Examples:
   portcullis report > report.html
   portcullis report -f deploy/ > report.html
   portcullis report -o json > monday.json
   portcullis report --compare monday.json > report.html
+  portcullis report --fleet reports/ > fleet.html
 `;
 
 export const command = defineCommand({
@@ -36,20 +43,26 @@ export const command = defineCommand({
     ...rolloutOptions,
     namespace: sccReviewOptions.namespace,
     compare: option('FILE', nonEmpty, undefined, { help: 'Earlier report to compare with, which -o json wrote' }),
-    output: outputOption(['html', 'json']),
+    fleet: flag({
+      help: 'Join the reports of many clusters, which -o json wrote',
+      conflicts: ['compare', 'config', 'context', 'kubeconfig', 'scc-mode'],
+    }),
+    output: outputOption(['html', 'json', 'csv']),
   },
   async run(options, _operands, io) {
     const { output, filename, 'installation-namespace': namespace } = options;
     if (output === 'html' && io.stdout.isTTY === true) {
       throw new UserError('the output is an HTML page: write it to a file with > report.html, or set -o json');
     }
-    const before = options.compare === undefined ? undefined : await readReport(options.compare);
     const date = new Date();
+    if (options.fleet) return await reportFleet(filename, output, { io, date });
+    if (output === 'csv') throw new UserError('-o csv requires --fleet; the page of one cluster exports CSV');
+    const before = options.compare === undefined ? undefined : await readReport(options.compare);
     const facts = await gatherRollout(options, io, date);
     const target = filename.length > 0 ? undefined : await findCluster({ ...options, env: io.env });
     const source = target?.server ?? filename.join(', ');
     const isFromFile = options.config !== undefined;
-    const report = await computeReport({ facts, date, source, namespace, isFromFile }, io);
+    const report = await computeReport({ facts, date, source, context: target?.context, namespace, isFromFile }, io);
     const data = { ...report, comparison: before && compareReports(before, report) };
     if (output === 'json') io.stdout.write(printData('json', data));
     else io.stdout.write(renderPage(await bundlePage('report'), { title: 'Portcullis report', data }));
@@ -57,25 +70,26 @@ export const command = defineCommand({
   },
 });
 
-type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;
+/** Number of denied workloads that a page lists, which keeps it below 5 MB. JSON contains all of them. */
+const MAX_LISTED = 50_000;
 
-/** Reads a report that `-o json` wrote. Rejects with a UserError if the file does not contain a report. */
-async function readReport(file: string): Promise<ComparedReport> {
-  const { text } = await readSource(file);
-  try {
-    const report: unknown = JSON.parse(text.replace(/^\ufeff/, ''));
-    if (!isObject(report) || typeof report['source'] !== 'string' || typeof report['time'] !== 'string') {
-      throw new TypeError('source and time must be strings');
-    }
-    const read = report as unknown as ComparedReport;
-    // Throws a TypeError if the lists have an unexpected form.
-    listViolations(read, new Set());
-    return read;
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    throw new UserError(`${file} is not the output of portcullis report -o json: ${message}`, { cause: error });
-  }
+async function reportFleet(
+  paths: readonly string[],
+  output: 'html' | 'json' | 'csv',
+  { io, date }: { readonly io: Io; readonly date: Date },
+): Promise<number> {
+  if (paths.length === 0) throw new UserError('--fleet requires the files or the directories of reports');
+  const maxWorkloads = output === 'html' ? MAX_LISTED : Infinity;
+  const time = formatTimestamp(date.getTime());
+  const data = await joinReports(await listReports(paths), { time, maxWorkloads });
+  for (const note of data.notes) io.stderr.write(`warning: ${note}\n`);
+  if (output === 'json') io.stdout.write(printData('json', data));
+  else if (output === 'csv') io.stdout.write(fleetToCsv(data.clusters, data.checks));
+  else io.stdout.write(renderPage(await bundlePage('fleet'), { title: 'Portcullis fleet report', data }));
+  return EXIT.passed;
 }
+
+type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;
 
 /** Compares the violations of denied workloads. Namespaces whose evaluation failed in either report are skipped. */
 function compareReports(before: ComparedReport, after: ComparedReport): ReportComparison {

@@ -36,6 +36,7 @@ export {
   podOwner,
   type ViolatingWorkload,
   WORKLOAD_VERDICTS,
+  type WorkloadVerdict,
 } from './evaluation.ts';
 export { ENFORCEMENT_GATE, isFeatureOn } from './feature-gate.ts';
 export {

@@ -1,0 +1,11 @@
+/** Formats rows as CSV (RFC 4180). Spreadsheets do not run formulas in the escaped cells. */
+export function formatCsv(header: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  return [header.join(','), ...rows.map((row) => row.map(formatCell).join(','))].map((line) => `${line}\r\n`).join('');
+}
+
+function formatCell(value: string | number): string {
+  const text = String(value)
+    .replace(/^[=+\-@\t\r]/, "'$&")
+    .replaceAll('"', '""');
+  return `"${text}"`;
+}

@@ -1,0 +1,70 @@
+/** The data of a fleet report, which joins the reports of many clusters. `portcullis report --fleet -o json` prints it. */
+import type { Level } from '../policy/pss/index.ts';
+import type { WorkloadVerdict } from '../policy/rollout/index.ts';
+import type { REPORT_API_VERSION, ReportData } from './report-data.ts';
+
+export interface FleetData {
+  readonly apiVersion: typeof REPORT_API_VERSION;
+  readonly kind: 'FleetReport';
+  /** RFC 3339. */
+  readonly time: string;
+  readonly version: string;
+  readonly clusters: readonly FleetCluster[];
+  /** The violated checks, each of which is the one whose fix then admits the most additional workloads. */
+  readonly checks: readonly FleetCheck[];
+  /** Problems of files that are not part of the report. */
+  readonly notes: readonly string[];
+}
+
+/** The state of a cluster. The counts do not include namespaces that were not evaluated. */
+export interface FleetCluster {
+  /** Unique name: the context, or the name of the file without its extension. */
+  readonly name: string;
+  /** UID of the namespace kube-system. Absent for a report on manifests. */
+  readonly uid?: string | undefined;
+  /** The API server's address, or the manifests. */
+  readonly source: string;
+  /** Time of the report. RFC 3339. */
+  readonly time: string;
+  readonly version: string;
+  /** URL of the cluster's own report, relative to the file. Absent if there is none. */
+  readonly href?: string | undefined;
+  readonly isInstalled: boolean;
+  readonly state: ReportData['rollout']['state'];
+  readonly phase: ReportData['rollout']['phase'];
+  readonly default: Level;
+  readonly next?: string | undefined;
+  readonly namespaces: number;
+  /** Number of evaluated namespaces by level in force. */
+  readonly levels: Readonly<Record<Level, number>>;
+  readonly notEvaluated: readonly string[];
+  /** Number of workloads by verdict. */
+  readonly workloads: Readonly<Record<WorkloadVerdict, number>>;
+  /** Number of denied workloads by violated check. */
+  readonly checks: Readonly<Record<string, number>>;
+  /** The denied workloads, or the first of them. */
+  readonly denied: readonly FleetWorkload[];
+  /** Number of denied workloads that are not listed. */
+  readonly omitted: number;
+}
+
+/** A denied workload. */
+export interface FleetWorkload {
+  readonly namespace: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly verdict: Exclude<WorkloadVerdict, 'restart'>;
+  readonly checks: readonly string[];
+}
+
+/** A check, and the workloads that its fix helps to admit. */
+export interface FleetCheck {
+  readonly check: string;
+  readonly fix: string;
+  /** Number of denied workloads that violate the check. */
+  readonly workloads: number;
+  /** Number of workloads that pass once this check and all previous checks are fixed. */
+  readonly admitted: number;
+  /** Names of the clusters with such workloads, in descending order of their number. */
+  readonly clusters: readonly string[];
+}

@@ -1,0 +1,66 @@
+/** What the fleet page shows: filters in the URL, and CSV. Does not use the DOM. */
+import { LEVELS } from '../policy/pss/index.ts';
+import { formatCsv } from './csv.ts';
+import type { FleetCluster, FleetData } from './fleet-data.ts';
+
+/** Fields of the filter, and the ID of the element to show. */
+const FIELDS = ['cluster', 'state', 'check', 'at'] as const;
+
+/** The page state in the URL fragment. Absent fields do not restrict the report. */
+export type FleetView = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
+
+/** Reads a fragment such as `#cluster=prod-1&check=runAsNonRoot`. */
+export function parseFleetView(fragment: string): FleetView {
+  const parameters = new URLSearchParams(fragment.slice(1));
+  return Object.fromEntries(
+    FIELDS.flatMap((field) => {
+      const value = parameters.get(field);
+      return value ? [[field, value]] : [];
+    }),
+  );
+}
+
+/** Returns a URL fragment, including the leading `#`. */
+export function formatFleetView(view: FleetView): string {
+  const fields = FIELDS.map((field) => [field, view[field] ?? ''] as [string, string]).filter(([, value]) => value);
+  return `#${new URLSearchParams(fields).toString()}`;
+}
+
+/**
+ * Returns the clusters that a view selects. A cluster matches by its full name or, if no cluster has that name, by a part
+ * of its name.
+ */
+export function selectClusters(
+  clusters: readonly FleetCluster[],
+  { cluster = '', state }: FleetView,
+): readonly FleetCluster[] {
+  const isWhole = clusters.some(({ name }) => name === cluster);
+  return clusters.filter(
+    ({ name, state: own }) =>
+      (isWhole ? name === cluster : name.includes(cluster)) && (state === undefined || own === state),
+  );
+}
+
+/** The number of denied workloads that violate a check, or `undefined` if it is not known. */
+export function countViolations(cluster: FleetCluster, check: string): number | undefined {
+  const { checks, namespaces, notEvaluated } = cluster;
+  return checks[check] ?? (namespaces === notEvaluated.length && namespaces > 0 ? undefined : 0);
+}
+
+/** Returns one row for each cluster as CSV. A cell is empty if the number is not known. */
+export function fleetToCsv(clusters: readonly FleetCluster[], checks: FleetData['checks']): string {
+  const columns = checks.map(({ check }) => check);
+  const header = [
+    ...['cluster', 'uid', 'source', 'time', 'version', 'state', 'phase', 'default', 'namespaces', ...LEVELS],
+    ...['deniedNow', 'wouldBeDenied', 'restart', 'notEvaluated', ...columns],
+  ];
+  const rows = clusters.map((cluster) => [
+    ...[cluster.name, cluster.uid ?? '', cluster.source, cluster.time, cluster.version],
+    ...[cluster.state, cluster.phase, cluster.default, cluster.namespaces],
+    ...LEVELS.map((level) => cluster.levels[level]),
+    ...[cluster.workloads.deniedNow, cluster.workloads.wouldBeDenied, cluster.workloads.restart],
+    cluster.notEvaluated.length,
+    ...columns.map((check) => countViolations(cluster, check) ?? ''),
+  ]);
+  return formatCsv(header, rows);
+}

@@ -1,0 +1,191 @@
+/** Reports of many clusters. The page itself is tested in `test/web`. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { FleetData } from '../../../src/web/fleet-data.ts';
+import type { ReportData } from '../../../src/web/report-data.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+const namespace = (name: string) => ({
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name, labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } },
+});
+const deployment = (name: string, spec: object) => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name, namespace: 'shop' },
+  spec: { selector: {}, template: { spec: { containers: [{ name: 'c', image: 'i' }], ...spec } } },
+});
+const HOST_NETWORK = deployment('agent', { hostNetwork: true });
+const HOST_PID_AND_NETWORK = deployment('debug', { hostPID: true, hostNetwork: true, volumes: [] });
+const HOST_PATH = deployment('logs', { volumes: [{ name: 'h', hostPath: { path: '/' } }] });
+
+describe('report --fleet', () => {
+  let folder = '';
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
+  });
+  after(async () => await rm(folder, { recursive: true }));
+
+  const computeReport = async (...objects: readonly object[]): Promise<ReportData> => {
+    const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [namespace('shop'), ...objects] });
+    const { stdout } = await runProgram(['report', '-f', '-', '-o', 'json'], { stdin });
+    return JSON.parse(stdout) as ReportData;
+  };
+  const save = async (name: string, report: unknown): Promise<string> => {
+    const file = join(folder, `${name}.json`);
+    await writeFile(file, typeof report === 'string' ? report : JSON.stringify(report));
+    return file;
+  };
+  const joinFiles = async (...files: readonly string[]): Promise<FleetData> => {
+    const { code, stdout } = await runProgram(['report', '--fleet', ...files, '-o', 'json']);
+    assert.equal(code, 0);
+    return JSON.parse(stdout) as FleetData;
+  };
+
+  test('counts the denied workloads of each cluster, and lists clusters with more of them first', async () => {
+    const small = await save('small', await computeReport(HOST_NETWORK));
+    const large = await save('large', await computeReport(HOST_PATH, HOST_PID_AND_NETWORK));
+    const { clusters } = await joinFiles(small, large);
+    assert.deepEqual(
+      clusters.map(({ name, workloads, levels, checks, denied, omitted, notEvaluated }) => {
+        return { name, workloads, levels, checks, denied: denied.map((one) => one.name), omitted, notEvaluated };
+      }),
+      [
+        {
+          name: 'large',
+          workloads: { deniedNow: 2, wouldBeDenied: 0, restart: 0 },
+          levels: { privileged: 0, baseline: 1, restricted: 0 },
+          checks: { hostPathVolumes: 1, hostNamespaces: 1 },
+          denied: ['debug', 'logs'],
+          omitted: 0,
+          notEvaluated: [],
+        },
+        {
+          name: 'small',
+          workloads: { deniedNow: 1, wouldBeDenied: 0, restart: 0 },
+          levels: { privileged: 0, baseline: 1, restricted: 0 },
+          checks: { hostNamespaces: 1 },
+          denied: ['agent'],
+          omitted: 0,
+          notEvaluated: [],
+        },
+      ],
+    );
+  });
+
+  test('orders the checks by the workloads of all clusters that their fixes admit', async () => {
+    const both = await save('both', await computeReport(HOST_PATH, HOST_NETWORK));
+    const one = await save('one', await computeReport(HOST_PID_AND_NETWORK));
+    const { checks } = await joinFiles(both, one);
+    assert.deepEqual(
+      checks.map(({ check, workloads, admitted, clusters }) => ({ check, workloads, admitted, clusters })),
+      [
+        { check: 'hostNamespaces', workloads: 2, admitted: 2, clusters: ['both', 'one'] },
+        { check: 'hostPathVolumes', workloads: 1, admitted: 3, clusters: ['both'] },
+      ],
+    );
+    assert.ok(checks.every(({ fix }) => fix !== ''));
+  });
+
+  test('does not count a namespace that was not evaluated as clean', async () => {
+    const report = await computeReport(HOST_NETWORK);
+    const namespaces = report.namespaces.map((one) => {
+      return { ...one, verdict: 'inconclusive', error: 'the pods could not be read', workloads: [] };
+    });
+    const workloads = Object.fromEntries(
+      ['deniedNow', 'wouldBeDenied', 'restart'].map((verdict) => [verdict, { workloads: 0, pods: 0 }]),
+    );
+    const unread = await save('unread', {
+      ...report,
+      namespaces,
+      summary: { ...report.summary, inconclusive: 1, workloads },
+    });
+    const read = await save('read', report);
+    const { clusters } = await joinFiles(unread, read);
+    assert.deepEqual(
+      clusters.map(({ name, notEvaluated, levels }) => ({ name, notEvaluated, levels })),
+      [
+        { name: 'read', notEvaluated: [], levels: { privileged: 0, baseline: 1, restricted: 0 } },
+        { name: 'unread', notEvaluated: ['shop'], levels: { privileged: 0, baseline: 0, restricted: 0 } },
+      ],
+    );
+    const { stdout } = await runProgram(['report', '--fleet', unread, read, '-o', 'csv']);
+    const [header, ...rows] = stdout.trimEnd().split('\r\n');
+    assert.match(header ?? '', /,notEvaluated,hostNamespaces$/);
+    assert.deepEqual(
+      rows.map((row) => row.split(',').slice(-2)),
+      [
+        ['"0"', '"1"'],
+        ['"1"', '""'],
+      ],
+    );
+  });
+
+  test('uses the latest report of a cluster, and warns about the others', async () => {
+    const report = await computeReport(HOST_NETWORK);
+    const cluster = { uid: 'c0ffee', name: 'prod' };
+    const monday = await save('monday', { ...report, cluster, time: '2026-11-23T08:00:00Z' });
+    const friday = await save('friday', { ...report, cluster, time: '2026-11-27T08:00:00Z' });
+    for (const files of [
+      [monday, friday],
+      [friday, monday],
+    ]) {
+      const { code, stdout, stderr } = await runProgram(['report', '--fleet', ...files, '-o', 'json']);
+      const { clusters } = JSON.parse(stdout) as FleetData;
+      assert.deepEqual([code, clusters.map(({ name, time }) => [name, time])], [0, [['prod', '2026-11-27T08:00:00Z']]]);
+      assert.equal(
+        stderr,
+        `warning: ${monday} is not part of the report, because ${friday} is a later report of the same cluster.\n`,
+      );
+    }
+  });
+
+  test('adds the file to the names of clusters with the same context name', async () => {
+    const report = await computeReport();
+    const files = await Promise.all(
+      ['a', 'b'].map(async (uid) => await save(uid, { ...report, cluster: { uid, name: 'admin' } })),
+    );
+    const { clusters } = await joinFiles(...files);
+    assert.deepEqual(
+      clusters.map(({ name }) => name),
+      files.map((file) => `admin (${file})`),
+    );
+  });
+
+  test('reports invalid input with the file and the field', async () => {
+    const report = await computeReport();
+    const valid = await save('valid', report);
+    const cases: readonly (readonly [args: readonly string[], error: string])[] = [
+      [[], '--fleet requires the files or the directories of reports'],
+      [['missing.json'], 'the path "missing.json" does not exist'],
+      [['test/cli'], 'the directory "test/cli" contains no .json file'],
+      [
+        [await save('text', 'x')],
+        `${join(folder, 'text.json')} is not the output of portcullis report -o json: Unexpected token 'x', "x" is not valid JSON`,
+      ],
+      [
+        [await save('list', [])],
+        `${join(folder, 'list.json')} is not the output of portcullis report -o json: must be object`,
+      ],
+      [
+        [await save('old', { ...report, apiVersion: 'report.portcullis.dev/v2' })],
+        `${join(folder, 'old.json')} is not the output of portcullis report -o json: apiVersion: must be equal to constant`,
+      ],
+      [
+        [await save('count', { ...report, namespaces: [{ ...report.namespaces[0], workloads: 3 }] })],
+        `${join(folder, 'count.json')} is not the output of portcullis report -o json: namespaces.0.workloads: must be array`,
+      ],
+      [[valid, '--context=prod'], "option '--fleet' cannot be used with option '--context <name>'"],
+    ];
+    for (const [args, error] of cases) {
+      const { code, stdout, stderr } = await runProgram(['report', '--fleet', ...args, '-o', 'json']);
+      assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', `error: ${error}`]);
+    }
+    const csv = await runProgram(['report', '-f', 'examples/cluster', '-o', 'csv']);
+    assert.equal(csv.stderr, 'error: -o csv requires --fleet; the page of one cluster exports CSV\n');
+  });
+});
