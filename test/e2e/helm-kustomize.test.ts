@@ -193,7 +193,7 @@ Or let the other tool update them: --set crds.install=false`,
       ports: [],
     });
     await system.scale(1);
-    await eventually(async () => assert.equal((await list(CONFIGURATIONS)).length, 4), 30_000);
+    await eventually(async () => assert.equal((await list(CONFIGURATIONS)).length, 1), 30_000);
     const patch = '{"spec":{"podSecurity":{"defaults":{"warn":"restricted"}}}}';
     const patched = await kubectl(['patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', patch]);
     assert.equal(patched.code, 0, patched.stderr);
