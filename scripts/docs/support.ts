@@ -35,6 +35,13 @@ const FEATURES: Readonly<Record<string, string>> = {
   exceptions: 'PodSecurityExceptions',
   olm: 'namespaces of operators',
   'olm-hardening': 'pods of operators',
+  'scc-switch': 'adding and removing SCCs',
+  authority: 'temporary grants of SCCs',
+  agreement: 'commands that predict decisions of the API server',
+  'field-types': 'types of fields in manifests',
+  fixes: 'fixes of manifests',
+  'field-managers': 'server-side apply by several tools',
+  'policy-costs': 'costs of policies',
 };
 
 /** Behavior of Portcullis if an API server lacks an API. */
