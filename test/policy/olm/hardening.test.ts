@@ -74,7 +74,8 @@ suite('hardening of OLM pods', () => {
 
   test('force keeps values whose replacement would be invalid', () => {
     const privileged = { privileged: true, allowPrivilegeEscalation: true };
-    const admin = { allowPrivilegeEscalation: true, capabilities: { add: ['SYS_ADMIN', 'NET_BIND_SERVICE'] } };
+    const capabilities = { add: ['SYS_ADMIN', 'NET_BIND_SERVICE'], drop: ['KILL'] };
+    const admin = { allowPrivilegeEscalation: true, capabilities };
     const containers = [privileged, admin].map((securityContext, index) => ({ name: `c${index}`, securityContext }));
     const { spec, messages } = harden({ containers }, { isForced: true });
     assert.deepEqual(
@@ -85,7 +86,7 @@ suite('hardening of OLM pods', () => {
           ...admin,
           privileged: false,
           readOnlyRootFilesystem: false,
-          capabilities: { ...admin.capabilities, drop: ['ALL'] },
+          capabilities: { ...capabilities, drop: ['KILL', 'ALL'] },
         },
       ],
     );
