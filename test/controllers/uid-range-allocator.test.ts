@@ -22,12 +22,12 @@ import {
   type ControllerRun,
   createController,
   createRecorder,
-  eventually,
   installCrds,
   runController,
   withRanges,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { eventually } from '../support/eventually.ts';
 import { startVerdictWebhook, type VerdictWebhook } from '../support/verdict-webhook.ts';
 
 const UIDS = 'openshift.io/sa.scc.uid-range';
@@ -648,15 +648,11 @@ suite('replicas that allocate concurrently', () => {
     return one;
   };
   const allHaveRanges = (count: number) =>
-    eventually(
-      cluster.store,
-      () => {
-        const namespaces = cluster.store.list('Namespace');
-        const isDone = namespaces.length === count && namespaces.every(({ metadata }) => metadata?.annotations?.[UIDS]);
-        return isDone ? true : undefined;
-      },
-      300_000,
-    );
+    eventually(() => {
+      const namespaces = cluster.store.list('Namespace');
+      assert.equal(namespaces.length, count);
+      assert.ok(namespaces.every(({ metadata }) => metadata?.annotations?.[UIDS]));
+    }, 300_000);
   const create = (name: string) => cluster.create('Namespace', { metadata: { name } }, BY_TEST);
   const names = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 

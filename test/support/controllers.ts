@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
-import { createStore, type Store } from '../../src/cluster/store.ts';
+import { createStore } from '../../src/cluster/store.ts';
 import { createDefaultSettings } from '../../src/config/portcullis-configuration.ts';
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
@@ -202,23 +202,4 @@ export function runControllers(controllers: readonly Controller[], cluster: Clus
 /** Starts a controller with a fake clock. */
 export function runController(controller: Controller, cluster: Cluster): ControllerRun {
   return runControllers([controller], cluster);
-}
-
-/** Waits until a store lookup returns a value. Rejects after the timeout. */
-export async function eventually<T>(store: Store, look: () => T | undefined, timeoutMs = 20_000): Promise<T> {
-  const found = look();
-  if (found !== undefined) return found;
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      unsubscribe();
-      reject(new Error(`not within ${timeoutMs} ms: ${look.toString()}`));
-    }, timeoutMs);
-    const unsubscribe = store.subscribe(() => {
-      const later = look();
-      if (later === undefined) return;
-      clearTimeout(timer);
-      unsubscribe();
-      resolve(later);
-    });
-  });
 }
