@@ -109,8 +109,10 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
     const reason = 'the request arrived before the response to the previous request';
     logger.warn({ logger: 'connections', reason, remoteAddress }, 'malformed review');
   };
-  rejectPipelining(server, reject, ({ socket }) => {
-    const connection = bySocket.get(socket);
+  rejectPipelining(server, reject, (request) => {
+    // Chunked bodies are rejected. Otherwise, Node would create a buffer for each of the thousands of chunks of one read.
+    if (request.headers['transfer-encoding'] !== undefined) (request as Dumpable)._dump?.();
+    const connection = bySocket.get(request.socket);
     if (!connection) return;
     connection.hasRequest = true;
     if (connection.isProven) change(connection, 'busy');
@@ -190,6 +192,11 @@ function rejectPipelining(
 /** The parser of a connection, which Node does not declare. Node sets the function again before it reuses the parser. */
 interface WithParser {
   readonly parser?: { onIncoming: () => number } | null;
+}
+
+/** Node's method for ignoring the body of a request, which it does not declare. */
+interface Dumpable {
+  _dump?: () => void;
 }
 
 /** The result for which the parser stops, because the remaining bytes belong to another protocol. */
