@@ -14,7 +14,7 @@ import { KUBELET_CONDITION } from '../kube/well-known.ts';
 import {
   BESIDE_TEMPLATE,
   createTooLargeSpec,
-  isReadDomain,
+  isReadKey,
   LAST_APPLIED,
   NAMESPACE,
   POD_SPEC,
@@ -74,7 +74,7 @@ const IDENTITY: Readonly<Record<string, Selection>> = {
   ...{ name: 'all', namespace: 'all', uid: 'all', resourceVersion: 'all' },
 };
 const ANNOTATIONS: Selection = {
-  entries: (key) => key !== LAST_APPLIED && (!key.includes('/') || isReadDomain(key)),
+  entries: (key) => key !== LAST_APPLIED && (!key.includes('/') || isReadKey(key)),
 };
 
 /** Selects the identity and the given fields. */

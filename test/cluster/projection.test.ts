@@ -296,11 +296,12 @@ describe('a namespace keeps what decisions read', () => {
     'f:spec': { 'f:finalizers': {} },
   });
   const PSA = 'pod-security.kubernetes.io/enforce';
+  const READ = { 'openshift.io/sa.scc.mcs': 's0', 'olm.auto-labeler.managed': 'true' };
   const build = (labels: Readonly<Record<string, string>>): JsonObject => ({
     metadata: {
       ...{ name: 'shop', uid: 'u', resourceVersion: '1', creationTimestamp: 't' },
       labels,
-      annotations: { 'openshift.io/sa.scc.mcs': 's0', a: 'x'.repeat(100_000), 'example.com/b': 'x' },
+      annotations: { ...READ, a: 'x'.repeat(100_000), 'example.com/b': 'x' },
       managedFields: [{ manager: 'm', operation: 'Apply', time: 't', fieldsV1: owned(Object.keys(labels)) }],
     },
     status: { phase: 'Active' },
@@ -311,7 +312,7 @@ describe('a namespace keeps what decisions read', () => {
     metadata: {
       ...{ name: 'shop', uid: 'u', resourceVersion: '1', creationTimestamp: 't' },
       labels,
-      annotations: { 'openshift.io/sa.scc.mcs': 's0' },
+      annotations: READ,
       managedFields: [
         {
           ...{ manager: 'm', operation: 'Apply', time: 't' },

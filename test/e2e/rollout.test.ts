@@ -463,7 +463,7 @@ suite('the rollout of enforcement', async () => {
       ({ kind, ...object }) =>
         /Role(?:Binding)?$/.test(String(kind)) && ROLES.test(String(objectMetadata(object)['name'])),
     );
-    assert.equal(roles.length, 14);
+    assert.equal(roles.length, 16);
     assert.deepEqual(unusedPermissions(roles, calls), UNUSED);
   });
 });

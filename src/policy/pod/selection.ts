@@ -5,6 +5,7 @@
 import { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
+import { OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
 import { VOLUME_SOURCES } from './pod.ts';
 
 /** Selects the part of a value to keep. Values of an unexpected type are kept unchanged. */
@@ -213,22 +214,23 @@ export const OTHER_KIND: Selection = {
   anywhere: Object.fromEntries(CONTAINER_LISTS.map((list) => [list, OTHER_CONTAINERS])),
 };
 
-/**
- * Domains of the labels and annotations that decisions read. Other annotations, such as network annotations, differ for
- * each pod.
- */
+/** Domains of the labels and annotations that decisions read. */
 const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
 
-export function isReadDomain(key: string): boolean {
-  return READ_DOMAIN.test(key);
+/**
+ * Returns whether decisions read the label or annotation. Other annotations, such as network annotations, differ for
+ * each pod.
+ */
+export function isReadKey(key: string): boolean {
+  return READ_DOMAIN.test(key) || key === OLM_MANAGED_ANNOTATION;
 }
 
 /** The annotation in which kubectl stores whole objects. */
 export const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
-const READ_ENTRIES: Selection = { entries: (key, isString) => isReadDomain(key) || !isString };
+const READ_ENTRIES: Selection = { entries: (key, isString) => isReadKey(key) || !isString };
 /** `managedFields` prefixes each key with `f:`. */
-const OWNED_ENTRIES: Selection = { entries: (key) => isReadDomain(key.slice('f:'.length)) };
+const OWNED_ENTRIES: Selection = { entries: (key) => isReadKey(key.slice('f:'.length)) };
 const OWNERS: Selection = {
   items: {
     members: {
@@ -258,7 +260,7 @@ export const STORED_NAMESPACE: Selection = {
       members: {
         ...{ name: 'all', uid: 'all', resourceVersion: 'all', creationTimestamp: 'all', deletionTimestamp: 'all' },
         labels: 'all',
-        annotations: { entries: (key) => isReadDomain(key) && key !== LAST_APPLIED },
+        annotations: { entries: (key) => isReadKey(key) && key !== LAST_APPLIED },
         managedFields: OWNERS,
       },
     },
