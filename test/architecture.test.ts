@@ -46,13 +46,13 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
-  cluster: `access bytes cache clock client cluster-source cluster connection event-recorder exceptions exemption-uses json kubelet lists live-cluster
-    network-error parser projection rollout scc-grants server-version store workload-events workloads`,
+  cluster: `access bytes cache clock client cluster-source cluster connection event-recorder exceptions json kubelet lists live-cluster
+    network-error parser projection rollout server-version store workload-events workloads`,
   web: 'fleet-data fleet-view report-data',
   'dev-cluster': 'index',
   server: 'limits probes server webhook webhooks/index',
-  controllers: `admission-policies controller denial-events index leadership permissions namespace-evaluation replica-leases replica required-webhooks
-    runtime scc-health standard-sccs watched-kinds`,
+  controllers: `admission-policies controller denial-events exemption-uses index leadership permissions namespace-evaluation replica-leases replica required-webhooks
+    runtime scc-grants scc-health standard-sccs watched-kinds`,
   install: 'break-glass-state index live-webhooks settings webhook-comparison',
 };
 

@@ -1,7 +1,6 @@
 /** Reports the status of PodSecurityExceptions, and announces when they expire. */
 import { writeEvent } from '../cluster/event-recorder.ts';
 import { readException, unapproved } from '../cluster/exceptions.ts';
-import { readExemptionUses } from '../cluster/exemption-uses.ts';
 import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
@@ -33,6 +32,7 @@ import {
   watchChanges,
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
+import { readExemptionUses } from './exemption-uses.ts';
 import { statusRule } from './permissions.ts';
 
 const NAME = 'exception-controller';

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import { withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { formatExemptionUses } from '../cluster/exemption-uses.ts';
 import { getRolloutView, replicaAnnotations, ROLLOUT_KINDS } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { SettingsStatus } from '../config/settings.ts';
@@ -38,6 +37,7 @@ import {
   watch,
   watchValue,
 } from './controller.ts';
+import { formatExemptionUses } from './exemption-uses.ts';
 import { acquiredSpec } from './leadership.ts';
 import { rbacRule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS, REPLICA_RENEW_MS } from './replica-leases.ts';

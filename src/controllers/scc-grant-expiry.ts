@@ -3,7 +3,6 @@
  * of the grants on namespaces, because a subject may have passed on its permission.
  */
 import { ignoreNotFound } from '../cluster/client.ts';
-import { currentTemporaryGrants, grantEnd } from '../cluster/scc-grants.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectKey } from '../kube/resources.ts';
@@ -22,6 +21,7 @@ import {
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
 import { rbacRule } from './permissions.ts';
+import { currentTemporaryGrants, grantEnd } from './scc-grants.ts';
 
 const KINDS = ['RoleBinding', 'ClusterRoleBinding'] as const satisfies readonly Kind[];
 type BindingKind = (typeof KINDS)[number];

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Io } from '../../src/cli/command.ts';
 import { type Inventory, type InventoryValues, readInventory } from '../../src/cli/inventory/inventory.ts';
-import { sccGrants } from '../../src/cluster/scc-grants.ts';
+import { sccGrants } from '../../src/controllers/scc-grants.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { getApiVersion, RESOURCES } from '../../src/kube/resources.ts';
 import type { KubeObject } from '../../src/kube/types.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { readExemptionUses } from '../../src/cluster/exemption-uses.ts';
+import { readExemptionUses } from '../../src/controllers/exemption-uses.ts';
 import { REPLICA_LEASE_MS } from '../../src/controllers/replica-leases.ts';
 import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';

@@ -1,5 +1,5 @@
 import { readException } from '../../cluster/exceptions.ts';
-import { type ExemptionUses, readExemptionUses } from '../../cluster/exemption-uses.ts';
+import { type ExemptionUses, readExemptionUses } from '../../controllers/exemption-uses.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { printCount } from '../../kube/text.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';

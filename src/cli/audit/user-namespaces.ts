@@ -1,5 +1,5 @@
-import { storedRbacObjects } from '../../cluster/scc-grants.ts';
 import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
+import { storedRbacObjects } from '../../controllers/scc-grants.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';

@@ -3,7 +3,7 @@
  * facts. If a fact cannot be read, the other checks still run.
  */
 import type { AnyObject, Server } from '../../cluster/client.ts';
-import type { SccGrant } from '../../cluster/scc-grants.ts';
+import type { SccGrant } from '../../controllers/scc-grants.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { Configuration } from '../../install/live-webhooks.ts';
 import type { PolicyKind } from '../../kube/admission-policies.ts';

@@ -1,9 +1,9 @@
 import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
-import { sccGrants } from '../../cluster/scc-grants.ts';
 import { createStore } from '../../cluster/store.ts';
 import { lastValidObject } from '../../config/configuration.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
+import { sccGrants } from '../../controllers/scc-grants.ts';
 import {
   buildManifests,
   decodePolicy,

@@ -2,9 +2,9 @@
  * Inventory of exemptions for auditors: which objects are exempt from policies, and the start and number of uses of
  * each exemption.
  */
-import type { ExemptionUses } from '../../cluster/exemption-uses.ts';
-import { type GrantSource, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import type { Store } from '../../cluster/store.ts';
+import type { ExemptionUses } from '../../controllers/exemption-uses.ts';
+import { type GrantSource, printGrantSource, sccGrants } from '../../controllers/scc-grants.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { defined } from '../../kube/defined.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';

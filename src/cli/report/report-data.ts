@@ -2,12 +2,12 @@
  * Computes the report data, which contains the results of the rollout, SCC and exemption commands for the same state,
  * and the commands that fix workloads.
  */
-import { readExemptionUses } from '../../cluster/exemption-uses.ts';
-import { printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
 import type { Store } from '../../cluster/store.ts';
 import { listPodCreators } from '../../cluster/workloads.ts';
 import { fixPod, podSecurityViolations } from '../../config/fix.ts';
 import { manifestObjects } from '../../config/objects.ts';
+import { readExemptionUses } from '../../controllers/exemption-uses.ts';
+import { printGrantSource, sccGrants } from '../../controllers/scc-grants.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import { diff } from '../../kube/json-patch.ts';
 import { hasFinished, podTemplatePath } from '../../kube/pod.ts';

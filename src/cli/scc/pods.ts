@@ -1,5 +1,5 @@
-import { findScc, type GrantSource, printGrantSource, type SccGrant, sccGrants } from '../../cluster/scc-grants.ts';
 import type { Store } from '../../cluster/store.ts';
+import { findScc, type GrantSource, printGrantSource, type SccGrant, sccGrants } from '../../controllers/scc-grants.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';

@@ -1,4 +1,4 @@
-import { findScc, printGrantSource, sccGrants } from '../../cluster/scc-grants.ts';
+import { findScc, printGrantSource, sccGrants } from '../../controllers/scc-grants.ts';
 import { defined } from '../../kube/defined.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import { defineCommand, EXIT } from '../command.ts';

@@ -1,4 +1,5 @@
 /** Finds the grants of an SCC in the SCC itself and in roles and bindings. */
+import type { Store } from '../cluster/store.ts';
 import { defined } from '../kube/defined.ts';
 import { objectName } from '../kube/resources.ts';
 import {
@@ -19,7 +20,6 @@ import {
   type TemporaryGrant,
   useRoleScc,
 } from '../policy/scc/index.ts';
-import type { Store } from './store.ts';
 
 /** Returns the time when the leader deletes a binding, or `undefined` if the binding has no valid expiry time. */
 export function grantEnd({ metadata, roleRef }: RoleBinding | ClusterRoleBinding): string | undefined {
