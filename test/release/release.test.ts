@@ -444,7 +444,14 @@ describe('files of a release', () => {
       names.filter((name) => !name.startsWith('portcullis-')),
       [
         ...['LICENSES.txt', 'RELEASE_NOTES.md', 'SHA256SUMS', 'alerts.yaml', 'crds.yaml', 'dashboard.json'],
-        ...['install-scc.yaml', 'install.yaml', 'playground.html', 'sbom.cdx.json', 'values.schema.json'],
+        ...[
+          'install-scc.yaml',
+          'install.yaml',
+          'playground.html',
+          'report.schema.json',
+          'sbom.cdx.json',
+          'values.schema.json',
+        ],
       ],
     );
   });
