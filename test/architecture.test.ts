@@ -48,7 +48,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   tls: 'certificate-pair files issue keyring protocol trust',
   cluster: `access bytes cache clock client cluster-source cluster connection event-recorder exceptions json kubelet lists live-cluster
     network-error parser projection rollout server-version store workload-events workloads`,
-  web: 'fleet-data fleet-view report-data',
+  web: 'check-order fleet-data fleet-view report-data',
   'dev-cluster': 'index',
   server: 'limits probes server webhook webhooks/index',
   controllers: `admission-policies controller denial-events exemption-uses index leadership permissions namespace-evaluation replica-leases replica required-webhooks

@@ -2,29 +2,15 @@
 import { LEVELS } from '../policy/pss/index.ts';
 import { formatCsv } from './csv.ts';
 import type { FleetCluster, FleetData } from './fleet-data.ts';
+import { createFragment } from './fragment.ts';
 
 /** Fields of the filter, and the ID of the element to show. */
 const FIELDS = ['cluster', 'state', 'check', 'at'] as const;
 
+export const { parse: parseFleetView, format: formatFleetView } = createFragment(FIELDS);
+
 /** The page state in the URL fragment. Absent fields do not restrict the report. */
-export type FleetView = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
-
-/** Reads a fragment such as `#cluster=prod-1&check=runAsNonRoot`. */
-export function parseFleetView(fragment: string): FleetView {
-  const parameters = new URLSearchParams(fragment.slice(1));
-  return Object.fromEntries(
-    FIELDS.flatMap((field) => {
-      const value = parameters.get(field);
-      return value ? [[field, value]] : [];
-    }),
-  );
-}
-
-/** Returns a URL fragment, including the leading `#`. */
-export function formatFleetView(view: FleetView): string {
-  const fields = FIELDS.map((field) => [field, view[field] ?? ''] as [string, string]).filter(([, value]) => value);
-  return `#${new URLSearchParams(fields).toString()}`;
-}
+export type FleetView = ReturnType<typeof parseFleetView>;
 
 /**
  * Returns the clusters that a view selects. A cluster matches by its full name or, if no cluster has that name, by a part

@@ -17,12 +17,16 @@ import {
   count,
   download,
   Header,
+  heatClass,
+  openDetailsForPrint,
+  readData,
   Section,
+  Select,
   Table,
   Tile,
-  unpack,
   useFragment,
   useLimit,
+  WORKLOAD_VERDICTS,
   workloadName,
 } from './ui.tsx';
 import './style.css';
@@ -93,19 +97,14 @@ function Filters({ data, clusters, view, onView: replaceView }: FilterProps) {
         </datalist>
       </label>
       {(['state', 'check'] as const).map((field) => (
-        <label>
-          {field === 'state' ? 'State' : 'Check'}{' '}
-          <select
-            name={field}
-            value={view[field] ?? ''}
-            onChange={({ currentTarget: { value } }) => onView({ ...view, [field]: value })}
-          >
-            <option value="">all</option>
-            {choices[field].map((value) => (
-              <option value={value}>{value}</option>
-            ))}
-          </select>
-        </label>
+        <Select
+          title={field === 'state' ? 'State' : 'Check'}
+          name={field}
+          value={view[field]}
+          none="all"
+          options={choices[field].map((value) => [value, value] as const)}
+          onSelect={(value) => onView({ ...view, [field]: value })}
+        />
       ))}
       <button type="button" onClick={() => onView({})}>
         Show all
@@ -246,7 +245,7 @@ function Matrix({ clusters, checks, view }: MatrixProps) {
           cluster.name,
           ...checks.map(({ check }) => {
             const number = countViolations(cluster, check);
-            return <td class={heat(number)}>{cell(cluster, { check, number, view })}</td>;
+            return <td class={heatClass(number)}>{cell(cluster, { check, number, view })}</td>;
           }),
           cluster.notEvaluated.length,
         ])}
@@ -271,11 +270,6 @@ function cell({ name }: FleetCluster, { check, number, view }: Cell): ComponentC
       {number}
     </a>
   );
-}
-
-/** The color scale is logarithmic, as in the heat map of a cluster. */
-function heat(number: number | undefined): string {
-  return number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;
 }
 
 function Workloads({ clusters, view }: ClustersProps) {
@@ -304,9 +298,7 @@ function Workloads({ clusters, view }: ClustersProps) {
         rows={shown.map(({ cluster, workload: { namespace, kind, name, verdict, checks } }) => [
           reportLink(cluster, { namespace, at: 'workloads' }, workloadName({ namespace, kind, name })),
           cluster.name,
-          <Chip tone={verdict === 'deniedNow' ? 'bad' : 'warn'}>
-            {verdict === 'deniedNow' ? 'denied now' : 'would be denied'}
-          </Chip>,
+          <Chip tone={WORKLOAD_VERDICTS[verdict][1]}>{WORKLOAD_VERDICTS[verdict][0]}</Chip>,
           checks.join(', '),
         ])}
         empty="No workload of the selected clusters is or would be denied."
@@ -325,6 +317,7 @@ function Workloads({ clusters, view }: ClustersProps) {
   );
 }
 
+openDetailsForPrint();
 const root = document.getElementById('app');
-const data = document.getElementById('data')?.textContent;
-if (root && data != null) render(<Fleet data={await unpack<FleetData>(data)} />, root);
+const data = await readData<FleetData>();
+if (root && data) render(<Fleet data={data} />, root);

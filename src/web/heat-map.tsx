@@ -2,7 +2,7 @@
 import { type Level, LEVELS } from '../policy/pss/index.ts';
 import type { ReportNamespace } from './report-data.ts';
 import { formatView, type View } from './report-view.ts';
-import { Chip, Section, Table } from './ui.tsx';
+import { Chip, heatClass, Section, Table } from './ui.tsx';
 
 /** Number of namespaces shown initially. */
 const MAX_ROWS = 25;
@@ -89,8 +89,7 @@ function countDenied(level: Level, denied: NonNullable<ReportNamespace['denied']
   return level === 'privileged' ? 0 : denied[level].length;
 }
 
-/** Returns the class for a number. The color scale is logarithmic, with steps for 1, 2 to 4, 5 to 14, and more. */
 function cellClass(level: Level, { denied, current, planned }: ReportNamespace): string {
-  const heat = denied ? `heat-${Math.min(4, Math.ceil(Math.log(countDenied(level, denied) + 1)))}` : 'unknown';
+  const heat = heatClass(denied && countDenied(level, denied));
   return `${heat}${level === current ? ' current' : ''}${level === planned ? ' planned' : ''}`;
 }

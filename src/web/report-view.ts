@@ -1,31 +1,18 @@
 /** What the report page shows: filters in the URL, the order of fixes, and CSV. Does not use the DOM. */
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { countNamespaces } from '../policy/rollout/index.ts';
+import { orderChecks } from './check-order.ts';
 import { formatCsv } from './csv.ts';
+import { createFragment } from './fragment.ts';
 import type { DeniedWorkload, DenyingLevel, ReportData, ReportNamespace, ReportWorkload } from './report-data.ts';
 
 /** Fields of the filter, and the ID of the element to show. */
 const FIELDS = ['namespace', 'label', 'verdict', 'check', 'level', 'at'] as const;
 
+export const { parse: parseView, format: formatView } = createFragment(FIELDS);
+
 /** The page state in the URL fragment. Absent fields do not restrict the report. */
-export type View = Readonly<Partial<Record<(typeof FIELDS)[number], string>>>;
-
-/** Reads a fragment such as `#namespace=shop&check=runAsNonRoot`. */
-export function parseView(fragment: string): View {
-  const parameters = new URLSearchParams(fragment.slice(1));
-  const view: { -readonly [Field in keyof View]: View[Field] } = {};
-  for (const field of FIELDS) {
-    const value = parameters.get(field);
-    if (value) view[field] = value;
-  }
-  return view;
-}
-
-/** Returns a URL fragment, including the leading `#`. */
-export function formatView(view: View): string {
-  const fields = FIELDS.map((field) => [field, view[field] ?? '']).filter(([, value]) => value);
-  return `#${new URLSearchParams(fields).toString()}`;
-}
+export type View = ReturnType<typeof parseView>;
 
 /** Namespace verdicts by the workload verdict that leads to them. */
 const NAMESPACE_VERDICTS = { deniedNow: 'deniedNow', wouldBeDenied: 'violating', restart: 'restart' } as const;
@@ -120,31 +107,17 @@ interface CheckStep {
 }
 
 /** Returns the violated checks. Each is the one whose fix then admits the most additional workloads. */
-export function orderChecks(namespaces: readonly ReportNamespace[]): readonly CheckStep[] {
+export function listCheckSteps(namespaces: readonly ReportNamespace[]): readonly CheckStep[] {
   const workloads = namespaces
     .flatMap(({ name, workloads: found }) => found.map((workload) => ({ ...workload, namespace: name })))
     .filter(({ verdict }) => verdict !== 'restart')
     .map((workload) => ({ workload, checks: new Set(workload.violations.map(({ check }) => check)) }));
-  const steps: CheckStep[] = [];
-  for (let rest = workloads; rest.length > 0;) {
-    const counts = new Map<string, { readonly admitted: number; readonly violating: number }>();
-    for (const { checks } of rest) {
-      for (const check of checks) {
-        const { admitted, violating } = counts.get(check) ?? { admitted: 0, violating: 0 };
-        counts.set(check, { admitted: admitted + (checks.size === 1 ? 1 : 0), violating: violating + 1 });
-      }
-    }
-    const [[check] = ['']] = [...counts].sort(([, a], [, b]) => b.admitted - a.admitted || b.violating - a.violating);
-    rest = rest
-      .map(({ workload, checks }) => ({ workload, checks: checks.difference(new Set([check])) }))
-      .filter(({ checks }) => checks.size > 0);
-    steps.push({
-      check,
-      workloads: workloads.filter(({ checks }) => checks.has(check)).map(({ workload }) => workload),
-      admitted: workloads.length - rest.length,
-    });
-  }
-  return steps;
+  const groups = workloads.map(({ checks }) => ({ checks, workloads: 1 }));
+  return orderChecks(groups).map(({ check, admitted }) => ({
+    check,
+    workloads: workloads.filter(({ checks }) => checks.has(check)).map(({ workload }) => workload),
+    admitted,
+  }));
 }
 
 /** Groups workloads that have the same verdict and violate the same checks. The largest group comes first. */

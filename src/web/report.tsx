@@ -7,19 +7,22 @@ import type { RolloutStep } from '../policy/rollout/index.ts';
 import type { SccDenial } from '../policy/scc/index.ts';
 import { HeatMap, rowId, VERDICTS } from './heat-map.tsx';
 import type { ReportData, ReportNamespace, ReportScc, ReportWorkload } from './report-data.ts';
-import { formatView, groupByCause, orderChecks, parseView, selectReport, toCsv, type View } from './report-view.ts';
+import { formatView, groupByCause, listCheckSteps, parseView, selectReport, toCsv, type View } from './report-view.ts';
 import {
   Chip,
   CopyableCommand,
   count,
   download,
   Header,
+  openDetailsForPrint,
+  readData,
   Section,
+  Select,
   Table,
   Tile,
-  unpack,
   useFragment,
   useLimit,
+  WORKLOAD_VERDICTS,
   workloadName,
 } from './ui.tsx';
 
@@ -150,7 +153,11 @@ function FilterForm({ all, data, view, onView: replaceView }: FilterProps) {
     ],
     [all],
   );
-  const verdicts = Object.entries(VERDICTS).map(([verdict, [text]]) => [verdict, text] as const);
+  const selects = [
+    ['verdict', 'all', Object.entries(VERDICTS).map(([verdict, [text]]) => [verdict, text] as const)],
+    ['check', 'all', Object.keys(all.fixes).map((id) => [id, id] as const)],
+    ['level', 'applied, planned', LEVEL_OPTIONS],
+  ] as const;
   const name = `portcullis-${all.time.slice(0, 10)}`;
   return (
     <form class="filters" role="search" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
@@ -172,9 +179,16 @@ function FilterForm({ all, data, view, onView: replaceView }: FilterProps) {
           </datalist>
         </label>
       ))}
-      <Select field="verdict" options={verdicts} view={view} onView={onView} />
-      <Select field="check" options={Object.keys(all.fixes).map((id) => [id, id])} view={view} onView={onView} />
-      <Select field="level" options={LEVEL_OPTIONS} view={view} onView={onView} />
+      {selects.map(([field, none, options]) => (
+        <Select
+          title={FIELD_TITLES[field]}
+          name={field}
+          value={view[field]}
+          none={none}
+          options={options}
+          onSelect={(value) => onView({ ...view, [field]: value })}
+        />
+      ))}
       <button type="button" onClick={() => onView({})}>
         Show all
       </button>
@@ -203,30 +217,6 @@ const LEVEL_OPTIONS = [
   ['baseline', 'baseline'],
   ['restricted', 'restricted'],
 ] as const;
-
-interface SelectProps extends Pick<FilterProps, 'view' | 'onView'> {
-  readonly field: 'verdict' | 'check' | 'level';
-  readonly options: readonly (readonly [value: string, text: string])[];
-}
-
-function Select({ field, options, view, onView }: SelectProps) {
-  const { [field]: selected = '' } = view;
-  return (
-    <label>
-      {FIELD_TITLES[field]}{' '}
-      <select
-        name={field}
-        value={selected}
-        onChange={({ currentTarget: { value } }) => onView({ ...view, [field]: value || undefined })}
-      >
-        <option value="">{field === 'level' ? 'applied, planned' : 'all'}</option>
-        {options.map(([value, text]) => (
-          <option value={value}>{text}</option>
-        ))}
-      </select>
-    </label>
-  );
-}
 
 function Comparison({ data: { comparison } }: { readonly data: ReportData }) {
   if (comparison === undefined) return null;
@@ -262,7 +252,7 @@ interface ChecksProps extends Pick<ReportData, 'namespaces' | 'fixes'> {
 }
 
 function Checks({ namespaces, fixes, view }: ChecksProps) {
-  const steps = useMemo(() => orderChecks(namespaces), [namespaces]);
+  const steps = useMemo(() => listCheckSteps(namespaces), [namespaces]);
   if (steps.length === 0) return null;
   return (
     <Section
@@ -364,13 +354,6 @@ function DeniedWorkloads({ namespaces, view }: DeniedProps) {
   );
 }
 
-/** Verdicts on workloads, with their text and color. */
-const DECISIONS = {
-  deniedNow: ['denied now', 'bad'],
-  wouldBeDenied: ['would be denied', 'warn'],
-  restart: ['to restart', 'plain'],
-} as const;
-
 function countDeniedNow({ workloads }: ReportNamespace): number {
   return workloads.filter(({ verdict }) => verdict === 'deniedNow').length;
 }
@@ -387,7 +370,7 @@ function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
   const planned = level === undefined ? 'unknown' : printLevel({ level, version });
   const chips = [
     ...(error === undefined ? [] : [<Chip tone="warn">inconclusive</Chip>]),
-    ...Object.entries(DECISIONS).flatMap(([verdict, [text, tone]]) => {
+    ...Object.entries(WORKLOAD_VERDICTS).flatMap(([verdict, [text, tone]]) => {
       const number = workloads.filter((workload) => workload.verdict === verdict).length;
       return number === 0 ? [] : [<Chip tone={tone}>{`${number} ${text}`}</Chip>];
     }),
@@ -420,7 +403,7 @@ function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] })
   const { shown, more } = useLimit(workloads, MAX_NAMESPACES, 'workloads');
   const [first] = workloads;
   if (first === undefined) return null;
-  const [text, tone] = DECISIONS[first.verdict];
+  const [text, tone] = WORKLOAD_VERDICTS[first.verdict];
   return (
     <div class="cause">
       <h3>
@@ -702,7 +685,8 @@ function RolloutDiagram({ steps }: { readonly steps: readonly RolloutStep[] }) {
   );
 }
 
+openDetailsForPrint();
 const root = document.getElementById('app');
-const data = document.getElementById('data')?.textContent;
+const data = await readData<ReportData>();
 if (location.search !== '') history.replaceState(null, '', `/${location.hash}`);
-if (root) render(data == null ? <LiveReport /> : <Report data={await unpack<ReportData>(data)} />, root);
+if (root) render(data ? <Report data={data} /> : <LiveReport />, root);

@@ -280,14 +280,59 @@ export function useFragment<T extends FragmentState>(parse: (fragment: string) =
   return [state, replace] as const;
 }
 
+/** Returns the data in the page, or `undefined` if there are none. */
+export async function readData<T>(): Promise<T | undefined> {
+  const base64 = document.getElementById('data')?.textContent;
+  return base64 == null ? undefined : await unpack<T>(base64);
+}
+
 /** Decompresses data that `renderPage` compressed. */
-export async function unpack<T>(base64: string): Promise<T> {
+async function unpack<T>(base64: string): Promise<T> {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   return (await new Response(stream).json()) as T;
 }
 
-// Printed pages contain all details.
-addEventListener('beforeprint', () => {
-  for (const details of document.querySelectorAll('details')) details.open = true;
-});
+/** Opens all details before the page is printed, so the printed page contains them. */
+export function openDetailsForPrint(): void {
+  addEventListener('beforeprint', () => {
+    for (const details of document.querySelectorAll('details')) details.open = true;
+  });
+}
+
+/** Verdicts on workloads, with their text and color. */
+export const WORKLOAD_VERDICTS = {
+  deniedNow: ['denied now', 'bad'],
+  wouldBeDenied: ['would be denied', 'warn'],
+  restart: ['to restart', 'plain'],
+} as const;
+
+/** Returns the class for a number, or for an unknown number. The color scale is logarithmic, with steps for 1, 2 to 4, 5 to 14, and more. */
+export function heatClass(number: number | undefined): string {
+  return number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;
+}
+
+interface SelectProps {
+  readonly title: string;
+  readonly name: string;
+  readonly value: string | undefined;
+  /** Text of the choice without a value. */
+  readonly none: string;
+  readonly options: readonly (readonly [value: string, text: string])[];
+  onSelect(value: string | undefined): void;
+}
+
+/** A labeled choice. */
+export function Select({ title, name, value = '', none, options, onSelect }: SelectProps) {
+  return (
+    <label>
+      {title}{' '}
+      <select name={name} value={value} onChange={({ currentTarget }) => onSelect(currentTarget.value || undefined)}>
+        <option value="">{none}</option>
+        {options.map(([option, text]) => (
+          <option value={option}>{text}</option>
+        ))}
+      </select>
+    </label>
+  );
+}

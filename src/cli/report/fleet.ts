@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { basename, extname, sep } from 'node:path';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
 import { LEVELS } from '../../policy/pss/index.ts';
+import { orderChecks } from '../../web/check-order.ts';
 import type { FleetCheck, FleetCluster, FleetData, FleetWorkload } from '../../web/fleet-data.ts';
 import { REPORT_API_VERSION, type ReportData } from '../../web/report-data.ts';
 import { VERSION } from '../command.ts';
@@ -48,7 +49,7 @@ export async function joinReports(files: readonly string[], { time, maxWorkloads
   return {
     ...{ apiVersion: REPORT_API_VERSION, kind: 'FleetReport', time, version: VERSION },
     clusters: entries.map(({ cluster }) => cluster).toSorted(compareClusters),
-    checks: orderChecks(entries, fixes),
+    checks: listChecks(entries, fixes),
     notes,
   };
 }
@@ -125,49 +126,18 @@ function countDenied({ workloads }: FleetCluster): number {
   return workloads.deniedNow + workloads.wouldBeDenied;
 }
 
-/**
- * Returns the violated checks. Each is the one whose fix then admits the most additional workloads. Workloads that
- * violate the same checks are counted together.
- */
-function orderChecks(entries: readonly Joined[], fixes: ReadonlyMap<string, string>): readonly FleetCheck[] {
+/** Returns the violated checks of all clusters, in the order in which their fixes admit the most workloads. */
+function listChecks(entries: readonly Joined[], fixes: ReadonlyMap<string, string>): readonly FleetCheck[] {
   const totals = new Map<string, number>();
   for (const { causes } of entries) for (const [cause, number] of causes) increment(totals, cause, number);
-  let rest = [...totals].map(([cause, workloads]) => ({ checks: new Set(cause.split(' ')), workloads }));
-  const all = sum(rest);
-  const ordered: FleetCheck[] = [];
-  while (rest.length > 0) {
-    const admitted = new Map<string, number>();
-    const violating = new Map<string, number>();
-    for (const { checks, workloads } of rest) {
-      for (const check of checks) {
-        increment(violating, check, workloads);
-        increment(admitted, check, checks.size === 1 ? workloads : 0);
-      }
-    }
-    const [check = ''] = [...violating.keys()].toSorted(
-      (a, b) =>
-        (admitted.get(b) ?? 0) - (admitted.get(a) ?? 0) ||
-        (violating.get(b) ?? 0) - (violating.get(a) ?? 0) ||
-        compareBytes(a, b),
-    );
-    rest = rest
-      .map(({ checks, workloads }) => ({ checks: checks.difference(new Set([check])), workloads }))
-      .filter(({ checks }) => checks.size > 0);
-    const clusters = entries
-      .map(({ cluster }) => ({ name: cluster.name, workloads: cluster.checks[check] ?? 0 }))
+  const groups = [...totals].map(([cause, workloads]) => ({ checks: new Set(cause.split(' ')), workloads }));
+  return orderChecks(groups).map((ordered) => ({
+    ...ordered,
+    fix: fixes.get(ordered.check) ?? '',
+    clusters: entries
+      .map(({ cluster }) => ({ name: cluster.name, workloads: cluster.checks[ordered.check] ?? 0 }))
       .filter(({ workloads }) => workloads > 0)
-      .toSorted((a, b) => b.workloads - a.workloads || compareBytes(a.name, b.name));
-    ordered.push({
-      check,
-      fix: fixes.get(check) ?? '',
-      workloads: sum(clusters),
-      admitted: all - sum(rest),
-      clusters: clusters.map(({ name }) => name),
-    });
-  }
-  return ordered;
-}
-
-function sum(groups: readonly { readonly workloads: number }[]): number {
-  return groups.reduce((total, { workloads }) => total + workloads, 0);
+      .toSorted((a, b) => b.workloads - a.workloads || compareBytes(a.name, b.name))
+      .map(({ name }) => name),
+  }));
 }

@@ -145,18 +145,21 @@ export const IS_PRIVILEGED = [
   .map((flag) => `${flag}.orValue(false)`)
   .join(' || ');
 
+/** Returns true if the settings select the namespace, regardless of SCC admission. */
+export function selectsNamespace(
+  { mode, exemptNamespaces, namespaceSelector }: PodDefaults,
+  { metadata }: Namespace,
+): boolean {
+  const { name = '', labels } = metadata ?? {};
+  return mode === 'apply' && !exemptNamespaces.includes(name) && matchesLabelSelector(namespaceSelector, labels);
+}
+
 /**
  * Returns true if new pods in the namespace get the defaults. In namespaces that enforce SCCs, SCC admission defaults
  * the pods instead.
  */
 export function hasDefaults(namespace: Namespace, { defaults, scc }: DefaultsSettings): boolean {
-  const { name = '', labels } = namespace.metadata ?? {};
-  return (
-    defaults.mode === 'apply' &&
-    !defaults.exemptNamespaces.includes(name) &&
-    matchesLabelSelector(defaults.namespaceSelector, labels) &&
-    sccMode(namespace, scc).mode !== 'enforce'
-  );
+  return selectsNamespace(defaults, namespace) && sccMode(namespace, scc).mode !== 'enforce';
 }
 
 export type Requirement = Wire<V1LabelSelectorRequirement>;

@@ -36,6 +36,7 @@ export {
   DEFAULT_FIELDS,
   type DefaultsSettings,
   hasDefaults,
+  selectsNamespace,
   type PodDefaults,
   selectedNamespaces,
   withPodDefaults,

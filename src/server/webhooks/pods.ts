@@ -7,11 +7,11 @@ import { isObject, objectMember } from '../../kube/types.ts';
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../kube/webhooks.ts';
 import { decodePod } from '../../policy/pod/index.ts';
 import {
-  hasDefaults,
   isLevelEnforced,
   NOT_MIRROR,
   type PodDefaults,
   type PodSecurity,
+  selectsNamespace,
   withPodDefaults,
 } from '../../policy/psa/index.ts';
 import { assignScc, podAnnotation, type SccDecision, type SccInput, validateScc } from '../../policy/scc/index.ts';
@@ -143,8 +143,6 @@ export function createMutatePods(deps: MutateDeps): Webhook {
   };
 }
 
-const WITHOUT_SCCS = { mode: 'off', exemptNamespaces: [] } as const;
-
 /**
  * Sets the absent security context fields of a new pod in the namespaces that the settings select, unless an SCC defaults
  * the pod. Never denies a pod.
@@ -158,8 +156,7 @@ function setDefaults(
   const defaults = getDefaults();
   // The mode in force may be less strict than the settings.
   const isAssigned = namespaceMode(store, name, settings()).mode === 'enforce';
-  if (!namespace || !isObject(object) || isAssigned || !hasDefaults(namespace, { defaults, scc: WITHOUT_SCCS }))
-    return allow();
+  if (!namespace || !isObject(object) || isAssigned || !selectsNamespace(defaults, namespace)) return allow();
   const { pod } = decodePod(object);
   const completed = pod && withPodDefaults(pod, defaults.fields);
   return completed === undefined || completed === object ? allow() : allow({ object: completed });
