@@ -8,24 +8,34 @@ import type { Kind, Kinds } from '../kube/kinds.ts';
 import { type LimitName, LIMITS } from '../kube/limits.ts';
 import { EPHEMERAL_CONTAINERS, hasFinished, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION } from '../kube/scc.ts';
+import { GRANT_EXPIRY_ANNOTATION, NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import { isObject, type JsonObject, objectMember, valueAt, withValueAt } from '../kube/types.ts';
-import { KUBELET_CONDITION } from '../kube/well-known.ts';
+import {
+  ENFORCE_LABEL,
+  KUBELET_CONDITION,
+  LABEL_SYNC_LABEL,
+  NAMESPACE_NAME_LABEL,
+  OLM_MANAGED_ANNOTATION,
+  POD_SECURITY_LABELS,
+  RELAXED_LABEL,
+  SUFFICIENT_LEVEL_ANNOTATION,
+  TIER_LABEL,
+} from '../kube/well-known.ts';
 import {
   BESIDE_TEMPLATE,
   createTooLargeSpec,
   isReadKey,
   LAST_APPLIED,
-  NAMESPACE,
   POD_SPEC,
   STORED_NAMESPACE,
   select,
   type Selection,
+  selectNamespaceKeys,
   type Share,
   TEMPLATE_SPEC,
 } from '../policy/pod/index.ts';
 import { selectRules, selectSubjects, USE_SCC } from '../policy/rbac/index.ts';
-import { useRoleName } from '../policy/scc/index.ts';
+import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, useRoleName } from '../policy/scc/index.ts';
 
 /**
  * Returns the part of an object to store, or `undefined` if the object is not stored. The size of the result is limited
@@ -253,10 +263,24 @@ function projectBinding(object: JsonObject, kind: Kind): JsonObject | undefined 
 
 // Namespaces, nodes and other kinds
 
+/** The labels and annotations of namespaces that decisions read by name. Settings can also select other labels. */
+const NAMESPACE_KEYS: ReadonlySet<string> = new Set([
+  ...Object.values(POD_SECURITY_LABELS),
+  ...Object.values(NAMESPACE_RANGE_ANNOTATIONS),
+  ...[ENFORCE_LABEL, TIER_LABEL, RELAXED_LABEL, NAMESPACE_NAME_LABEL],
+  ...[SCC_MODE_LABEL, RUN_LEVEL_LABEL, DISABLE_LABEL],
+  ...[LABEL_SYNC_LABEL, SUFFICIENT_LEVEL_ANNOTATION, OLM_MANAGED_ANNOTATION],
+]);
+const NAMED_KEYS = selectNamespaceKeys((key) => NAMESPACE_KEYS.has(key));
+
 /** Omits text that no decision reads, because users who may create namespaces could fill the memory with it. */
 function projectNamespace(object: JsonObject): JsonObject {
   const namespace = select(object, STORED_NAMESPACE) as JsonObject;
-  return isWithin(LIMITS.storedObjectBytes, namespace) ? namespace : (select(namespace, NAMESPACE) as JsonObject);
+  if (isWithin(LIMITS.storedObjectBytes, namespace)) return namespace;
+  const named = select(namespace, NAMED_KEYS) as JsonObject;
+  if (isWithin(LIMITS.storedObjectBytes, named)) return named;
+  // Values of labels are short, but those of annotations are not.
+  return { ...named, metadata: selectMetadata(named, { labels: 'all' }) };
 }
 
 /** Node condition fields to store. Omits the last heartbeat time. */

@@ -333,10 +333,27 @@ describe('a namespace keeps what decisions read', () => {
     assert.deepEqual(keep('Namespace', build(labels)), kept(labels));
   });
 
-  test('without the other labels if they have more than 64 KiB', () => {
-    const labels = { [PSA]: 'restricted' };
-    const others = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`label-${index}`, 'x']));
-    assert.deepEqual(keep('Namespace', build({ ...others, ...labels })), kept(labels));
+  describe('and if it has more than 64 KiB', () => {
+    const identity = { name: 'a', uid: 'u', resourceVersion: '1' };
+    const fill = (domain: string): object =>
+      Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${domain}label-${index}`, 'x']));
+    const labels = { [PSA]: 'restricted', 'kubernetes.io/metadata.name': 'a', 'portcullis.dev/scc': 'enforce' };
+    const ranges = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
+    const long = { 'openshift.io/sa.scc.mcs': 'x'.repeat(LIMITS.storedObjectBytes) };
+    for (const [claim, metadata, expected] of [
+      ['no other labels', { labels: { ...fill(''), ...labels } }, { labels }],
+      ['no other labels of the same domains', { labels: { ...fill('a.k8s.io/'), ...labels } }, { labels }],
+      [
+        'no other annotations',
+        { labels, annotations: { ...fill('openshift.io/'), ...ranges } },
+        { labels, annotations: ranges },
+      ],
+      ['no annotations with long values', { labels, annotations: { ...ranges, ...long } }, { labels }],
+    ] as const)
+      test(claim, () => {
+        const kept = keep('Namespace', { metadata: { ...identity, ...metadata } });
+        assert.deepEqual(kept, { apiVersion: 'v1', kind: 'Namespace', metadata: { ...identity, ...expected } });
+      });
   });
 });
 

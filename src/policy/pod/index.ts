@@ -62,6 +62,7 @@ export {
   POD_SPEC,
   select,
   type Selection,
+  selectNamespaceKeys,
   selectWorkload,
   type Share,
   STORED_NAMESPACE,

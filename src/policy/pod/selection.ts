@@ -228,30 +228,22 @@ export function isReadKey(key: string): boolean {
 /** The annotation in which kubectl stores whole objects. */
 export const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
-const READ_ENTRIES: Selection = { entries: (key, isString) => isReadKey(key) || !isString };
-/** `managedFields` prefixes each key with `f:`. */
-const OWNED_ENTRIES: Selection = { entries: (key) => isReadKey(key.slice('f:'.length)) };
-const OWNERS: Selection = {
-  items: {
-    members: {
-      fieldsV1: {
-        members: { 'f:metadata': { members: { 'f:labels': OWNED_ENTRIES, 'f:annotations': OWNED_ENTRIES } } },
-      },
-    },
-    others: 'all',
-  },
-};
+/** Selects the owners of labels and annotations in `managedFields`, which prefixes each key with `f:`. */
+function selectOwners(isKept: (key: string) => boolean): Selection {
+  const entries: Selection = { entries: (key) => isKept(key.slice('f:'.length)) };
+  const metadata: Selection = { members: { 'f:labels': entries, 'f:annotations': entries } };
+  return { items: { members: { fieldsV1: { members: { 'f:metadata': metadata } } }, others: 'all' } };
+}
+
+/** Selects labels and annotations of a namespace and their owners, and all other fields. */
+export function selectNamespaceKeys(isKept: (key: string) => boolean): Selection {
+  const entries: Selection = { entries: (key, isString) => isKept(key) || !isString };
+  const metadata = { labels: entries, annotations: entries, managedFields: selectOwners(isKept) };
+  return { members: { metadata: { members: metadata, others: 'all' } }, others: 'all' };
+}
 
 /** A namespace and the owners of its labels and annotations. */
-export const NAMESPACE: Selection = {
-  members: {
-    metadata: {
-      members: { labels: READ_ENTRIES, annotations: READ_ENTRIES, managedFields: OWNERS },
-      others: 'all',
-    },
-  },
-  others: 'all',
-};
+export const NAMESPACE = selectNamespaceKeys(isReadKey);
 
 /** A stored namespace. It keeps all labels, because settings can select any of them. */
 export const STORED_NAMESPACE: Selection = {
@@ -261,7 +253,7 @@ export const STORED_NAMESPACE: Selection = {
         ...{ name: 'all', uid: 'all', resourceVersion: 'all', creationTimestamp: 'all', deletionTimestamp: 'all' },
         labels: 'all',
         annotations: { entries: (key) => isReadKey(key) && key !== LAST_APPLIED },
-        managedFields: OWNERS,
+        managedFields: selectOwners(isReadKey),
       },
     },
     status: { members: { phase: 'all' } },
