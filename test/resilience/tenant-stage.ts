@@ -3,6 +3,7 @@
  * every tier, a steady load of reviews, and a tenant who tries to create forbidden pods all the time.
  */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -17,6 +18,7 @@ import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import {
   type ControlPlane,
   createSystem,
+  type RecordedCall,
   REPLICA_USER,
   type Replica,
   startControlPlane,
@@ -109,6 +111,8 @@ export interface Effect {
   readonly ownP99Ms: number;
   /** Dry runs of pods at the API server. */
   readonly dryRuns: LoadReport;
+  /** Number of dry runs by response. */
+  readonly dryRunResponses: ReadonlyMap<string, number>;
 }
 
 export interface TenantStage {
@@ -299,10 +303,11 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
         timeoutSeconds: 15,
       });
       const measured = measureThread(client, target.pid);
+      const dryRunResponses = new Map<string, number>();
       const loads = [
         startLoad({ client: measured.client, reviews: REVIEWS, perSecond }),
         startLoad({
-          client: dryRunClient(alice),
+          client: dryRunClient(alice, dryRunResponses),
           reviews: REVIEWS.filter(({ path }) => path === MUTATE),
           perSecond: perSecond / 4,
         }),
@@ -320,10 +325,11 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       return {
         peakMiB,
         ended: [...ended],
-        admitted: [...forbidden.admitted],
+        admitted: await explainAdmissions(plane, forbidden.admitted),
         attempts: forbidden.attempts,
         direct,
         dryRuns,
+        dryRunResponses,
         ...measured.result(),
       };
     },
@@ -439,12 +445,14 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
   return stage;
 }
 
-/** Sends dry runs of pods to the API server. */
-function dryRunClient(user: ApiClient): WebhookClient {
+/** Sends dry runs of pods to the API server, and counts the responses. */
+function dryRunClient(user: ApiClient, responses: Map<string, number>): WebhookClient {
   return {
     async call(_path, { request }) {
       const { namespace, object } = request;
       const { status, text } = await user.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, object);
+      const response = status === 201 ? '201' : `${status} ${text.slice(0, 1000)}`;
+      responses.set(response, (responses.get(response) ?? 0) + 1);
       if (status === 201) return true;
       if (status === 403 && !text.includes('failed calling webhook')) return false;
       throw new Error(`HTTP status ${status}: ${text.slice(0, 300)}`);
@@ -453,7 +461,20 @@ function dryRunClient(user: ApiClient): WebhookClient {
   };
 }
 
+/** Adds the webhooks that failed open to the names of admitted pods. */
+async function explainAdmissions(plane: ControlPlane, admitted: readonly string[]): Promise<readonly string[]> {
+  if (admitted.length === 0) return [];
+  const calls = await plane.calls();
+  return admitted.map((pod) => {
+    const isCreation = ({ verb, resource, namespace, name, code }: RecordedCall): boolean =>
+      verb === 'create' && resource === 'pods' && `${namespace}/${name}` === pod && code === 201;
+    const webhooks = calls.find(isCreation)?.failedOpen ?? [];
+    return `${pod} (failed open: ${webhooks.join(', ') || 'none'})`;
+  });
+}
+
 interface ForbiddenPods {
+  /** Namespaces and names. */
   readonly admitted: string[];
   attempts: number;
   /** Starts the attempts. Returns the function that stops them. */
@@ -471,7 +492,7 @@ function createForbiddenPods(user: ApiClient, gate: () => Promise<void>): Forbid
     const padding = index % 7 === 6 ? [{ name: 'A', value: 'x'.repeat(1_200_000) }] : [];
     const [container] = buildSpec('privileged')['containers'] as readonly JsonObject[];
     const spec = { hostPID: true, containers: [{ ...container, env: padding }] };
-    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { generateName: 'forbidden-' }, spec };
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: `forbidden-${randomUUID()}` }, spec };
     const { status, body } = await user.send('POST', `/api/v1/namespaces/${namespace}/pods`, pod);
     result.attempts++;
     if (status !== 201) return;

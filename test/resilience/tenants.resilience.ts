@@ -37,7 +37,7 @@ const REPEATED: readonly string[] = [
 ];
 
 function record(t: TestContext, effect: Effect, restartMs: number | 'ended' | undefined): void {
-  const { peakMiB, ended, admitted, attempts, direct, dryRuns, cpuP99Ms, cpuMaxMs, ownP99Ms } = effect;
+  const { peakMiB, ended, admitted, attempts, direct, dryRuns, dryRunResponses, cpuP99Ms, cpuMaxMs, ownP99Ms } = effect;
   t.diagnostic(
     `direct: ${formatReport(direct)}; without waits for a CPU p99 ${ownP99Ms} ms; CPU time p99 ${cpuP99Ms} ms, maximum ${cpuMaxMs} ms`,
   );
@@ -45,6 +45,8 @@ function record(t: TestContext, effect: Effect, restartMs: number | 'ended' | un
   for (const failure of [...direct.failures.slice(0, 3), ...dryRuns.failures.slice(0, 3)])
     t.diagnostic(JSON.stringify(failure));
   for (const text of ended) t.diagnostic(text);
+  if (dryRuns.wrong > 0)
+    for (const [response, count] of dryRunResponses) t.diagnostic(`dry runs: ${count} × ${response}`);
   if (admitted.length > 0) t.diagnostic(`admitted: ${admitted.join(', ')}`);
   const restart =
     restartMs === undefined ? '–' : restartMs === 'ended' ? 'ended' : `${(restartMs / 1000).toFixed(1)} s`;

@@ -26,6 +26,8 @@ export interface RecordedCall {
   readonly code: number;
   /** True if RBAC permits the request. */
   readonly isAuthorized: boolean;
+  /** The webhooks whose call failed and that fail open. Only kube-apiserver records them. */
+  readonly failedOpen?: readonly string[];
 }
 
 export interface ControlPlaneOptions {

@@ -141,7 +141,7 @@ async function readAuditLog(path: string): Promise<RecordedCall[]> {
   const lines = (await readFile(path, 'utf8')).split('\n');
   // The last line may be incomplete.
   return lines.slice(0, -1).flatMap((line) => {
-    const { stage, verb, user, objectRef = {}, responseStatus, annotations } = JSON.parse(line) as AuditEvent;
+    const { stage, verb, user, objectRef = {}, responseStatus, annotations = {} } = JSON.parse(line) as AuditEvent;
     const counts = verb === 'watch' ? 'ResponseStarted' : 'ResponseComplete';
     const refused = (responseStatus?.code ?? 0) >= 400;
     if (stage !== counts && !(refused && stage === 'ResponseComplete')) return [];
@@ -154,7 +154,10 @@ async function readAuditLog(path: string): Promise<RecordedCall[]> {
       namespace: objectRef.namespace ?? '',
       name: objectRef.name ?? '',
       code: responseStatus?.code ?? 0,
-      isAuthorized: annotations?.['authorization.k8s.io/decision'] === 'allow',
+      isAuthorized: annotations['authorization.k8s.io/decision'] === 'allow',
+      failedOpen: Object.entries(annotations).flatMap(([key, webhook]) =>
+        key.startsWith('failed-open.') ? webhook : [],
+      ),
     };
   });
 }
