@@ -99,7 +99,7 @@ testLines<RegistryCase>('pss/registry.ndjson', (given) => {
     versions: versions.map(({ minimumVersion, overrides }) => ({
       since: minimumVersion,
       check: () => ({ reason: `${id}:${minimumVersion}`, detail: '', fields: () => [] }),
-      cel: { passes: 'false', text: '""' },
+      cel: () => ({ passes: 'false', text: '""' }),
       overrides,
     })),
   }));

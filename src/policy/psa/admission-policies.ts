@@ -10,14 +10,16 @@ import { formatApiVersion, parseApiVersion, RESOURCES } from '../../kube/resourc
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
 import {
   buildCelChecks,
+  buildSecondVerdict,
+  type CelInputs,
   type CelScope,
   type CelVariable,
+  INPUT_VARIABLES,
   latestMinor,
   type Level,
   LEVELS,
   passesEveryVersion,
   type Version,
-  withOtherInputs,
 } from '../pss/index.ts';
 import type { PodSecurity } from './configuration.ts';
 import { isStricter, MODE_LABELS, LEVEL_RULE, type Mode, MODES, VERSION_RULE } from './policy.ts';
@@ -45,8 +47,10 @@ export const MIN_POLICY_MINOR = 35;
  */
 export const MAX_POLICY_ITEMS = 500;
 
-/** CEL bool that is false for pods that exceed this limit. */
-const IS_SMALL = `size(variables.containers) <= ${MAX_POLICY_ITEMS} && size(variables.containers) + size(variables.volumes) + size(variables.annotations) + size(variables.spec.?securityContext.?sysctls.orValue([])) + variables.containers.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
+/** Returns a CEL bool that is false for pods that exceed this limit. */
+function isSmall({ containers, volumes, annotations, spec }: CelInputs): string {
+  return `size(${containers}) <= ${MAX_POLICY_ITEMS} && size(${containers}) + size(${volumes}) + size(${annotations}) + size(${spec}.?securityContext.?sysctls.orValue([])) + ${containers}.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
+}
 const TOO_LARGE = `too many containers, volumes, ports, capabilities, sysctls and annotations (policies in the API server evaluate at most ${MAX_POLICY_ITEMS})`;
 
 export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> {
@@ -113,7 +117,7 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
       // API servers evaluate validations and their messages separately. Most pods need neither.
       {
         name: 'may-violate',
-        expression: `!${passesEveryVersion(celScope(context, [level]), pod, [IS_SMALL])}`,
+        expression: `!${passesEveryVersion(celScope(context, [level]), pod, isSmall)}`,
       },
     ],
     variables: [
@@ -469,10 +473,10 @@ interface Evaluation {
 function denialVariables(context: Context, existing: readonly CelVariable[]): readonly CelVariable[] {
   const scope = celScope(context, POLICY_LEVELS);
   const inputs = { minor: 'enforceMinor', level: 'enforceLevel' };
-  const { variables, passes } = withOtherInputs(buildCelChecks(scope), inputs, 'enforce_');
+  const { variables, passes } = buildSecondVerdict(scope, { ...inputs, prefix: 'enforce_', existing });
   return [
     minorVariable(inputs.minor, 'enforceVersion', scope),
-    ...variables.filter(({ name }) => existing.every((variable) => variable.name !== name)),
+    ...variables,
     {
       name: 'isDenied',
       expression: `${IS_POD} && variables.enforceLevel != "privileged" && !(variables.isSmall && ${passes})`,
@@ -512,7 +516,7 @@ function evaluation(
       minorVariable('minor', 'version', scope),
       { name: 'pod', expression: pod },
       ...checks.variables,
-      { name: 'isSmall', expression: IS_SMALL },
+      { name: 'isSmall', expression: isSmall(INPUT_VARIABLES) },
       { name: 'passes', expression: `variables.isSmall && ${checks.passes}` },
     ],
     policy: `${prefix} + variables.version`,

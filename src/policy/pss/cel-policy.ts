@@ -1,6 +1,6 @@
 /** Combines the CEL expressions of the checks into ValidatingAdmissionPolicy variables. */
 import { celString } from '../../kube/cel.ts';
-import { type CelRule, EXCEPTIONS, SHARED_VARIABLES } from './cel.ts';
+import { type BuildCel, CEL_INPUTS, type CelInputs, EXCEPTIONS } from './cel.ts';
 import type { Exception } from './check.ts';
 import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';
@@ -8,7 +8,6 @@ import { compareVersions, type Level, type Version } from './policy.ts';
 
 /** The levels and versions that a set of variables covers. */
 export interface CelScope {
-  /** If there are several levels, `variables.level` selects one of them. */
   readonly levels: readonly Level[];
   /** The version that `latest` refers to. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
@@ -20,12 +19,16 @@ export interface CelVariable {
   readonly expression: string;
 }
 
-/** The combined verdict and message of all checks. */
-interface CelChecks {
-  /** The shared variables, followed by two variables for each check: whether the pod passes, and the message. */
+/** The combined verdict of all checks. */
+interface CelVerdict {
+  /** The inputs of the checks, followed by a variable for each check that contains whether the pod passes. */
   readonly variables: readonly CelVariable[];
   /** CEL bool that is true if the pod passes all checks. */
   readonly passes: string;
+}
+
+/** The combined verdict and message of all checks. Each check also has a variable with its message. */
+interface CelChecks extends CelVerdict {
   /** CEL string with the violations and their details, as in Pod Security Admission messages. */
   readonly violations: string;
 }
@@ -35,98 +38,102 @@ export function latestMinor({ emulationVersion }: Pick<CelScope, 'emulationVersi
   return minorVersion(latestVersion(emulationVersion));
 }
 
+/** References to the variables of the inputs. `buildCelChecks` returns those that the checks read. */
+export const INPUT_VARIABLES: CelInputs = {
+  spec: 'variables.spec',
+  annotations: 'variables.annotations',
+  containers: 'variables.containers',
+  volumes: 'variables.volumes',
+  isWindows: 'variables.isWindows',
+  hasUserNamespace: 'variables.hasUserNamespace',
+};
+
+/** References to the values that the combined expressions read. */
+interface References extends CelInputs {
+  readonly pod: string;
+  /** Minor version of the policy. */
+  readonly minor: string;
+  /** Level of the policy, if there are several levels. */
+  readonly level: string;
+}
+
+/** Creates references that record which of them are read, because an expression contains what was read to build it. */
+function recordReferences(print: (name: string) => string) {
+  const used = new Set<string>();
+  const references = new Proxy({} as References, {
+    get(_target, name: string) {
+      used.add(name);
+      return print(name);
+    },
+  });
+  return { references, used };
+}
+
 /**
- * Builds expressions that read `variables.pod`, which is a pod or a pod template, and `variables.minor`, which is the
- * minor version of the policy.
+ * Builds expressions that read `variables.pod`, which is a pod or a pod template, `variables.minor`, which is the minor
+ * version of the policy, and if there are several levels, `variables.level`.
  */
 export function buildCelChecks(scope: CelScope): CelChecks {
-  const parts = checks.flatMap(({ id }) => {
-    const selections = selectRevisions(id, scope);
-    return selections.every(({ rule }) => rule === undefined) ? [] : [{ id, ...combine(selections, scope) }];
-  });
+  const { references, used } = recordReferences((name) => `variables.${name}`);
+  const parts = combineChecks(scope, references);
   const own = parts.flatMap(({ id, passes, text }): CelVariable[] => [
     { name: id, expression: passes },
     { name: `${id}Text`, expression: `variables.${id} ? "" : ${text}` },
   ]);
-  const shared = Object.entries(SHARED_VARIABLES).map(([name, expression]) => ({ name, expression }));
   return {
-    variables: [...shared.filter(({ name }) => isUsed(name, [...shared, ...own])), ...own],
+    variables: [...usedInputs(references, used), ...own],
     passes: parts.map(({ id }) => `variables.${id}`).join(' && '),
     violations: `[${parts.map(({ id }) => `variables.${id}Text`).join(', ')}].filter(text, text != "").join(", ")`,
   };
 }
 
+/** A second verdict in a policy, about another level and version. */
+interface SecondVerdict {
+  /** Names of the variables with the minor version and the level. */
+  readonly minor: string;
+  readonly level: string;
+  /** Prefix of the variables of checks that the existing variables do not contain. */
+  readonly prefix: string;
+  readonly existing: readonly CelVariable[];
+}
+
+/** Builds a second verdict. Checks that evaluate the same expression share the variables of the first verdict. */
+export function buildSecondVerdict(scope: CelScope, { existing, prefix, ...names }: SecondVerdict): CelVerdict {
+  const { references, used } = recordReferences(
+    (name) => `variables.${name === 'minor' || name === 'level' ? names[name] : name}`,
+  );
+  const known = new Map(existing.map(({ name, expression }) => [name, expression]));
+  const verdicts = combineChecks(scope, references).map(({ id, passes }): CelVariable => {
+    return { name: known.get(id) === passes ? id : `${prefix}${id}`, expression: passes };
+  });
+  return {
+    variables: [...usedInputs(references, used), ...verdicts].filter(({ name }) => !known.has(name)),
+    passes: verdicts.map(({ name }) => `variables.${name}`).join(' && '),
+  };
+}
+
+/** Returns the inputs that expressions read, and those that these inputs read. */
+function usedInputs(references: References, used: ReadonlySet<string>): readonly CelVariable[] {
+  return Object.entries(CEL_INPUTS)
+    .toReversed()
+    .flatMap(([name, define]) => (used.has(name) ? { name, expression: define(references) } : []))
+    .toReversed();
+}
+
 /**
  * Builds a CEL bool that is true only if a pod passes all checks of the levels at every version. It ignores the
- * exceptions of the checks. `pod` is the pod expression. `conditions` are additional bools that must be true and may
- * read the shared variables. The result reads no variables because match conditions cannot read them.
+ * exceptions of the checks. `pod` is the pod expression. `condition` builds an additional bool that must be true. The
+ * result reads no variables because match conditions cannot read them.
  */
-export function passesEveryVersion(scope: CelScope, pod: string, conditions: readonly string[]): string {
-  const rules = checks.flatMap(({ id }) => selectRevisions(id, scope).flatMap(({ rule }) => rule ?? []));
-  const terms = new Set([...conditions, ...rules.map(inlineVariables)]);
+export function passesEveryVersion(scope: CelScope, pod: string, condition: (inputs: CelInputs) => string): string {
+  const { references, used } = recordReferences((name) => name);
+  const rules = checks.flatMap(({ id }) => selectRevisions(id, scope).flatMap(({ build }) => build ?? []));
+  const terms = new Set([condition(references), ...rules.map((build) => build(references).passes)]);
   const all = [...terms].map((term) => `(${term})`).join(' && ');
-  return Object.entries({ pod, ...SHARED_VARIABLES })
-    .reduceRight(
-      (body, [name, value]) => (listReferences(body).includes(name) ? `[${value}].all(${name}, ${body})` : body),
-      all,
-    )
-    .replaceAll('variables.', '');
-}
-
-/** Returns the condition of a rule after replacing the rule's variables with their expressions. */
-function inlineVariables({ passes, variables = {} }: CelRule): string {
-  return passes.replace(REFERENCE, (reference, name: string) =>
-    name in variables ? `(${variables[name]})` : reference,
+  return [{ name: 'pod', expression: pod }, ...usedInputs(references, used)].reduceRight(
+    (body, { name, expression }) => `[${expression}].all(${name}, ${body})`,
+    all,
   );
-}
-
-/**
- * Returns the text of a rule, with its variables bound inside the expression. API servers prepare all policy variables
- * for each request, even if no expression reads them.
- */
-function bindVariables({ text, variables = {} }: CelRule): string {
-  return Object.entries(variables)
-    .reduceRight(
-      (body, [name, value]) => (listReferences(body).includes(name) ? `[${value}].map(${name}, ${body})[0]` : body),
-      text,
-    )
-    .replace(REFERENCE, (reference, name: string) => (name in variables ? name : reference));
-}
-
-/** Matches a reference to a variable in an expression. */
-const REFERENCE = /\bvariables\.(\w+)/g;
-
-/**
- * Rewrites the verdict to read other inputs than `variables.minor` and `variables.level`, so one policy can evaluate
- * both. `renames` contains the new names of these inputs. Variables that depend on them get the prefix, and all other
- * variables keep their names.
- */
-export function withOtherInputs(
-  { variables, passes }: CelChecks,
-  renames: Readonly<Record<'minor' | 'level', string>>,
-  prefix: string,
-): Pick<CelChecks, 'variables' | 'passes'> {
-  const needed = new Set(listReferences(passes));
-  for (const { name, expression } of variables.toReversed()) {
-    if (needed.has(name)) listReferences(expression).forEach((reference) => needed.add(reference));
-  }
-  const names = new Map<string, string>(Object.entries(renames));
-  const rename = (expression: string): string =>
-    expression.replace(REFERENCE, (_, name: string) => `variables.${names.get(name) ?? name}`);
-  const renamed = variables.flatMap(({ name, expression }): readonly CelVariable[] => {
-    if (!needed.has(name)) return [];
-    if (listReferences(expression).some((reference) => names.has(reference))) names.set(name, `${prefix}${name}`);
-    return [{ name: names.get(name) ?? name, expression: rename(expression) }];
-  });
-  return { variables: renamed, passes: rename(passes) };
-}
-
-function listReferences(expression: string): readonly string[] {
-  return Array.from(expression.matchAll(REFERENCE), ([, name = '']) => name);
-}
-
-function isUsed(name: string, variables: readonly CelVariable[]): boolean {
-  return variables.some(({ expression }) => listReferences(expression).includes(name));
 }
 
 /**
@@ -136,7 +143,8 @@ function isUsed(name: string, variables: readonly CelVariable[]): boolean {
 interface Selection {
   readonly since: Version;
   readonly level: Level;
-  readonly rule: CelRule | undefined;
+  /** Builds the rule. */
+  readonly build: BuildCel | undefined;
   readonly unless: Exception | undefined;
 }
 
@@ -148,31 +156,55 @@ function selectRevisions(id: string, { levels, emulationVersion }: CelScope): Se
   return levels.flatMap((level) =>
     known.map((since) => {
       const selected = checksAt({ level, version: since, emulationVersion }).find((check) => check.id === id);
-      return { since, level, rule: selected?.cel, unless: selected?.unless };
+      return { since, level, build: selected?.cel, unless: selected?.unless };
     }),
   );
 }
 
 interface CombinedRule {
+  readonly id: string;
   readonly passes: string;
   readonly text: string;
 }
 
+/** Combines the revisions of each check that runs at one of the levels. */
+function combineChecks(scope: CelScope, references: References): readonly CombinedRule[] {
+  return checks.flatMap(({ id }) => {
+    const selections = selectRevisions(id, scope);
+    return selections.every(({ build }) => build === undefined)
+      ? []
+      : [{ id, ...combine(selections, scope, references) }];
+  });
+}
+
 /** Combines the revisions of a check. Where they differ, the minor version selects the expression. */
-function combine(selections: readonly Selection[], { levels }: CelScope): CombinedRule {
-  const rules = selections.flatMap(({ rule, ...rest }) => (rule === undefined ? [] : [{ ...rest, rule }]));
-  const choose = (write: (rule: CelRule) => string): string =>
-    chooseByVersion(rules.map(({ since, rule }) => ({ since, expression: write(rule) })));
-  const unless = chooseByVersion(
-    rules.map(({ since, unless }) => ({ since, expression: unless === undefined ? 'false' : EXCEPTIONS[unless] })),
+function combine(
+  selections: readonly Selection[],
+  { levels }: CelScope,
+  references: References,
+): Omit<CombinedRule, 'id'> {
+  const rules = selections.flatMap(({ since, build, unless }) =>
+    build === undefined
+      ? []
+      : [{ since, ...build(references), unless: unless === undefined ? 'false' : references[EXCEPTIONS[unless]] }],
   );
-  const skipped = levels.map((level) => whereAbsent(selections.filter((selection) => selection.level === level)));
+  const choose = (member: 'passes' | 'text' | 'unless'): string =>
+    chooseByVersion(
+      rules.map(({ since, [member]: expression }) => ({ since, expression })),
+      references,
+    );
+  const skipped = levels.map((level) =>
+    whereAbsent(
+      selections.filter((selection) => selection.level === level),
+      references,
+    ),
+  );
   const [first = '', second = first] = skipped;
-  const isFirst = `variables.level == ${celString(levels[0] ?? '')}`;
-  const conditions = [conditional(isFirst, first, second), unless, choose(inlineVariables)];
+  const isSkipped =
+    first === second ? first : conditional(`${references.level} == ${celString(levels[0] ?? '')}`, first, second);
   return {
-    passes: conditions.filter((condition) => condition !== 'false').join(' || '),
-    text: choose(bindVariables),
+    passes: [isSkipped, choose('unless'), choose('passes')].filter((condition) => condition !== 'false').join(' || '),
+    text: choose('text'),
   };
 }
 
@@ -182,12 +214,12 @@ interface Choice {
 }
 
 /** Returns an expression that selects a choice by version, or the choice itself if all choices are equal. */
-function chooseByVersion(choices: readonly Choice[]): string {
+function chooseByVersion(choices: readonly Choice[], { minor }: Pick<References, 'minor'>): string {
   const sorted = choices.toSorted((a, b) => compareVersions(a.since, b.since));
   const changes = sorted.filter(({ expression }, index) => expression !== sorted[index - 1]?.expression);
   return changes.reduceRight(
     (later, { expression }, index) =>
-      conditional(`variables.minor < ${minorVersion(changes[index + 1]?.since ?? 'v1.0')}`, expression, later),
+      conditional(`${minor} < ${minorVersion(changes[index + 1]?.since ?? 'v1.0')}`, expression, later),
     changes.at(-1)?.expression ?? '',
   );
 }
@@ -204,14 +236,14 @@ function conditional(condition: string, yes: string, no: string): string {
  * Returns a CEL bool that is true for the versions that do not run a check at a level. Each check runs in one
  * contiguous range of versions.
  */
-function whereAbsent(selections: readonly Selection[]): string {
-  const first = selections.findIndex(({ rule }) => rule !== undefined);
+function whereAbsent(selections: readonly Selection[], { minor }: Pick<References, 'minor'>): string {
+  const first = selections.findIndex(({ build }) => build !== undefined);
   if (first < 0) return 'true';
   const from = selections[first]?.since ?? 'v1.0';
-  const to = selections.slice(first).find(({ rule }) => rule === undefined)?.since;
+  const to = selections.slice(first).find(({ build }) => build === undefined)?.since;
   const conditions = [
-    ...(first === 0 ? [] : [`variables.minor < ${minorVersion(from)}`]),
-    ...(to === undefined ? [] : [`variables.minor >= ${minorVersion(to)}`]),
+    ...(first === 0 ? [] : [`${minor} < ${minorVersion(from)}`]),
+    ...(to === undefined ? [] : [`${minor} >= ${minorVersion(to)}`]),
   ];
   return conditions.length === 0 ? 'false' : conditions.join(' || ');
 }

@@ -1,19 +1,13 @@
 /**
- * The checks in CEL, for ValidatingAdmissionPolicies. This file defines the expression type for one revision, and the
- * parts of expressions that checks share. The expressions read `variables.containers`, `variables.spec` and the other
- * variables in `SHARED_VARIABLES`. The API server evaluates them on defaulted objects that contain no nulls and no
- * unknown fields.
+ * The checks in CEL, for ValidatingAdmissionPolicies. This file defines the expressions of one revision, their inputs, and
+ * the parts of expressions that checks share. The API server evaluates them on defaulted objects that contain no nulls and
+ * no unknown fields.
  * @see https://kubernetes.io/docs/reference/using-api/cel/
  */
 import { celString } from '../../kube/cel.ts';
 
 /** The expressions of a check at one revision. Equal expressions of several revisions are generated only once. */
 export interface CelRule {
-  /**
-   * Variables of the check by name. A variable may read the variables that precede it. Use variables for parts that
-   * differ between revisions, and for parts that `text` reads several times.
-   */
-  readonly variables?: Readonly<Record<string, string>>;
   /** CEL bool that is true if the pod passes. It must use only functions that Kubernetes 1.34 supports. */
   readonly passes: string;
   /**
@@ -22,27 +16,53 @@ export interface CelRule {
   readonly text: string;
 }
 
-/** Variables that all check expressions may read, in evaluation order. `variables.pod` is the pod or pod template. */
-export const SHARED_VARIABLES = {
-  spec: 'variables.pod.?spec.orValue({})',
-  annotations: 'variables.pod.?metadata.?annotations.orValue({})',
-  // Only `containers` may be null, because it is serialized even if it is unset.
-  containers:
-    'variables.spec.?initContainers.orValue([]) + (variables.spec.?containers.orValue(null) == null ? [] : variables.spec.containers) + variables.spec.?ephemeralContainers.orValue([])',
-  volumes: 'variables.spec.?volumes.orValue([])',
-  isWindows: 'variables.spec.?os.?name.orValue("") == "windows"',
-  hasUserNamespace: '!variables.spec.?hostUsers.orValue(true)',
-} as const;
+/** References to the values that the expressions of checks read, such as `variables.spec`. */
+export interface CelInputs {
+  readonly spec: string;
+  readonly annotations: string;
+  /** All containers, init containers and ephemeral containers. */
+  readonly containers: string;
+  readonly volumes: string;
+  /** CEL bools of the pods that checks except. */
+  readonly isWindows: string;
+  readonly hasUserNamespace: string;
+}
 
-/** The exceptions of revisions as CEL bools. */
-export const EXCEPTIONS = { windows: 'variables.isWindows', userNamespace: 'variables.hasUserNamespace' } as const;
+/** Builds the expressions of a check from references to its inputs. */
+export type BuildCel = (inputs: CelInputs) => CelRule;
+
+type Definition = (inputs: CelInputs & { readonly pod: string }) => string;
+
+/** The values of the inputs, in evaluation order. They read the pod or pod template, and the inputs that precede them. */
+export const CEL_INPUTS: Readonly<Record<keyof CelInputs, Definition>> = {
+  spec: ({ pod }) => `${pod}.?spec.orValue({})`,
+  annotations: ({ pod }) => `${pod}.?metadata.?annotations.orValue({})`,
+  // Only `containers` may be null, because it is serialized even if it is unset.
+  containers: ({ spec }) =>
+    `${spec}.?initContainers.orValue([]) + (${spec}.?containers.orValue(null) == null ? [] : ${spec}.containers) + ${spec}.?ephemeralContainers.orValue([])`,
+  volumes: ({ spec }) => `${spec}.?volumes.orValue([])`,
+  isWindows: ({ spec }) => `${spec}.?os.?name.orValue("") == "windows"`,
+  hasUserNamespace: ({ spec }) => `!${spec}.?hostUsers.orValue(true)`,
+};
+
+/** The input that is true for the pods of each exception. */
+export const EXCEPTIONS = { windows: 'isWindows', userNamespace: 'hasUserNamespace' } as const;
+
+/**
+ * Returns an expression that evaluates values once, each of which it may read by name. A value may read the values that
+ * precede it. These are not variables of policies, because API servers prepare all of those for each request, even if no
+ * expression reads them.
+ */
+export function bind(values: Readonly<Record<string, string>>, expression: string): string {
+  return Object.entries(values).reduceRight((body, [name, value]) => `[${value}].map(${name}, ${body})[0]`, expression);
+}
 
 /**
  * Returns the names of the containers for which `passes` is false. `passes` is an expression that reads the container
  * `c`.
  */
-export function violatingNames(passes: string): string {
-  return `variables.containers.filter(c, !(${passes})).map(c, c.name)`;
+export function violatingNames({ containers }: Pick<CelInputs, 'containers'>, passes: string): string {
+  return `${containers}.filter(c, !(${passes})).map(c, c.name)`;
 }
 
 /**
@@ -68,39 +88,39 @@ export function celPlural(list: string, singular: string, plural: string): strin
   return `(size(${list}) == 1 ? ${celString(singular)} : ${celString(plural)})`;
 }
 
-/** A rule for the security contexts of the pod and its containers. */
-interface OwnerPasses {
-  /** Prefix of the variable names. */
-  readonly name: string;
-  /**
-   * Returns a CEL bool that is true if the security context of an owner passes. The owner is `variables.spec` or `c`.
-   */
-  passes(owner: string): string;
-}
-
-/** The expressions for a security context rule. */
+/** The expressions for a rule on the security contexts of the pod and its containers. */
 interface OwnerExpressions {
   readonly passes: string;
-  /** CEL list of the offending owners, such as `pod` and `container "a"`. */
+  /** Values to bind, each with the name of the rule as its prefix. */
+  readonly values: Readonly<Record<string, string>>;
+  /** Name of the bound list of the offending owners, such as `pod` and `container "a"`. */
   readonly owners: string;
-  readonly variables: Readonly<Record<string, string>>;
   /** Returns the sorted distinct strings that the expression yields for the offending owners. */
-  values(value: (owner: string) => string): string;
+  read(value: (owner: string) => string): string;
 }
 
-export function celOwners({ name, passes }: OwnerPasses): OwnerExpressions {
-  const pod = passes('variables.spec');
-  const names = `variables.${name}Containers`;
+/**
+ * Builds the expressions for security contexts.
+ * @param passes returns a CEL bool that is true if the security context of an owner, which is the spec or a container,
+ * passes
+ */
+export function celOwners(
+  name: string,
+  { spec, containers }: CelInputs,
+  passes: (owner: string) => string,
+): OwnerExpressions {
+  const names = `${name}Containers`;
+  const owners = `${name}Setters`;
   return {
-    passes: `${pod} && variables.containers.all(c, ${passes('c')})`,
-    owners: `variables.${name}Setters`,
-    variables: {
-      [`${name}Containers`]: violatingNames(passes('c')),
-      [`${name}Setters`]: `(${pod} ? [] : ["pod"]) + (size(${names}) == 0 ? [] : [${celNames(names)}])`,
+    passes: `${passes(spec)} && ${containers}.all(c, ${passes('c')})`,
+    values: {
+      [names]: violatingNames({ containers }, passes('c')),
+      [owners]: `(${passes(spec)} ? [] : ["pod"]) + (size(${names}) == 0 ? [] : [${celNames(names)}])`,
     },
-    values: (value) =>
+    owners,
+    read: (value) =>
       celSortedSet(
-        `[${pod} ? [] : [${value('variables.spec')}], variables.containers.filter(c, !(${passes('c')})).map(c, ${value('c')})]`,
+        `[${passes(spec)} ? [] : [${value(spec)}], ${containers}.filter(c, !(${passes('c')})).map(c, ${value('c')})]`,
       ),
   };
 }

@@ -2,7 +2,16 @@
 import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
 import { plural, sortedSet } from '../../kube/text.ts';
 import { type ContainerFields, fieldPath, type PodFields, type Repair } from '../pod/index.ts';
-import { celNames, celQuotedList, type CelRule, celOwners, violatingNames, celSortedSet } from './cel.ts';
+import {
+  bind,
+  type BuildCel,
+  type CelInputs,
+  celNames,
+  celOwners,
+  celQuotedList,
+  celSortedSet,
+  violatingNames,
+} from './cel.ts';
 import type { Level, Version } from './policy.ts';
 
 /** A Pod Security Standards check and its descriptions. */
@@ -33,8 +42,8 @@ export type FieldExample = readonly [path: string, value: unknown];
 export interface Rule {
   /** Evaluates a pod. Returns `undefined` if the pod passes. */
   readonly check: (pod: PodFields) => Finding | undefined;
-  /** The same rule in CEL, for admission policies in the API server. */
-  readonly cel: CelRule;
+  /** Builds the same rule in CEL, for admission policies in the API server. */
+  readonly cel: BuildCel;
 }
 
 /** The rule of a check from one version until the next revision. */
@@ -177,13 +186,13 @@ function withValue(error: FieldError, value: unknown): FieldError {
 
 /** A rule for a security context field. */
 interface ContextRule<Owner extends SecurityContextOwner> {
-  /** Prefix for the names of CEL variables. */
+  /** Prefix for the names of CEL values. */
   readonly name: string;
   readonly reason: string;
   /** Path below the pod spec or the container. */
   readonly field: string;
   violates(owner: Owner): boolean;
-  /** Returns a CEL bool that is true if the owner `c` or `variables.spec` passes. */
+  /** Returns a CEL bool that is true if the owner, which is the spec or a container, passes. */
   passes(owner: string): string;
   /** Returns the requirement. `values` are the quoted values of the violating owners. */
   must(values: string): string;
@@ -197,38 +206,43 @@ interface ContextRule<Owner extends SecurityContextOwner> {
 
 /** Creates a rule for the security contexts of containers. */
 export function containerRule(rule: ContextRule<ContainerFields>): Rule {
-  const { name, passes, celValue } = rule;
-  const names = `variables.${name}Containers`;
+  const { name, celValue } = rule;
+  const passes = rule.passes('c');
   return createRule(rule, {
     find: (pod) => findContainers(pod, (container) => rule.violates(container)),
     format: (containers) => formatNames('container', containers),
-    cel: {
-      passes: `variables.containers.all(c, ${passes('c')})`,
-      variables: { [`${name}Containers`]: violatingNames(passes('c')) },
-      owners: celNames(names),
-      values: celValue && celSortedSet(`[variables.containers.filter(c, !(${passes('c')})).map(c, ${celValue('c')})]`),
-    },
+    cel: ({ containers }) => ({
+      passes: `${containers}.all(c, ${passes})`,
+      values: { [`${name}Containers`]: violatingNames({ containers }, passes) },
+      owners: celNames(`${name}Containers`),
+      read: celValue && celSortedSet(`[${containers}.filter(c, !(${passes})).map(c, ${celValue('c')})]`),
+    }),
   });
 }
 
 /** Creates a rule for the security contexts of the pod and its containers. */
 export function securityContextRule(rule: ContextRule<SecurityContextOwner>): Rule {
-  const { owners, values, ...cel } = celOwners(rule);
   return createRule(rule, {
     find: (pod) => findOwners(pod, (owner) => rule.violates(owner)),
     format: formatOwners,
-    cel: { ...cel, owners: `${owners}.join(" and ")`, values: rule.celValue && values(rule.celValue) },
+    cel(inputs) {
+      const { passes, values, owners, read } = celOwners(rule.name, inputs, rule.passes);
+      return { passes, values, owners: `${owners}.join(" and ")`, read: rule.celValue && read(rule.celValue) };
+    },
   });
 }
 
 interface ViolatingOwners<Owner extends SecurityContextOwner> {
   find(pod: PodFields): readonly Owner[];
   format(owners: readonly Owner[]): string;
-  readonly cel: {
+  cel(inputs: CelInputs): {
     readonly passes: string;
-    readonly variables: Readonly<Record<string, string>>;
+    /** Values that `owners` reads. */
+    readonly values: Readonly<Record<string, string>>;
+    /** CEL string with the violating owners. */
     readonly owners: string;
-    readonly values: string | undefined;
+    /** CEL list of the offending values. */
+    readonly read: string | undefined;
   };
 }
 
@@ -237,7 +251,7 @@ function createRule<Owner extends SecurityContextOwner>(
   { find, format, cel }: ViolatingOwners<Owner>,
 ): Rule {
   const { name, reason, field } = rule;
-  const values = cel.values === undefined ? {} : { [`${name}Types`]: cel.values };
+  const types = `${name}Types`;
   const error = (owner: Owner): FieldError => rule.error?.(owner) ?? forbiddenValue(owner, field, rule.value(owner));
   return {
     check(pod) {
@@ -250,10 +264,10 @@ function createRule<Owner extends SecurityContextOwner>(
         fields: () => violating.map(error),
       };
     },
-    cel: {
-      variables: { ...cel.variables, ...values },
-      passes: cel.passes,
-      text: `"${reason} (" + ${cel.owners} + " ${rule.must(`" + ${celQuotedList(`variables.${name}Types`)} + "`)})"`,
+    cel(inputs) {
+      const { passes, values, owners, read } = cel(inputs);
+      const text = `"${reason} (" + ${owners} + " ${rule.must(`" + ${celQuotedList(types)} + "`)})"`;
+      return { passes, text: bind({ ...values, ...(read === undefined ? {} : { [types]: read }) }, text) };
     },
   };
 }

@@ -1,13 +1,15 @@
 /** Evaluates pods against the Pod Security Standards, with exceptions, fixes, and the checks as CEL. */
 export {
   buildCelChecks,
+  buildSecondVerdict,
   type CelScope,
   type CelVariable,
+  INPUT_VARIABLES,
   latestMinor,
   minorVersion,
   passesEveryVersion,
-  withOtherInputs,
 } from './cel-policy.ts';
+export type { CelInputs } from './cel.ts';
 export type { Check, FieldExample } from './check.ts';
 export { checks } from './checks/index.ts';
 export {

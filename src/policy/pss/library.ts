@@ -1,5 +1,5 @@
 /** Public API of the package export `./pss`. */
-export type { CelRule } from './cel.ts';
+export type { BuildCel, CelInputs, CelRule } from './cel.ts';
 export type { Repair } from '../pod/index.ts';
 export type { Check, Exception, FieldExample, Finding, Revision, Rule } from './check.ts';
 export { checks } from './checks/index.ts';

@@ -150,5 +150,9 @@ function check(id: string, level: Check['level'], versions: readonly Revision[])
 }
 
 function revision(since: Version, reason = 'r'): Revision {
-  return { since, check: () => ({ reason, detail: '', fields: () => [] }), cel: { passes: 'false', text: '""' } };
+  return {
+    since,
+    check: () => ({ reason, detail: '', fields: () => [] }),
+    cel: () => ({ passes: 'false', text: '""' }),
+  };
 }

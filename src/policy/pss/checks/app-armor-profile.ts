@@ -1,7 +1,7 @@
 import { celList, celString } from '../../../kube/cel.ts';
 import { plural, quote } from '../../../kube/text.ts';
 import { APP_ARMOR_ANNOTATION_PREFIX, LOST, type PodFields, type SecurityContextFields } from '../../pod/index.ts';
-import { celPlural, celQuotedList, type CelRule, celOwners } from '../cel.ts';
+import { bind, type BuildCel, celOwners, celPlural, celQuotedList } from '../cel.ts';
 import {
   type Check,
   distinct,
@@ -22,19 +22,21 @@ const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
 
 /** The API server requires a type in every profile, so a missing type means that there is no profile. */
 const celProfileType = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
-const OWNERS = celOwners({
-  name: 'appArmor',
-  passes: (owner) => `${celProfileType(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
-});
-const isSafeAnnotation = `!key.startsWith(${celString(APP_ARMOR_ANNOTATION_PREFIX)}) || variables.annotations[key] in ${celList(ALLOWED_ANNOTATIONS)} || variables.annotations[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
-const CEL: CelRule = {
-  variables: {
-    ...OWNERS.variables,
-    appArmorAnnotations: `variables.annotations.filter(key, !(${isSafeAnnotation})).map(key, key + "=" + strings.quote(variables.annotations[key])).sort()`,
-    appArmorValues: `${OWNERS.values((owner) => `${owner}.securityContext.appArmorProfile.type`)} + variables.appArmorAnnotations`,
-  },
-  passes: `${OWNERS.passes} && variables.annotations.all(key, ${isSafeAnnotation})`,
-  text: `"forbidden AppArmor profile" + (size(variables.appArmorValues) == 1 ? " (" : "s (") + (${OWNERS.owners} + (size(variables.appArmorAnnotations) == 0 ? [] : [${celPlural('variables.appArmorAnnotations', 'annotation', 'annotations')}])).join(" and ") + " must not set AppArmor profile type to " + ${celQuotedList('variables.appArmorValues')} + ")"`,
+const cel: BuildCel = (inputs) => {
+  const { annotations } = inputs;
+  const owners = celOwners(
+    'appArmor',
+    inputs,
+    (owner) => `${celProfileType(owner)}.orValue("Localhost") in ${celList(ALLOWED_TYPES)}`,
+  );
+  const isSafe = `!key.startsWith(${celString(APP_ARMOR_ANNOTATION_PREFIX)}) || ${annotations}[key] in ${celList(ALLOWED_ANNOTATIONS)} || ${annotations}[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
+  const values = {
+    ...owners.values,
+    appArmorAnnotations: `${annotations}.filter(key, !(${isSafe})).map(key, key + "=" + strings.quote(${annotations}[key])).sort()`,
+    appArmorValues: `${owners.read((owner) => `${owner}.securityContext.appArmorProfile.type`)} + appArmorAnnotations`,
+  };
+  const text = `"forbidden AppArmor profile" + (size(appArmorValues) == 1 ? " (" : "s (") + (${owners.owners} + (size(appArmorAnnotations) == 0 ? [] : [${celPlural('appArmorAnnotations', 'annotation', 'annotations')}])).join(" and ") + " must not set AppArmor profile type to " + ${celQuotedList('appArmorValues')} + ")"`;
+  return { passes: `${owners.passes} && ${annotations}.all(key, ${isSafe})`, text: bind(values, text) };
 };
 
 /**
@@ -58,7 +60,7 @@ export const appArmorProfile: Check = {
     { field: /^(spec\..*appArmorProfile)\.type$/, remove: 'field', note: LOST.appArmor, explicit: true },
     { remove: 'field', note: LOST.appArmor, explicit: true },
   ],
-  versions: [{ since: 'v1.0', check: onlySafeProfiles, cel: CEL }],
+  versions: [{ since: 'v1.0', check: onlySafeProfiles, cel }],
 };
 
 function onlySafeProfiles(pod: PodFields): Finding | undefined {

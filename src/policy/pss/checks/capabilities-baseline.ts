@@ -6,7 +6,7 @@ import {
   LOST,
   type PodFields,
 } from '../../pod/index.ts';
-import { celNames, celQuotedList, type CelRule, violatingNames, celSortedSet } from '../cel.ts';
+import { bind, type BuildCel, type CelInputs, celNames, celQuotedList, celSortedSet, violatingNames } from '../cel.ts';
 import {
   type Check,
   distinct,
@@ -20,29 +20,30 @@ import {
 const FIELD = 'securityContext.capabilities.add';
 
 /**
- * Returns the expressions for added capabilities. The variables are named `prefix` plus `Names` and `prefix` plus
+ * Returns the expressions for added capabilities. The values to bind are named `prefix` plus `Names` and `prefix` plus
  * `Containers`.
  */
-export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string) {
+export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string, { containers }: CelInputs) {
   const added = 'c.?securityContext.?capabilities.?add.orValue([])';
   const isAllowed = `name in ${celList(allowed)}`;
   const passes = `${added}.all(name, ${isAllowed})`;
   return {
-    variables: {
-      [`${prefix}Names`]: celSortedSet(`variables.containers.map(c, ${added}.filter(name, !(${isAllowed})))`),
-      [`${prefix}Containers`]: violatingNames(passes),
+    values: {
+      [`${prefix}Names`]: celSortedSet(`${containers}.map(c, ${added}.filter(name, !(${isAllowed})))`),
+      [`${prefix}Containers`]: violatingNames({ containers }, passes),
     },
     /** Expression that reads the container `c`. */
     passes,
-    detail: `${celNames(`variables.${prefix}Containers`)} + " must not include " + ${celQuotedList(`variables.${prefix}Names`)} + " in ${FIELD}"`,
+    detail: `${celNames(`${prefix}Containers`)} + " must not include " + ${celQuotedList(`${prefix}Names`)} + " in ${FIELD}"`,
   };
 }
 
-const { variables, passes, detail } = addedCapabilitiesCel(DEFAULT_CAPABILITIES, 'nonDefaultCapabilities');
-const CEL: CelRule = {
-  variables,
-  passes: `variables.containers.all(c, ${passes})`,
-  text: `"non-default capabilities (" + ${detail} + ")"`,
+const cel: BuildCel = (inputs) => {
+  const added = addedCapabilitiesCel(DEFAULT_CAPABILITIES, 'nonDefaultCapabilities', inputs);
+  return {
+    passes: `${inputs.containers}.all(c, ${added.passes})`,
+    text: bind(added.values, `"non-default capabilities (" + ${added.detail} + ")"`),
+  };
 };
 
 /**
@@ -63,7 +64,7 @@ export const capabilitiesBaseline: Check = {
   repairs: [
     { remove: 'values', correct: correctCapability(DEFAULT_CAPABILITIES), note: LOST.capabilities, explicit: true },
   ],
-  versions: [{ since: 'v1.0', check: onlyDefaultCapabilities, cel: CEL }],
+  versions: [{ since: 'v1.0', check: onlyDefaultCapabilities, cel }],
 };
 
 function onlyDefaultCapabilities(pod: PodFields): Finding | undefined {

@@ -1,6 +1,6 @@
 import type { FieldError } from '../../../kube/field-error.ts';
 import { type ContainerFields, correctCapability, LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, type CelRule, violatingNames } from '../cel.ts';
+import { bind, type BuildCel, celNames, violatingNames } from '../cel.ts';
 import {
   type Check,
   distinct,
@@ -18,15 +18,17 @@ const ALLOWED: ReadonlySet<string> = new Set(['NET_BIND_SERVICE']);
 const overrides = ['capabilities_baseline'];
 
 const DROPS_ALL = '"ALL" in c.?securityContext.?capabilities.?drop.orValue([])';
-const ADDED = addedCapabilitiesCel(ALLOWED, 'addedCapabilities');
-const CEL: CelRule = {
-  variables: {
-    ...ADDED.variables,
-    keepingContainers: violatingNames(DROPS_ALL),
-    capabilitiesDetails: `(size(variables.keepingContainers) == 0 ? [] : [${celNames('variables.keepingContainers')} + " must set ${DROP}=[\\"ALL\\"]"]) + (size(variables.addedCapabilitiesContainers) == 0 ? [] : [${ADDED.detail}])`,
-  },
-  passes: `variables.containers.all(c, ${DROPS_ALL} && ${ADDED.passes})`,
-  text: '"unrestricted capabilities (" + variables.capabilitiesDetails.join("; ") + ")"',
+const cel: BuildCel = (inputs) => {
+  const added = addedCapabilitiesCel(ALLOWED, 'addedCapabilities', inputs);
+  const values = {
+    ...added.values,
+    keepingContainers: violatingNames(inputs, DROPS_ALL),
+    capabilitiesDetails: `(size(keepingContainers) == 0 ? [] : [${celNames('keepingContainers')} + " must set ${DROP}=[\\"ALL\\"]"]) + (size(addedCapabilitiesContainers) == 0 ? [] : [${added.detail}])`,
+  };
+  return {
+    passes: `${inputs.containers}.all(c, ${DROPS_ALL} && ${added.passes})`,
+    text: bind(values, '"unrestricted capabilities (" + capabilitiesDetails.join("; ") + ")"'),
+  };
 };
 
 /**
@@ -50,8 +52,8 @@ export const capabilitiesRestricted: Check = {
     { remove: 'values', correct: correctCapability(ALLOWED), note: LOST.capabilities, explicit: true },
   ],
   versions: [
-    { since: 'v1.22', check: mustDropAll, cel: CEL, overrides },
-    { since: 'v1.25', check: mustDropAll, cel: CEL, unless: 'windows', overrides },
+    { since: 'v1.22', check: mustDropAll, cel, overrides },
+    { since: 'v1.25', check: mustDropAll, cel, unless: 'windows', overrides },
   ],
 };
 

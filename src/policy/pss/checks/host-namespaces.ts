@@ -1,13 +1,13 @@
 import { LOST, type PodFields } from '../../pod/index.ts';
-import type { CelRule } from '../cel.ts';
+import type { BuildCel } from '../cel.ts';
 import { type Check, type Finding, forbiddenValue } from '../check.ts';
 
 const FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
 
-const CEL: CelRule = {
-  passes: FIELDS.map((field) => `!variables.spec.?${field}.orValue(false)`).join(' && '),
-  text: `"host namespaces (" + [${FIELDS.map((field) => `variables.spec.?${field}.orValue(false) ? "${field}=true" : ""`).join(', ')}].filter(field, field != "").join(", ") + ")"`,
-};
+const cel: BuildCel = ({ spec }) => ({
+  passes: FIELDS.map((field) => `!${spec}.?${field}.orValue(false)`).join(' && '),
+  text: `"host namespaces (" + [${FIELDS.map((field) => `${spec}.?${field}.orValue(false) ? "${field}=true" : ""`).join(', ')}].filter(field, field != "").join(", ") + ")"`,
+});
 
 /**
  * Pods must not share the host namespaces.
@@ -29,7 +29,7 @@ export const hostNamespaces: Check = {
     { field: /^spec\.hostPID$/, set: false, note: LOST.hostPID, explicit: true },
     { field: /^spec\.hostIPC$/, set: false, note: LOST.hostIPC, explicit: true },
   ],
-  versions: [{ since: 'v1.0', check: noHostNamespaces, cel: CEL }],
+  versions: [{ since: 'v1.0', check: noHostNamespaces, cel }],
 };
 
 function noHostNamespaces(pod: PodFields): Finding | undefined {

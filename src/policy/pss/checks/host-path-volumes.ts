@@ -1,12 +1,14 @@
 import { type PodFields, VOLUME_CHOICES } from '../../pod/index.ts';
-import { celNames, type CelRule } from '../cel.ts';
+import { bind, type BuildCel, celNames } from '../cel.ts';
 import { type Check, type Finding, forbiddenValue, formatNames } from '../check.ts';
 
-const CEL: CelRule = {
-  variables: { hostPaths: 'variables.volumes.filter(v, has(v.hostPath)).map(v, v.name)' },
-  passes: 'variables.volumes.all(v, !has(v.hostPath))',
-  text: `"hostPath volumes (" + ${celNames('variables.hostPaths', 'volume')} + ")"`,
-};
+const cel: BuildCel = ({ volumes }) => ({
+  passes: `${volumes}.all(v, !has(v.hostPath))`,
+  text: bind(
+    { hostPaths: `${volumes}.filter(v, has(v.hostPath)).map(v, v.name)` },
+    `"hostPath volumes (" + ${celNames('hostPaths', 'volume')} + ")"`,
+  ),
+});
 
 /**
  * Pods must not mount files or directories from the host.
@@ -24,7 +26,7 @@ export const hostPathVolumes: Check = {
   correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],
   cis: '5.2.12',
   repairs: [{ choices: VOLUME_CHOICES }],
-  versions: [{ since: 'v1.0', check: noHostPaths, cel: CEL }],
+  versions: [{ since: 'v1.0', check: noHostPaths, cel }],
 };
 
 function noHostPaths(pod: PodFields): Finding | undefined {

@@ -1,19 +1,21 @@
 import { plural } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, celPlural, type CelRule, violatingNames, celSortedSet } from '../cel.ts';
+import { bind, type BuildCel, celNames, celPlural, celSortedSet, violatingNames } from '../cel.ts';
 import { type Check, distinct, type Finding, forbiddenValue, formatNames } from '../check.ts';
 
 const CONTAINER_PASSES = 'c.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0)';
-const CEL: CelRule = {
-  variables: {
-    hostPortContainers: violatingNames(CONTAINER_PASSES),
-    hostPortNumbers: celSortedSet(
-      'variables.containers.map(c, c.?ports.orValue([]).filter(port, port.?hostPort.orValue(0) != 0).map(port, string(port.hostPort)))',
-    ),
-  },
-  passes: `variables.containers.all(c, ${CONTAINER_PASSES})`,
-  text: `"hostPort (" + ${celNames('variables.hostPortContainers')} + ${celPlural('variables.hostPortContainers', ' uses ', ' use ')} + ${celPlural('variables.hostPortNumbers', 'hostPort ', 'hostPorts ')} + variables.hostPortNumbers.join(", ") + ")"`,
-};
+const cel: BuildCel = ({ containers }) => ({
+  passes: `${containers}.all(c, ${CONTAINER_PASSES})`,
+  text: bind(
+    {
+      hostPortContainers: violatingNames({ containers }, CONTAINER_PASSES),
+      hostPortNumbers: celSortedSet(
+        `${containers}.map(c, c.?ports.orValue([]).filter(port, port.?hostPort.orValue(0) != 0).map(port, string(port.hostPort)))`,
+      ),
+    },
+    `"hostPort (" + ${celNames('hostPortContainers')} + ${celPlural('hostPortContainers', ' uses ', ' use ')} + ${celPlural('hostPortNumbers', 'hostPort ', 'hostPorts ')} + hostPortNumbers.join(", ") + ")"`,
+  ),
+});
 
 /**
  * Pods must not use host ports.
@@ -31,7 +33,7 @@ export const hostPorts: Check = {
   cis: '5.2.13',
   nsa: 'no host ports',
   repairs: [{ remove: 'field', note: LOST.hostPort, explicit: true }],
-  versions: [{ since: 'v1.0', check: noHostPorts, cel: CEL }],
+  versions: [{ since: 'v1.0', check: noHostPorts, cel }],
 };
 
 function noHostPorts({ hostPorts }: PodFields): Finding | undefined {

@@ -1,6 +1,6 @@
 import { plural } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, celPlural, celQuotedList, type CelRule, violatingNames, celSortedSet } from '../cel.ts';
+import { bind, type BuildCel, celNames, celPlural, celQuotedList, celSortedSet, violatingNames } from '../cel.ts';
 import { type Check, distinct, type Finding, forbiddenValue, quotedList } from '../check.ts';
 
 const HANDLERS = ['livenessProbe', 'readinessProbe', 'startupProbe', 'lifecycle.?postStart', 'lifecycle.?preStop'];
@@ -10,14 +10,16 @@ const HOSTS = HANDLERS.flatMap((handler) =>
 
 /** A conjunction of terms, because building a list is more expensive. */
 const CONTAINER_PASSES = HOSTS.map((host) => `${host} == ""`).join(' && ');
-const CEL: CelRule = {
-  variables: {
-    handlerContainers: celSortedSet(`[${violatingNames(CONTAINER_PASSES)}]`),
-    handlerHosts: celSortedSet(`variables.containers.map(c, [${HOSTS.join(', ')}].filter(host, host != ""))`),
-  },
-  passes: `variables.containers.all(c, ${CONTAINER_PASSES})`,
-  text: `"probe or lifecycle host (" + ${celNames('variables.handlerContainers')} + ${celPlural('variables.handlerContainers', ' uses ', ' use ')} + ${celPlural('variables.handlerHosts', 'probe or lifecycle host ', 'probe or lifecycle hosts ')} + ${celQuotedList('variables.handlerHosts')} + ")"`,
-};
+const cel: BuildCel = ({ containers }) => ({
+  passes: `${containers}.all(c, ${CONTAINER_PASSES})`,
+  text: bind(
+    {
+      handlerContainers: celSortedSet(`[${violatingNames({ containers }, CONTAINER_PASSES)}]`),
+      handlerHosts: celSortedSet(`${containers}.map(c, [${HOSTS.join(', ')}].filter(host, host != ""))`),
+    },
+    `"probe or lifecycle host (" + ${celNames('handlerContainers')} + ${celPlural('handlerContainers', ' uses ', ' use ')} + ${celPlural('handlerHosts', 'probe or lifecycle host ', 'probe or lifecycle hosts ')} + ${celQuotedList('handlerHosts')} + ")"`,
+  ),
+});
 
 /**
  * Probes and lifecycle hooks must not make the kubelet send requests to arbitrary hosts.
@@ -34,7 +36,7 @@ export const hostProbesAndHostLifecycle: Check = {
   fix: 'Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.',
   violation: ['spec.containers[0].livenessProbe', { httpGet: { host: '169.254.169.254', port: 80 } }],
   repairs: [{ remove: 'field', note: LOST.probeHost, explicit: true }],
-  versions: [{ since: 'v1.34', check: noHosts, cel: CEL }],
+  versions: [{ since: 'v1.34', check: noHosts, cel }],
 };
 
 /** As in upstream, container names are distinct and sorted. Other checks do not do this. */

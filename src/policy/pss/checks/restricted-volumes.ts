@@ -7,21 +7,23 @@ import {
   VOLUME_SOURCES,
   type VolumeFields,
 } from '../../pod/index.ts';
-import { celNames, celPlural, celQuotedList, type CelRule, celSortedSet } from '../cel.ts';
+import { bind, type BuildCel, celNames, celPlural, celQuotedList, celSortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbiddenValue, formatNames, quotedList } from '../check.ts';
 
 const VOLUME_PASSES = `v.exists(field, field in ${celList(RESTRICTED_SOURCES)})`;
 const DENIED_SOURCES = VOLUME_SOURCES.filter((source) => !RESTRICTED_SOURCES.has(source));
-const CEL: CelRule = {
-  variables: {
-    restrictedVolumesNames: `variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, v.name)`,
-    restrictedVolumesTypes: celSortedSet(
-      `[variables.volumes.filter(v, !${VOLUME_PASSES}).map(v, (${celList(DENIED_SOURCES)}.filter(source, source in v) + ["unknown"])[0])]`,
-    ),
-  },
-  passes: `variables.volumes.all(v, ${VOLUME_PASSES})`,
-  text: `"restricted volume types (" + ${celNames('variables.restrictedVolumesNames', 'volume')} + ${celPlural('variables.restrictedVolumesNames', ' uses ', ' use ')} + ${celPlural('variables.restrictedVolumesTypes', 'restricted volume type ', 'restricted volume types ')} + ${celQuotedList('variables.restrictedVolumesTypes')} + ")"`,
-};
+const cel: BuildCel = ({ volumes }) => ({
+  passes: `${volumes}.all(v, ${VOLUME_PASSES})`,
+  text: bind(
+    {
+      restrictedVolumesNames: `${volumes}.filter(v, !${VOLUME_PASSES}).map(v, v.name)`,
+      restrictedVolumesTypes: celSortedSet(
+        `[${volumes}.filter(v, !${VOLUME_PASSES}).map(v, (${celList(DENIED_SOURCES)}.filter(source, source in v) + ["unknown"])[0])]`,
+      ),
+    },
+    `"restricted volume types (" + ${celNames('restrictedVolumesNames', 'volume')} + ${celPlural('restrictedVolumesNames', ' uses ', ' use ')} + ${celPlural('restrictedVolumesTypes', 'restricted volume type ', 'restricted volume types ')} + ${celQuotedList('restrictedVolumesTypes')} + ")"`,
+  ),
+});
 
 /**
  * Only certain volume sources may be used. A volume that has an allowed source passes even if it also has other
@@ -39,7 +41,7 @@ export const restrictedVolumes: Check = {
   violation: ['spec.volumes', [{ name: 'data', nfs: { server: 'nfs.example', path: '/data' } }]],
   correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],
   repairs: [{ choices: VOLUME_CHOICES }],
-  versions: [{ since: 'v1.0', check: onlyAllowedSources, cel: CEL, overrides: ['hostPathVolumes'] }],
+  versions: [{ since: 'v1.0', check: onlyAllowedSources, cel, overrides: ['hostPathVolumes'] }],
 };
 
 function onlyAllowedSources(pod: PodFields): Finding | undefined {

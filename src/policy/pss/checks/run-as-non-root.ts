@@ -1,5 +1,5 @@
 import type { PodFields } from '../../pod/index.ts';
-import { celNames, type CelRule, celOwners, violatingNames } from '../cel.ts';
+import { bind, type BuildCel, celNames, celOwners, violatingNames } from '../cel.ts';
 import {
   type Check,
   EXPLICIT_ROOT,
@@ -17,15 +17,21 @@ const REASON = 'runAsNonRoot != true';
 const FIELD = 'securityContext.runAsNonRoot';
 
 const valueOf = (owner: string): string => `${owner}.?securityContext.?runAsNonRoot`;
-const EXPLICIT = celOwners({ name: 'runAsRoot', passes: (owner) => `${valueOf(owner)}.orValue(true)` });
-const CEL: CelRule = {
-  variables: {
-    ...EXPLICIT.variables,
-    runAsNonRootMissing: violatingNames(`${valueOf('c')}.hasValue()`),
-  },
-  // A container that sets no value passes only if the pod sets true.
-  passes: `${valueOf('variables.spec')}.orValue(true) && variables.containers.all(c, ${valueOf('c')}.orValue(${valueOf('variables.spec')}.orValue(false)))`,
-  text: `"${REASON} (" + (size(${EXPLICIT.owners}) > 0 ? ${EXPLICIT.owners}.join(" and ") + " must not set ${FIELD}=false" : "pod or " + ${celNames('variables.runAsNonRootMissing')} + " must set ${FIELD}=true") + ")"`,
+const cel: BuildCel = (inputs) => {
+  const { spec, containers } = inputs;
+  const explicit = celOwners('runAsRoot', inputs, (owner) => `${valueOf(owner)}.orValue(true)`);
+  const values = {
+    ...explicit.values,
+    runAsNonRootMissing: violatingNames(inputs, `${valueOf('c')}.hasValue()`),
+  };
+  return {
+    // A container that sets no value passes only if the pod sets true.
+    passes: `${valueOf(spec)}.orValue(true) && ${containers}.all(c, ${valueOf('c')}.orValue(${valueOf(spec)}.orValue(false)))`,
+    text: bind(
+      values,
+      `"${REASON} (" + (size(${explicit.owners}) > 0 ? ${explicit.owners}.join(" and ") + " must not set ${FIELD}=false" : "pod or " + ${celNames('runAsNonRootMissing')} + " must set ${FIELD}=true") + ")"`,
+    ),
+  };
 };
 
 /**
@@ -49,8 +55,8 @@ export const runAsNonRoot: Check = {
     { set: true, note: EXPLICIT_ROOT, explicit: true },
   ],
   versions: [
-    { since: 'v1.0', check: mustRunAsNonRoot, cel: CEL },
-    { since: 'v1.35', check: mustRunAsNonRoot, cel: CEL, unless: 'userNamespace' },
+    { since: 'v1.0', check: mustRunAsNonRoot, cel },
+    { since: 'v1.35', check: mustRunAsNonRoot, cel, unless: 'userNamespace' },
   ],
 };
 

@@ -2,7 +2,7 @@ import { celList } from '../../../kube/cel.ts';
 import type { FieldError } from '../../../kube/field-error.ts';
 import { plural } from '../../../kube/text.ts';
 import { LOST, SE_LINUX_TYPES, type SecurityContextFields } from '../../pod/index.ts';
-import { celPlural, celQuotedList, type CelRule, celOwners } from '../cel.ts';
+import { bind, type BuildCel, celOwners, celPlural, celQuotedList } from '../cel.ts';
 import {
   type Check,
   distinct,
@@ -88,25 +88,31 @@ function setsRole({ seLinuxOptions: options }: SecurityContextFields): boolean {
   return options !== undefined && options.role !== '';
 }
 
-function typesCel(allowedTypes: readonly string[]): CelRule {
+function typesCel(allowedTypes: readonly string[]): BuildCel {
   const value = (owner: string, field: string): string =>
     `${owner}.?securityContext.?seLinuxOptions.?${field}.orValue("")`;
-  const hasGoodType = (owner: string): string => `${value(owner, 'type')} in variables.seLinuxTypes`;
-  const owners = celOwners({
-    name: 'seLinux',
-    passes: (owner) => `${hasGoodType(owner)} && ${value(owner, 'user')} == "" && ${value(owner, 'role')} == ""`,
-  });
-  const types = celOwners({ name: 'seLinuxType', passes: hasGoodType });
-  const isSet = (field: string): string =>
-    `${value('variables.spec', field)} != "" || variables.containers.exists(c, ${value('c', field)} != "")`;
-  return {
-    variables: {
-      seLinuxTypes: celList(allowedTypes),
-      ...owners.variables,
-      seLinuxBadTypes: types.values((owner) => `${owner}.securityContext.seLinuxOptions.type`),
-      seLinuxData: `(size(variables.seLinuxBadTypes) == 0 ? [] : [${celPlural('variables.seLinuxBadTypes', 'type ', 'types ')} + ${celQuotedList('variables.seLinuxBadTypes')}]) + (${isSet('user')} ? ["user may not be set"] : []) + (${isSet('role')} ? ["role may not be set"] : [])`,
-    },
-    passes: owners.passes,
-    text: `"seLinuxOptions (" + ${owners.owners}.join(" and ") + " set forbidden ${FIELD}: " + variables.seLinuxData.join("; ") + ")"`,
+  const hasGoodType = (owner: string): string => `${value(owner, 'type')} in ${celList(allowedTypes)}`;
+  return (inputs) => {
+    const { spec, containers } = inputs;
+    const { passes, values, owners } = celOwners(
+      'seLinux',
+      inputs,
+      (owner) => `${hasGoodType(owner)} && ${value(owner, 'user')} == "" && ${value(owner, 'role')} == ""`,
+    );
+    const types = celOwners('seLinuxType', inputs, hasGoodType);
+    const isSet = (field: string): string =>
+      `${value(spec, field)} != "" || ${containers}.exists(c, ${value('c', field)} != "")`;
+    const text = `"seLinuxOptions (" + ${owners}.join(" and ") + " set forbidden ${FIELD}: " + seLinuxData.join("; ") + ")"`;
+    return {
+      passes,
+      text: bind(
+        {
+          ...values,
+          seLinuxBadTypes: types.read((owner) => `${owner}.securityContext.seLinuxOptions.type`),
+          seLinuxData: `(size(seLinuxBadTypes) == 0 ? [] : [${celPlural('seLinuxBadTypes', 'type ', 'types ')} + ${celQuotedList('seLinuxBadTypes')}]) + (${isSet('user')} ? ["user may not be set"] : []) + (${isSet('role')} ? ["role may not be set"] : [])`,
+        },
+        text,
+      ),
+    };
   };
 }

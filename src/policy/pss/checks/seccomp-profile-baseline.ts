@@ -2,7 +2,7 @@ import { celList, celString } from '../../../kube/cel.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { plural, quote } from '../../../kube/text.ts';
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celPlural, type CelRule } from '../cel.ts';
+import { bind, type BuildCel, celPlural } from '../cel.ts';
 import {
   type Check,
   distinct,
@@ -17,14 +17,18 @@ const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
 const ALLOWED_ANNOTATIONS = ['runtime/default', 'docker/default'];
 const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
 
-const isSafeAnnotation = `!(key in variables.annotations) || variables.annotations[key] in ${celList(ALLOWED_ANNOTATIONS)} || variables.annotations[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
-const ANNOTATIONS_CEL: CelRule = {
-  variables: {
-    seccompKeys: `[${celString(SECCOMP_POD_ANNOTATION)}] + variables.containers.map(c, ${celString(SECCOMP_CONTAINER_ANNOTATION_PREFIX)} + c.name)`,
-    seccompAnnotations: `variables.seccompKeys.filter(key, !(${isSafeAnnotation})).map(key, key + "=" + strings.quote(variables.annotations[key])).distinct().sort()`,
-  },
-  passes: `variables.seccompKeys.all(key, ${isSafeAnnotation})`,
-  text: `"seccompProfile (" + ${celPlural('variables.seccompAnnotations', 'forbidden annotation ', 'forbidden annotations ')} + variables.seccompAnnotations.join(", ") + ")"`,
+const annotationsCel: BuildCel = ({ annotations, containers }) => {
+  const isSafe = `!(key in ${annotations}) || ${annotations}[key] in ${celList(ALLOWED_ANNOTATIONS)} || ${annotations}[key].startsWith(${celString(ALLOWED_ANNOTATION_PREFIX)})`;
+  const keys = `([${celString(SECCOMP_POD_ANNOTATION)}] + ${containers}.map(c, ${celString(SECCOMP_CONTAINER_ANNOTATION_PREFIX)} + c.name))`;
+  return {
+    passes: `${keys}.all(key, ${isSafe})`,
+    text: bind(
+      {
+        seccompAnnotations: `${keys}.filter(key, !(${isSafe})).map(key, key + "=" + strings.quote(${annotations}[key])).distinct().sort()`,
+      },
+      `"seccompProfile (" + ${celPlural('seccompAnnotations', 'forbidden annotation ', 'forbidden annotations ')} + seccompAnnotations.join(", ") + ")"`,
+    ),
+  };
 };
 
 /**
@@ -66,7 +70,7 @@ export const seccompProfileBaseline: Check = {
     { set: 'RuntimeDefault', note: LOST.seccomp, explicit: true },
   ],
   versions: [
-    { since: 'v1.0', check: onlySafeAnnotations, cel: ANNOTATIONS_CEL },
+    { since: 'v1.0', check: onlySafeAnnotations, cel: annotationsCel },
     { since: 'v1.19', ...ONLY_SAFE_SECCOMP_PROFILES },
   ],
 };

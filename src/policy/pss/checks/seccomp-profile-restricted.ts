@@ -1,5 +1,5 @@
 import { LOST, type PodFields } from '../../pod/index.ts';
-import { celNames, type CelRule, violatingNames } from '../cel.ts';
+import { bind, type BuildCel, celNames, violatingNames } from '../cel.ts';
 import { type Check, findContainers, type Finding, formatNames, missing } from '../check.ts';
 import { ONLY_SAFE_SECCOMP_PROFILES as SAFE } from './seccomp-profile-baseline.ts';
 
@@ -7,10 +7,16 @@ const FIELD = 'securityContext.seccompProfile.type';
 const overrides = ['seccompProfile_baseline'];
 
 const hasProfile = (owner: string): string => `${owner}.?securityContext.?seccompProfile.hasValue()`;
-const CEL: CelRule = {
-  variables: { ...SAFE.cel.variables, seccompMissing: violatingNames(hasProfile('c')) },
-  passes: `${SAFE.cel.passes} && (${hasProfile('variables.spec')} || variables.containers.all(c, ${hasProfile('c')}))`,
-  text: `size(variables.seccompSetters) > 0 ? ${SAFE.cel.text} : "seccompProfile (pod or " + ${celNames('variables.seccompMissing')} + " must set ${FIELD} to \\"RuntimeDefault\\" or \\"Localhost\\")"`,
+const cel: BuildCel = (inputs) => {
+  const safe = SAFE.cel(inputs);
+  const missingText = bind(
+    { seccompMissing: violatingNames(inputs, hasProfile('c')) },
+    `"seccompProfile (pod or " + ${celNames('seccompMissing')} + " must set ${FIELD} to \\"RuntimeDefault\\" or \\"Localhost\\")"`,
+  );
+  return {
+    passes: `${safe.passes} && (${hasProfile(inputs.spec)} || ${inputs.containers}.all(c, ${hasProfile('c')}))`,
+    text: `${safe.passes} ? ${missingText} : ${safe.text}`,
+  };
 };
 
 /**
@@ -34,8 +40,8 @@ export const seccompProfileRestricted: Check = {
     { set: 'RuntimeDefault', note: LOST.seccomp, explicit: true },
   ],
   versions: [
-    { since: 'v1.19', check: mustHaveProfile, cel: CEL, overrides },
-    { since: 'v1.25', check: mustHaveProfile, cel: CEL, unless: 'windows', overrides },
+    { since: 'v1.19', check: mustHaveProfile, cel, overrides },
+    { since: 'v1.25', check: mustHaveProfile, cel, unless: 'windows', overrides },
   ],
 };
 

@@ -1,5 +1,6 @@
 import { celList } from '../../../kube/cel.ts';
 import { type PodFields, SAFE_SYSCTLS, SYSCTL_REPAIR } from '../../pod/index.ts';
+import { bind, type BuildCel } from '../cel.ts';
 import { type Check, type Finding, forbiddenValue, type Revision } from '../check.ts';
 import { compareVersions, type Version } from '../policy.ts';
 
@@ -27,15 +28,17 @@ export const sysctls: Check = {
 function revision(version: Version): Revision {
   const names = SAFE_SYSCTLS.filter(({ since }) => compareVersions(since, version) <= 0).map(({ name }) => name);
   const safe: ReadonlySet<string> = new Set(names);
-  const sysctls = 'variables.spec.?securityContext.?sysctls.orValue([])';
-  const cel = {
-    variables: {
-      safeSysctls: celList(names),
-      forbiddenSysctls: `${sysctls}.filter(sysctl, !(sysctl.name in variables.safeSysctls)).map(sysctl, sysctl.name)`,
-    },
-    passes: `${sysctls}.all(sysctl, sysctl.name in variables.safeSysctls)`,
-    // The detail is empty only if the sysctl name is empty.
-    text: '"forbidden sysctls" + (variables.forbiddenSysctls == [""] ? "" : " (" + variables.forbiddenSysctls.join(", ") + ")")',
+  const cel: BuildCel = ({ spec }) => {
+    const sysctls = `${spec}.?securityContext.?sysctls.orValue([])`;
+    const isSafe = `sysctl.name in ${celList(names)}`;
+    return {
+      passes: `${sysctls}.all(sysctl, ${isSafe})`,
+      // The detail is empty only if the sysctl name is empty.
+      text: bind(
+        { forbiddenSysctls: `${sysctls}.filter(sysctl, !(${isSafe})).map(sysctl, sysctl.name)` },
+        '"forbidden sysctls" + (forbiddenSysctls == [""] ? "" : " (" + forbiddenSysctls.join(", ") + ")")',
+      ),
+    };
   };
   return { since: version, check: (pod) => onlySysctls(pod, safe), cel };
 }
