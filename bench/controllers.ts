@@ -3,10 +3,8 @@
  * objects as possible. Can be run directly with `node bench/controllers.ts`.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { sccAccess } from '../src/cluster/access.ts';
 import { systemClock } from '../src/cluster/clock.ts';
 import type { Cluster } from '../src/cluster/cluster.ts';
-import { hashSpec } from '../src/cluster/exceptions.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import { createObservable, type Settings } from '../src/config/settings.ts';
 import type { ControllerDefinition } from '../src/controllers/controller.ts';
@@ -16,6 +14,8 @@ import type { Kind, Kinds } from '../src/kube/kinds.ts';
 import { RESOURCES, typeMeta } from '../src/kube/resources.ts';
 import { ApiError, notFound } from '../src/kube/status.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
+import { sccAccess } from '../src/views/access.ts';
+import { hashSpec } from '../src/views/exceptions.ts';
 import { createController, createTestSettings } from '../test/support/controllers.ts';
 import { createRecorder } from '../test/support/recorder.ts';
 import { fill, NAMESPACE, objectsOf, SMALL } from './cluster.ts';

@@ -2,15 +2,15 @@
  * Measures the in-process time of a Pod Security evaluation, and of a decision on a request from a node. Can be run
  * directly with `node bench/evaluate.ts`.
  */
-import { activeExceptions, hashSpec } from '../src/cluster/exceptions.ts';
-import { createMinimumReader, findNodeState } from '../src/cluster/kubelet.ts';
+import { AUTHORS_ANNOTATION } from '../src/api/names.ts';
 import { createStore } from '../src/cluster/store.ts';
 import { createDefaultSettings } from '../src/config/portcullis-configuration.ts';
-import { AUTHORS_ANNOTATION } from '../src/kube/pod-security-exception.ts';
 import type { Draft, Node, Pod, PodLike } from '../src/kube/types.ts';
 import { type AccessRequest, authorizeKubelet } from '../src/policy/kubelet/index.ts';
 import { decodePod, type PodFields } from '../src/policy/pod/index.ts';
 import { evaluateExcepted, evaluatePod, type ExceptedEvaluation } from '../src/policy/pss/index.ts';
+import { activeExceptions, hashSpec } from '../src/views/exceptions.ts';
+import { createMinimumReader, findNodeState } from '../src/views/kubelet.ts';
 import { readLines } from '../test/support/conformance/cases.ts';
 import { restrictedPodReviews } from './reviews.ts';
 import { formatTable, type Row } from './row.ts';

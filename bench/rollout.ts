@@ -2,21 +2,18 @@
  * Measures the CPU time of the readiness evaluation in a large cluster. Can be run directly with `node
  * bench/rollout.ts`.
  */
-import { sccAccess } from '../src/cluster/access.ts';
 import type { Cluster } from '../src/cluster/cluster.ts';
-import { namespacePolicies } from '../src/cluster/rollout.ts';
 import type { WritableStore } from '../src/cluster/store.ts';
 import type { ReconcileContext } from '../src/controllers/controller.ts';
-import {
-  evaluateNamespaces,
-  type EvaluationSettings,
-  namespaceNames,
-} from '../src/controllers/namespace-evaluation.ts';
+import { evaluateNamespaces, namespaceNames } from '../src/controllers/namespace-evaluator.ts';
 import type { Kinds } from '../src/kube/kinds.ts';
 import { finishSteps } from '../src/kube/steps.ts';
 import type { Namespace, PodSpec } from '../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../src/policy/psa/index.ts';
 import { createSccLevels, planLabels } from '../src/policy/rollout/index.ts';
+import { sccAccess } from '../src/views/access.ts';
+import type { EvaluationSettings } from '../src/views/evaluation.ts';
+import { namespacePolicies } from '../src/views/rollout.ts';
 import { fill, objectsOf, type Size } from './cluster.ts';
 import { formatTable, type Row } from './row.ts';
 

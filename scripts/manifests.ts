@@ -2,6 +2,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { V1ConfigMap, V1ValidatingAdmissionPolicy } from '@kubernetes/client-node';
+import { FEATURES } from '../src/api/names.ts';
 import { REPOSITORY, VERSION } from '../src/cli/command.ts';
 import { REPORT_SCHEMA } from '../src/cli/report/saved-report.ts';
 import { closeObjects } from '../src/config/ajv.ts';
@@ -18,7 +19,6 @@ import {
   SETTINGS_SCHEMA,
 } from '../src/install/index.ts';
 import type { JsonObject } from '../src/kube/types.ts';
-import { FEATURES } from '../src/kube/well-known.ts';
 
 /** Files by path below the output folder. */
 type Files = readonly (readonly [path: string, text: string])[];

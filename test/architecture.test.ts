@@ -13,6 +13,7 @@ type Sources = ReadonlyMap<string, string>;
 /** A file may import from its own part and from all earlier layers. */
 const LAYERS: readonly (readonly string[])[] = [
   ['kube'],
+  ['api'],
   ['policy/pod'],
   ['policy/pss', 'policy/scc', 'policy/rbac', 'policy/uid-range', 'policy/kubelet', 'policy/olm'],
   ['policy/psa'],
@@ -21,6 +22,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['config'],
   ['tls'],
   ['cluster'],
+  ['views'],
   ['web'],
   ['dev-cluster', 'server', 'controllers'],
   ['install'],
@@ -29,9 +31,12 @@ const LAYERS: readonly (readonly string[])[] = [
 ];
 
 /** Layers before this index are pure: synchronous, without access to the clock, I/O or packages. */
-const PURE_LAYERS = 5;
+const PURE_LAYERS = 6;
 
-/** The public files of each part, which other parts may import. All files of `kube` are public. */
+/**
+ * The public files of each part, which other parts may import. All files of `kube`, `api` and `views` are public: they
+ * are the vocabulary and the read models that the other parts share.
+ */
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/pod': 'index',
   'policy/pss': 'index',
@@ -46,13 +51,13 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
-  cluster: `access bytes cache clock client cluster-source cluster connection event-recorder exceptions json kubelet lists live-cluster
-    network-error parser projection rollout server-version store workload-events workloads`,
+  cluster: `access-reviews bytes cache client clock cluster cluster-source connection event-recorder json lists live-cluster
+    network-error parser projection server-version store`,
   web: 'check-order fleet-data fleet-view report-data',
   'dev-cluster': 'index',
   server: 'limits probes server webhook webhooks/index',
-  controllers: `admission-policies controller denial-events exemption-uses index leadership permissions namespace-evaluation replica-leases replica required-webhooks
-    runtime scc-grants scc-health standard-sccs watched-kinds`,
+  controllers: `controller denial-events index leadership permissions replica replica-leases required-webhooks runtime scc-health
+    standard-sccs watched-kinds`,
   install: 'break-glass-state index live-webhooks settings webhook-comparison',
 };
 

@@ -9,7 +9,7 @@ import ts from 'typescript';
 
 /** The parts that a replica runs. */
 const FILES = [
-  'src/{cluster,controllers,server,telemetry,tls}/**/*.ts',
+  'src/{cluster,controllers,server,telemetry,tls,views}/**/*.ts',
   'src/cli/serve/*.ts',
   'src/config/settings.ts',
   'src/policy/{rbac/authorizer,psa/configuration}.ts',

@@ -1,4 +1,5 @@
 /** Cluster options and the cluster connection, shared by all commands that inspect or change a cluster. */
+import { INSTALLATION } from '../api/names.ts';
 import { type ClusterClient, createClient } from '../cluster/client.ts';
 import { connect } from '../cluster/connection.ts';
 import type { Kind } from '../kube/kinds.ts';
@@ -6,7 +7,6 @@ import { objectPath, resourcePath } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { KubeObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
 import { type Io, PROGRAM, VERSION } from './command.ts';
 import { nonEmpty, oneOf, option, text, type Values } from './options.ts';
 

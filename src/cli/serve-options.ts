@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
+import { DEFAULT_FEATURES, FEATURES, INSTALLATION } from '../api/names.ts';
 import { dnsSubdomainErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
-import { DEFAULT_FEATURES, FEATURES, INSTALLATION } from '../kube/well-known.ts';
 import { LOG_FORMATS, LOG_LEVELS } from '../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../tls/protocol.ts';
 import {

@@ -1,4 +1,5 @@
 /** Sends requests directly to a cluster, for commands that need no store. */
+import { INSTALLATION } from '../api/names.ts';
 import { defined } from '../kube/defined.ts';
 import type { JsonPatchOp } from '../kube/json-patch.ts';
 import { clusterScoped, objectPath, resourcePath } from '../kube/resources.ts';
@@ -11,7 +12,6 @@ import {
   objectMember,
   type ObjectMeta,
 } from '../kube/types.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
 import type { Version } from '../policy/pss/index.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 import { readPages } from './lists.ts';

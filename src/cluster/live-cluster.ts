@@ -2,7 +2,7 @@
  * A cluster that is accessed through its API server. Reflectors keep the store up to date, and writes go to the API
  * server. While the API server is unavailable, the store keeps its last state.
  */
-import { DEFAULTS_KINDS } from '../kube/admission-policies.ts';
+import { DEFAULTS_KINDS } from '../api/admission-policies.ts';
 import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
@@ -11,7 +11,7 @@ import { isObject, type JsonObject, type KubeObject, objectMember } from '../kub
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { reviewAccess } from './access.ts';
+import { reviewAccess } from './access-reviews.ts';
 import { createBindingReader, ROLE_KINDS } from './bindings.ts';
 import { type Clock, createTokenBucket } from './clock.ts';
 import type { ApplyOptions, Cluster, WriteOptions } from './cluster.ts';

@@ -2,24 +2,21 @@
  * Selects the part of each object to store. Decisions read only small parts of objects, and identical parts of several
  * objects are stored only once, so the state of a large cluster fits into the memory of a small pod.
  */
+import { GRANT_EXPIRY_ANNOTATION, KUBELET_CONDITION, ENFORCE_LABEL, RELAXED_LABEL, TIER_LABEL } from '../api/names.ts';
 import { isTokenVolume, TOKEN_VOLUME } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { type LimitName, LIMITS } from '../kube/limits.ts';
 import { EPHEMERAL_CONTAINERS, hasFinished, podTemplatePath } from '../kube/pod.ts';
 import { getApiVersion, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import { isObject, type JsonObject, objectMember, valueAt, withValueAt } from '../kube/types.ts';
 import {
-  ENFORCE_LABEL,
-  KUBELET_CONDITION,
   LABEL_SYNC_LABEL,
   NAMESPACE_NAME_LABEL,
   OLM_MANAGED_ANNOTATION,
   POD_SECURITY_LABELS,
-  RELAXED_LABEL,
   SUFFICIENT_LEVEL_ANNOTATION,
-  TIER_LABEL,
 } from '../kube/well-known.ts';
 import {
   BESIDE_TEMPLATE,

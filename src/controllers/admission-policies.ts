@@ -5,8 +5,6 @@
  */
 import { createHash } from 'node:crypto';
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
-import { effectivePodSecurity, ROLLOUT_KINDS } from '../cluster/rollout.ts';
-import type { Store } from '../cluster/store.ts';
 import {
   type AdmissionPolicy,
   DEFAULTS_KINDS,
@@ -15,21 +13,16 @@ import {
   FLOOR_ANNOTATION,
   FLOOR_POLICIES,
   FLOOR_PREFIX,
-  isFloorPolicy,
   POLICY_KINDS,
   type PolicyKind,
-} from '../kube/admission-policies.ts';
+} from '../api/admission-policies.ts';
+import { CONFIGURATION_NAME, FLOOR_LABELS, INSTALLATION } from '../api/names.ts';
+import { CONFIGURATION_KINDS } from '../api/webhooks.ts';
+import type { Store } from '../cluster/store.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kinds } from '../kube/kinds.ts';
 import type { Wire } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, isKnownConfiguration } from '../kube/webhooks.ts';
-import {
-  BREAK_GLASS_ANNOTATION,
-  CONFIGURATION_NAME,
-  FLOOR_LABELS,
-  INSTALLATION,
-  NAMESPACE_NAME_LABEL,
-} from '../kube/well-known.ts';
+import { NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
 import {
   generateDefaultsPolicy,
   generatePolicies,
@@ -39,12 +32,13 @@ import {
   renamePolicy,
 } from '../policy/psa/index.ts';
 import { minorVersion, type Version } from '../policy/pss/index.ts';
+import { effectivePodSecurity, ROLLOUT_KINDS } from '../views/rollout.ts';
+import { isBreakGlassOn, listFloorPolicies, watchBreakGlass } from './break-glass.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
   type ReconcileContext,
   type Reconciler,
-  type Source,
   watch,
   watchValue,
   withOwner,
@@ -360,35 +354,6 @@ function createProblemReporter() {
     const event = { type: 'Warning', reason: 'FloorNotEnforced', action: 'Reconcile', message: problem } as const;
     if (object) recordEvent('PortcullisConfiguration', object, event);
   };
-}
-
-/** Enqueues the keys whenever an object that break-glass can change is modified. */
-export function watchBreakGlass(keys: readonly string[]): readonly Source[] {
-  return [
-    ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (isFloorPolicy(kind, metadata?.name) ? keys : []))),
-    ...CONFIGURATION_KINDS.map((kind) =>
-      watch(kind, ({ metadata }) => (isKnownConfiguration(kind, metadata?.name) ? keys : [])),
-    ),
-  ];
-}
-
-/** True if break-glass is on for one of the installation's webhook configurations or policies. */
-export function isBreakGlassOn(store: Store): boolean {
-  return [
-    ...CONFIGURATION_KINDS.flatMap((kind) =>
-      store.list(kind).filter(({ metadata }) => isKnownConfiguration(kind, metadata?.name)),
-    ),
-    ...listFloorPolicies(store).map(({ object }) => object),
-  ].some(({ metadata }) => metadata?.annotations?.[BREAK_GLASS_ANNOTATION] !== undefined);
-}
-
-function listFloorPolicies(store: Store) {
-  return POLICY_KINDS.flatMap((kind) =>
-    FLOOR_POLICIES[kind].flatMap((name) => {
-      const object = store.get(kind, name);
-      return object ? [{ kind, name, object }] : [];
-    }),
-  );
 }
 
 /** Deletes policies that are not required. Deletes bindings first, because a policy without a binding has no effect. */

@@ -1,11 +1,3 @@
-import { getRolloutView, publishedDefault, publishedGeneration } from '../cluster/rollout.ts';
-import type { Store } from '../cluster/store.ts';
-import { printYaml } from '../config/yaml.ts';
-import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
-import { deepEqual } from '../kube/equality.ts';
-import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
-import type { ConfigMap, Lease, Namespace } from '../kube/types.ts';
-import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import {
   LABEL_SYNC_MODE_ANNOTATION,
   PART_OF,
@@ -14,7 +6,14 @@ import {
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
   RAISED_AT_ANNOTATION,
-} from '../kube/well-known.ts';
+} from '../api/names.ts';
+import type { Store } from '../cluster/store.ts';
+import { printYaml } from '../config/yaml.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
+import type { ConfigMap, Lease, Namespace } from '../kube/types.ts';
+import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/index.ts';
 import {
   buildAdmissionConfiguration,
@@ -38,6 +37,7 @@ import {
   type RolloutView,
   type SyncState,
 } from '../policy/rollout/index.ts';
+import { getRolloutView, publishedDefault, publishedGeneration } from '../views/rollout.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

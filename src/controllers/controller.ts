@@ -1,4 +1,6 @@
 /** The controller interfaces, and helpers that controllers share. */
+import type { OptionalFeature } from '../api/names.ts';
+import type { WebhookRegistration } from '../api/webhooks.ts';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import { type Clock, createTurn } from '../cluster/clock.ts';
 import type { Cluster, WriteOptions } from '../cluster/cluster.ts';
@@ -7,8 +9,6 @@ import type { Observable, Settings, SettingsStatus } from '../config/settings.ts
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import type { JsonObject, KubeObject, ObjectMeta } from '../kube/types.ts';
-import type { WebhookRegistration } from '../kube/webhooks.ts';
-import type { OptionalFeature } from '../kube/well-known.ts';
 import type { Version } from '../policy/pss/index.ts';
 import { type AffectedNamespaces, type AffectingKind, findAffectedNamespaces } from '../policy/rollout/index.ts';
 import type { Logger } from '../telemetry/logger.ts';

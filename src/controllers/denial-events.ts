@@ -1,13 +1,14 @@
 /** Events about workloads whose pods the webhooks deny, so `kubectl describe deployment` shows the reason. */
+import { INSTALLATION } from '../api/names.ts';
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { isRecordable, writeEvent } from '../cluster/event-recorder.ts';
-import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import type { AdmissionRequest, Denied } from '../kube/admission.ts';
 import { isWorkloadController } from '../kube/controller-pod.ts';
 import { isObject, type KubeObject, objectMember, type Pod } from '../kube/types.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { findPodWorkload } from '../views/workloads.ts';
+import { refusalEvent } from './refusal-events.ts';
 
 interface DenialEventsOptions {
   readonly cluster: Pick<Cluster, 'store' | 'recordEvent'>;

@@ -1,9 +1,7 @@
 /** Reports the status of PodSecurityExceptions, and announces when they expire. */
+import { EXPIRY_NOTICE_MS } from '../api/names.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
-import { readException, unapproved } from '../cluster/exceptions.ts';
-import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { findPodWorkload, type WorkloadReference } from '../cluster/workload-events.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -12,7 +10,6 @@ import { hasFinished } from '../kube/pod.ts';
 import { objectKey, objectName } from '../kube/resources.ts';
 import type { Pod } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
-import { EXPIRY_NOTICE_MS } from '../kube/well-known.ts';
 import { decodePod } from '../policy/pod/index.ts';
 import {
   type ExceptionProblem,
@@ -22,6 +19,10 @@ import {
   resolvePolicies,
 } from '../policy/psa/index.ts';
 import { evaluateExcepted, indexExceptions } from '../policy/pss/index.ts';
+import { readException, unapproved } from '../views/exceptions.ts';
+import { readExemptionUses } from '../views/exemption-uses.ts';
+import { effectivePodSecurity } from '../views/rollout.ts';
+import { findPodWorkload, type WorkloadReference } from '../views/workloads.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -32,7 +33,6 @@ import {
   watchChanges,
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
-import { readExemptionUses } from './exemption-uses.ts';
 import { statusRule } from './permissions.ts';
 
 const NAME = 'exception-controller';

@@ -2,11 +2,11 @@
  * Reports whether API servers call the authorization webhook for the minimum kubelet version. Never changes the
  * minimum.
  */
-import { API_SERVERS, checkApiServers, minimumInForce } from '../cluster/kubelet.ts';
+import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../api/names.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../kube/well-known.ts';
 import { describeEnforcement } from '../policy/kubelet/index.ts';
+import { API_SERVERS, checkApiServers, minimumInForce } from '../views/kubelet.ts';
 import { type ControllerContext, type ControllerDefinition, type Reconciler, watch, watchValue } from './controller.ts';
 import { ACCESS_REVIEW_RULE, rbacRule, statusRule } from './permissions.ts';
 

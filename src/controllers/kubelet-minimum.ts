@@ -1,11 +1,5 @@
 /** Raises and lowers the effective minimum kubelet version in safe steps, and reports nodes below it. */
-import {
-  type KubeletScope,
-  listNodeStates,
-  minimumInForce,
-  NODES_CONFIG_NAME,
-  requestedMinimum,
-} from '../cluster/kubelet.ts';
+import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS, RENDERED_MINIMUM_ANNOTATION } from '../api/names.ts';
 import type { Store } from '../cluster/store.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { defined } from '../kube/defined.ts';
@@ -15,7 +9,6 @@ import { objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
 import type { Node, PortcullisConfiguration } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS, RENDERED_MINIMUM_ANNOTATION } from '../kube/well-known.ts';
 import {
   compareNodes,
   createProblemFinder,
@@ -32,6 +25,13 @@ import {
   type RequestProblem,
 } from '../policy/kubelet/index.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import {
+  type KubeletScope,
+  listNodeStates,
+  minimumInForce,
+  NODES_CONFIG_NAME,
+  requestedMinimum,
+} from '../views/kubelet.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

@@ -1,13 +1,13 @@
 /** Reports whether each node's kubelet meets the minimum version. */
+import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT, NODE_REPORTER } from '../api/names.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
-import { minimumInForce, nodeState, requestedMinimum } from '../cluster/kubelet.ts';
 import type { KubeletSettings } from '../config/settings.ts';
 import type { ConditionState } from '../kube/conditions.ts';
 import { objectName } from '../kube/resources.ts';
 import type { Node } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import { KUBELET_CONDITION, KUBELET_STATE_ANNOTATION, KUBELET_TAINT, NODE_REPORTER } from '../kube/well-known.ts';
 import { findKubeletProblem, type MinimumVersion, parseMinimum, reportedMinimum } from '../policy/kubelet/index.ts';
+import { minimumInForce, nodeState, requestedMinimum } from '../views/kubelet.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

@@ -1,19 +1,14 @@
-import { lacksStandardSccs } from '../cluster/access.ts';
+import { POD_SECURITY_CONFIG_MAP, RELAXED_LABEL } from '../api/names.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
-import { createLabelPlanner, getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import { selectObservable } from '../config/settings.ts';
 import type { Namespace } from '../kube/types.ts';
-import {
-  LABEL_SYNC_MANAGER,
-  POD_SECURITY_CONFIG_MAP,
-  POD_SECURITY_LABELS,
-  RELAXED_LABEL,
-  SUFFICIENT_LEVEL_ANNOTATION,
-} from '../kube/well-known.ts';
+import { LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../kube/well-known.ts';
 import { type Level, LEVELS } from '../policy/pss/index.ts';
 import { type AffectingKind, type LabelSyncPlan, managementSettings, releaseLabels } from '../policy/rollout/index.ts';
-import { isBreakGlassOn, watchBreakGlass } from './admission-policies.ts';
+import { lacksStandardSccs } from '../views/access.ts';
+import { createLabelPlanner, getRolloutView } from '../views/rollout.ts';
+import { isBreakGlassOn, watchBreakGlass } from './break-glass.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

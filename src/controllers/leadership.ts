@@ -1,3 +1,4 @@
+import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../api/names.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
 import { type Clock, sleep, withTimeout } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
@@ -5,7 +6,6 @@ import { httpStatusCode } from '../cluster/connection.ts';
 import type { Lease, ObjectMeta } from '../kube/types.ts';
 import { formatMicroTime } from '../kube/units.ts';
 import { UserError } from '../kube/user-error.ts';
-import { FORMER_LEADER_ANNOTATION, PART_OF, PART_OF_LABEL } from '../kube/well-known.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Controller } from './controller.ts';

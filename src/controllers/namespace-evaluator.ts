@@ -1,15 +1,13 @@
 /** Evaluates which workloads of each namespace are denied or would be denied under enforcement. */
-import { activeExceptions } from '../cluster/exceptions.ts';
-import { effectivePodSecurity, namespacePolicies } from '../cluster/rollout.ts';
+import { EVALUATE_ANNOTATION } from '../api/names.ts';
 import type { Store } from '../cluster/store.ts';
-import { POD_SOURCES } from '../cluster/workloads.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../kube/units.ts';
-import { EVALUATE_ANNOTATION } from '../kube/well-known.ts';
 import { type PodSecurity, resolvePolicies } from '../policy/psa/index.ts';
 import {
+  isEvaluated,
   type AffectedNamespaces,
   type AffectingKind,
   type CompletedSweep,
@@ -20,7 +18,13 @@ import {
   scheduleSweep,
   summarize,
 } from '../policy/rollout/index.ts';
+import { countExceeded } from '../telemetry/limits.ts';
+import { evaluateFromStore, type EvaluationSettings } from '../views/evaluation.ts';
+import { activeExceptions } from '../views/exceptions.ts';
+import { effectivePodSecurity, namespacePolicies } from '../views/rollout.ts';
+import { POD_SOURCES } from '../views/workloads.ts';
 import {
+  runYielding,
   type ControllerContext,
   type ControllerDefinition,
   getAffectedNamespaces,
@@ -32,7 +36,6 @@ import {
   watchChanges,
   watchValue,
 } from './controller.ts';
-import { evaluateNamespaces, type EvaluationSettings, namespaceNames } from './namespace-evaluation.ts';
 
 export const namespaceEvaluator: ControllerDefinition = {
   name: 'namespace-evaluation-controller',
@@ -307,4 +310,32 @@ function watchAffecting(kind: AffectingKind, keys: (affected: AffectedNamespaces
     const isSame = type === 'put' && before && deepEqual({ ...object, metadata: {} }, { ...before, metadata: {} });
     return keys(isSame === true ? new Set() : 'all');
   });
+}
+
+/** Called with the evaluation of a namespace, or `undefined` if the namespace was deleted or is exempt. */
+type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
+
+/** Evaluates the namespaces that are not exempt. Yields to other work whenever its time slice ends. */
+export async function evaluateNamespaces(
+  settings: EvaluationSettings,
+  names: readonly string[],
+  context: Pick<ReconcileContext, 'cluster' | 'now' | 'signal'>,
+  onEvaluation: OnEvaluation,
+): Promise<void> {
+  const { store } = context.cluster;
+  function* steps(): Generator<undefined, void> {
+    for (const name of names) {
+      const namespace = store.get('Namespace', name);
+      const isPresent = namespace !== undefined && isEvaluated(namespace, settings.podSecurity().exemptions);
+      const evaluation = isPresent ? yield* evaluateFromStore(namespace, store, settings) : undefined;
+      if (evaluation?.limit) countExceeded(evaluation.limit);
+      onEvaluation(name, evaluation);
+      yield;
+    }
+  }
+  await runYielding(steps(), context);
+}
+
+export function namespaceNames(store: Store): readonly string[] {
+  return store.list('Namespace').flatMap(({ metadata }) => metadata?.name ?? []);
 }

@@ -1,3 +1,4 @@
+import { CONFIGURATION_NAME } from '../api/names.ts';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import { selectObservable } from '../config/settings.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
@@ -7,7 +8,6 @@ import { resourceName } from '../kube/resources.ts';
 import type { Namespace } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import {
-  CONFIGURATION_NAME,
   LABEL_SYNC_LABEL,
   LABEL_SYNC_MANAGER,
   OLM_AUTO_LABELER,

@@ -1,9 +1,9 @@
 /** RBAC permissions of controllers. */
 import type { V1PolicyRule } from '@kubernetes/client-node';
+import { CONFIGURATION_KINDS, CONFIGURATION_NAMES } from '../api/webhooks.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { Wire } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, CONFIGURATION_NAMES } from '../kube/webhooks.ts';
 
 /** The features of an installation, which determine which controllers run and which permissions they need. */
 export interface Features {

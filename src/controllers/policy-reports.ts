@@ -1,11 +1,9 @@
 /** Reports the evaluations of namespaces: in the first report API that the cluster serves, and as events for workloads. */
 import { createHash } from 'node:crypto';
+import { CONFIGURATION_NAME } from '../api/names.ts';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { findPodWorkload, refusalEvent, type WorkloadReference } from '../cluster/workload-events.ts';
-import { listPodSources, POD_SOURCES } from '../cluster/workloads.ts';
 import { defined } from '../kube/defined.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { getPodTemplate, hasFinished, podTemplatePath } from '../kube/pod.ts';
@@ -13,7 +11,6 @@ import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { objectName, resourceName, RESOURCES, typeMeta } from '../kube/resources.ts';
 import { ApiError } from '../kube/status.ts';
 import type { KubeObject, PodLike, Report, ReportSubject } from '../kube/types.ts';
-import { CONFIGURATION_NAME } from '../kube/well-known.ts';
 import { type Exemptions, printPodSecurity } from '../policy/psa/index.ts';
 import {
   buildClusterReport,
@@ -27,6 +24,8 @@ import {
   ROLLOUT_MANAGER,
   type ViolatingWorkload,
 } from '../policy/rollout/index.ts';
+import { effectivePodSecurity } from '../views/rollout.ts';
+import { findPodWorkload, type WorkloadReference, listPodSources, POD_SOURCES } from '../views/workloads.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -37,6 +36,7 @@ import {
 } from './controller.ts';
 import { type EvaluationChange, wasViolating } from './evaluations.ts';
 import { rbacRule } from './permissions.ts';
+import { refusalEvent } from './refusal-events.ts';
 
 export const policyReports: ControllerDefinition = {
   name: 'policy-report-controller',

@@ -1,6 +1,6 @@
 /** Decides whether to enforce, based on the evaluations of all namespaces, and writes the decision. */
+import { INSTALLATION } from '../api/names.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
-import { getRolloutView } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Condition } from '../kube/conditions.ts';
 import { defined } from '../kube/defined.ts';
@@ -14,7 +14,6 @@ import { ApiError } from '../kube/status.ts';
 import { printCount, summarizeNames } from '../kube/text.ts';
 import type { Namespace } from '../kube/types.ts';
 import { parseTimestamp } from '../kube/units.ts';
-import { INSTALLATION } from '../kube/well-known.ts';
 import { printEvaluatedAs, printLevel } from '../policy/psa/index.ts';
 import {
   decidedConditions,
@@ -29,6 +28,7 @@ import {
   type RolloutView,
 } from '../policy/rollout/index.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { getRolloutView } from '../views/rollout.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

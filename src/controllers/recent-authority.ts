@@ -2,13 +2,13 @@
  * Grants and exceptions that were removed or changed recently. A pod is evaluated a few seconds after its admission, and
  * the authority that admitted it may have been removed in the meantime.
  */
-import { readException } from '../cluster/exceptions.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/index.ts';
 import { type ExceptionIndex, indexExceptions } from '../policy/pss/index.ts';
 import { createAuthorizer, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/index.ts';
 import type { SccAccess } from '../policy/scc/index.ts';
+import { readException } from '../views/exceptions.ts';
 
 const KINDS: readonly Kind[] = [...RBAC_KINDS, 'PodSecurityException'];
 

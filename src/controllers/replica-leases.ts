@@ -1,6 +1,6 @@
 /** Reads the Leases in which replicas publish their state. */
+import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../api/names.ts';
 import type { Lease } from '../kube/types.ts';
-import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../kube/well-known.ts';
 import { createStateAge } from './state-age.ts';
 
 /** Lease duration of a replica, and the maximum duration accepted from other replicas. */

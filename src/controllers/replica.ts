@@ -1,20 +1,4 @@
 import { createHash } from 'node:crypto';
-import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
-import { withTimeout } from '../cluster/clock.ts';
-import type { Cluster } from '../cluster/cluster.ts';
-import { getRolloutView, replicaAnnotations, ROLLOUT_KINDS } from '../cluster/rollout.ts';
-import type { Store } from '../cluster/store.ts';
-import type { SettingsStatus } from '../config/settings.ts';
-import type { Lease, Secret } from '../kube/types.ts';
-import { formatTimestamp } from '../kube/units.ts';
-import {
-  CONFIGURATION_KINDS,
-  enforcingWebhooks,
-  getWebhooks,
-  isKnownConfiguration,
-  isPartOfPortcullis,
-  type WebhookConfiguration,
-} from '../kube/webhooks.ts';
 import {
   COMPONENT_LABEL,
   EXEMPTION_USES_ANNOTATION,
@@ -24,10 +8,27 @@ import {
   REPLICA,
   SERVING_CERTIFICATE_ANNOTATION,
   SETTINGS_GENERATION_ANNOTATION,
-} from '../kube/well-known.ts';
+} from '../api/names.ts';
+import {
+  CONFIGURATION_KINDS,
+  enforcingWebhooks,
+  getWebhooks,
+  isKnownConfiguration,
+  isPartOfPortcullis,
+  type WebhookConfiguration,
+} from '../api/webhooks.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
+import { withTimeout } from '../cluster/clock.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import type { Store } from '../cluster/store.ts';
+import type { SettingsStatus } from '../config/settings.ts';
+import type { Lease, Secret } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type KeyPair, keyPairProblem, pemFingerprint } from '../tls/certificate-pair.ts';
 import { findTrustProblems, type Service } from '../tls/trust.ts';
+import { formatExemptionUses } from '../views/exemption-uses.ts';
+import { getRolloutView, replicaAnnotations, ROLLOUT_KINDS } from '../views/rollout.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -37,7 +38,6 @@ import {
   watch,
   watchValue,
 } from './controller.ts';
-import { formatExemptionUses } from './exemption-uses.ts';
 import { acquiredSpec } from './leadership.ts';
 import { rbacRule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS, REPLICA_RENEW_MS } from './replica-leases.ts';

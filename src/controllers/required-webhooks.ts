@@ -3,29 +3,22 @@
  * and which of them fail closed. Only webhooks that enforce a policy fail closed.
  */
 import type { V1LabelSelectorRequirement, V1ValidatingWebhook } from '@kubernetes/client-node';
-import { effectivePodSecurity } from '../cluster/rollout.ts';
-import type { Store } from '../cluster/store.ts';
-import type { Settings } from '../config/settings.ts';
-import { matchesLabelSelector } from '../kube/label-selector.ts';
-import type { Namespace, Wire } from '../kube/types.ts';
+import { ENFORCE_LABEL, FAIL_OPEN, TIER_LABEL } from '../api/names.ts';
 import {
   CONFIGURATION_KINDS,
   CONFIGURATION_NAMES,
   type ConfigurationKind,
-  matchesRule,
   OWN_LABEL_PREFIX,
   unchangedNamespaces,
   type WebhookFeature,
   type WebhookRegistration,
-} from '../kube/webhooks.ts';
-import {
-  ENFORCE_LABEL,
-  FAIL_OPEN,
-  KUBE_SYSTEM,
-  NAMESPACE_NAME_LABEL,
-  POD_SECURITY_LABELS,
-  TIER_LABEL,
-} from '../kube/well-known.ts';
+} from '../api/webhooks.ts';
+import type { Store } from '../cluster/store.ts';
+import type { Settings } from '../config/settings.ts';
+import { matchesLabelSelector } from '../kube/label-selector.ts';
+import type { Namespace, Wire } from '../kube/types.ts';
+import { matchesRule } from '../kube/webhook-rules.ts';
+import { KUBE_SYSTEM, NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import type { WorkloadResource } from '../policy/pod/index.ts';
 import { type PodSecurityConfiguration, selectedNamespaces } from '../policy/psa/index.ts';
 import {
@@ -37,6 +30,7 @@ import {
   selectSccNamespaces,
 } from '../policy/scc/index.ts';
 import type { Service } from '../tls/trust.ts';
+import { effectivePodSecurity } from '../views/rollout.ts';
 import type { ControllerContext } from './controller.ts';
 
 /** The reviews and enforcement of an installation. */

@@ -2,15 +2,16 @@
  * Deletes bindings that `scc grant --for` created once they expire, and announces this with events. Records the periods
  * of the grants on namespaces, because a subject may have passed on its permission.
  */
+import { TEMPORARY_GRANTS_ANNOTATION, EXPIRY_NOTICE_MS } from '../api/names.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectKey } from '../kube/resources.ts';
-import { TEMPORARY_GRANTS_ANNOTATION } from '../kube/scc.ts';
 import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
-import { EXPIRY_NOTICE_MS, KUBE_SYSTEM } from '../kube/well-known.ts';
+import { KUBE_SYSTEM } from '../kube/well-known.ts';
 import { parseTemporaryGrants, recordTemporaryGrants } from '../policy/scc/index.ts';
+import { currentTemporaryGrants, grantEnd } from '../views/scc-grants.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -21,7 +22,6 @@ import {
 } from './controller.ts';
 import { createEventFilter } from './events.ts';
 import { rbacRule } from './permissions.ts';
-import { currentTemporaryGrants, grantEnd } from './scc-grants.ts';
 
 const KINDS = ['RoleBinding', 'ClusterRoleBinding'] as const satisfies readonly Kind[];
 type BindingKind = (typeof KINDS)[number];

@@ -1,6 +1,4 @@
-import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
-import type { Store } from '../cluster/store.ts';
-import type { JsonObject, Secret } from '../kube/types.ts';
+import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, ROTATE_ANNOTATION } from '../api/names.ts';
 import {
   caSecretReference,
   CONFIGURATION_KINDS,
@@ -10,8 +8,10 @@ import {
   isKnownConfiguration,
   type RegisteredWebhook,
   type WebhookConfiguration,
-} from '../kube/webhooks.ts';
-import { COMPONENT_LABEL, INSTALLATION, PART_OF, PART_OF_LABEL, ROTATE_ANNOTATION } from '../kube/well-known.ts';
+} from '../api/webhooks.ts';
+import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
+import type { Store } from '../cluster/store.ts';
+import type { JsonObject, Secret } from '../kube/types.ts';
 import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
 import {
   formatKeyring,

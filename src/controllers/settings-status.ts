@@ -1,12 +1,4 @@
 import { createHash } from 'node:crypto';
-import { ignoreNotFound } from '../cluster/client.ts';
-import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
-import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
-import { defined } from '../kube/defined.ts';
-import { deepEqual } from '../kube/equality.ts';
-import { ApiError } from '../kube/status.ts';
-import { type JsonObject, type Lease, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
-import { formatTimestamp } from '../kube/units.ts';
 import {
   CONFIGURATION_NAME,
   FEATURE_STATUS_CONTROLLERS,
@@ -15,7 +7,15 @@ import {
   type OptionalFeature,
   SETTINGS_EXISTED_ANNOTATION,
   SETTINGS_GENERATION_ANNOTATION,
-} from '../kube/well-known.ts';
+} from '../api/names.ts';
+import { ignoreNotFound } from '../cluster/client.ts';
+import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
+import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { defined } from '../kube/defined.ts';
+import { deepEqual } from '../kube/equality.ts';
+import { ApiError } from '../kube/status.ts';
+import { type JsonObject, type Lease, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
+import { formatTimestamp } from '../kube/units.ts';
 import type { Service } from '../tls/trust.ts';
 import {
   type ControllerContext,

@@ -1,11 +1,8 @@
 /** Reports pods that were admitted without a review and that the policy denies. Never changes or deletes pods. */
-import { sccAccess, getSccSet } from '../cluster/access.ts';
+import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../api/names.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
-import { activeExceptions } from '../cluster/exceptions.ts';
-import { effectivePodSecurity } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { findPodWorkload, refusalEvent } from '../cluster/workload-events.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
@@ -14,7 +11,6 @@ import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes, truncate } from '../kube/text.ts';
 import type { Lease, Pod, UnreviewedPod } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
-import { CONFIGURATION_NAME, FORMER_LEADER_ANNOTATION } from '../kube/well-known.ts';
 import { DEFAULT_LIMITS, reviewPodSecurity } from '../policy/psa/index.ts';
 import type { Policy } from '../policy/pss/index.ts';
 import {
@@ -25,6 +21,10 @@ import {
   serviceAccountSubject,
   validateScc,
 } from '../policy/scc/index.ts';
+import { sccAccess, getSccSet } from '../views/access.ts';
+import { activeExceptions } from '../views/exceptions.ts';
+import { effectivePodSecurity } from '../views/rollout.ts';
+import { findPodWorkload } from '../views/workloads.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -34,6 +34,7 @@ import {
   watchChanges,
 } from './controller.ts';
 import { statusRule } from './permissions.ts';
+import { refusalEvent } from './refusal-events.ts';
 
 const NAME = 'unreviewed-pods-controller';
 const KIND = 'PortcullisConfiguration';

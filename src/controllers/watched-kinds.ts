@@ -2,14 +2,14 @@
  * The kinds that replicas watch. To watch a kind, add it to a row, or add a row. The permissions of the replicas are
  * generated from this table.
  */
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../api/admission-policies.ts';
+import { INSTALLATION, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../api/names.ts';
 import type { Scope } from '../cluster/live-cluster.ts';
-import { POD_SOURCES } from '../cluster/workloads.ts';
 import type { Settings } from '../config/settings.ts';
-import { DEFAULTS_KINDS, POLICY_KINDS } from '../kube/admission-policies.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { INSTALLATION, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../kube/well-known.ts';
 import { RBAC_KINDS } from '../policy/rbac/index.ts';
+import { POD_SOURCES } from '../views/workloads.ts';
 import { rbacRule, type RbacRule, WATCH_VERBS } from './permissions.ts';
 
 /** What determines at run time which kinds a replica watches. */

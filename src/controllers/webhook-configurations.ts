@@ -1,16 +1,12 @@
 /** Manages the webhook configurations in the cluster. */
-import { ROLLOUT_KINDS } from '../cluster/rollout.ts';
-import type { Store } from '../cluster/store.ts';
 import {
   DEFAULTS_KINDS,
   DEFAULTS_POLICY,
   FLOOR_ANNOTATION,
   isFloorPolicy,
   POLICY_KINDS,
-} from '../kube/admission-policies.ts';
-import { defined } from '../kube/defined.ts';
-import { deepEqual } from '../kube/equality.ts';
-import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
+} from '../api/admission-policies.ts';
+import { BREAK_GLASS_ANNOTATION, INSTALLATION, WEBHOOK_LABELS } from '../api/names.ts';
 import {
   CONFIGURATION_KINDS,
   type ConfigurationKind,
@@ -21,11 +17,16 @@ import {
   isKnownConfiguration,
   SCC_REGISTERED_ANNOTATION,
   type WebhookConfiguration,
-} from '../kube/webhooks.ts';
-import { BREAK_GLASS_ANNOTATION, INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
+} from '../api/webhooks.ts';
+import type { Store } from '../cluster/store.ts';
+import { defined } from '../kube/defined.ts';
+import { deepEqual } from '../kube/equality.ts';
+import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
 import { PRIVILEGED_SCC } from '../policy/scc/index.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
-import { createFloorState, isBreakGlassOn } from './admission-policies.ts';
+import { ROLLOUT_KINDS } from '../views/rollout.ts';
+import { createFloorState } from './admission-policies.ts';
+import { isBreakGlassOn } from './break-glass.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

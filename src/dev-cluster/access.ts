@@ -1,9 +1,9 @@
-import type { Access } from '../cluster/access.ts';
 import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
 import { ApiError, badRequest, createStatus, forbidden } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/index.ts';
+import type { Access } from '../views/access.ts';
 
 /** Throws ApiError 403 if RBAC does not allow the action. */
 export function requireAccess(access: Access, user: UserInfo, action: Action): void {

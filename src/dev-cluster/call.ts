@@ -1,5 +1,5 @@
-import type { Access } from '../cluster/access.ts';
 import type { UserInfo } from '../kube/types.ts';
+import type { Access } from '../views/access.ts';
 import type { Admission } from './admission/index.ts';
 import type { Attributes, RequestedChange, RequestContext } from './attributes.ts';
 import type { ServedResource } from './resource-info.ts';

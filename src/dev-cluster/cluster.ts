@@ -1,4 +1,3 @@
-import { accessFromStore } from '../cluster/access.ts';
 import { systemClock } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { Connection } from '../cluster/connection.ts';
@@ -6,9 +5,10 @@ import { createEventRecorder } from '../cluster/event-recorder.ts';
 import { createWrites } from '../cluster/live-cluster.ts';
 import { createPooling, project } from '../cluster/projection.ts';
 import { createStore, type Store } from '../cluster/store.ts';
-import { POD_SOURCES } from '../cluster/workloads.ts';
 import { findKind, resourcePath, RESOURCES } from '../kube/resources.ts';
 import type { UserInfo } from '../kube/types.ts';
+import { accessFromStore } from '../views/access.ts';
+import { POD_SOURCES } from '../views/workloads.ts';
 import type { CallWebhook } from './admission/https.ts';
 import { createAdmission } from './admission/index.ts';
 import type { Core } from './call.ts';

@@ -1,25 +1,26 @@
 /** The ValidatingAdmissionPolicy that restricts the replicas' service account more than RBAC can. */
-import { CONTROLLERS } from '../controllers/index.ts';
-import { celList, celString } from '../kube/cel.ts';
-import type { Kind } from '../kube/kinds.ts';
-import { RESOURCES } from '../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
-import { sortedSet } from '../kube/text.ts';
-import { isObject, type KubeObject } from '../kube/types.ts';
+import {
+  GRANT_EXPIRY_ANNOTATION,
+  TEMPORARY_GRANT_PREFIX,
+  INSTALLATION,
+  KUBELET_CONDITION,
+  KUBELET_STATE_ANNOTATION,
+  KUBELET_TAINT,
+  POD_SECURITY_CONFIG_MAP,
+} from '../api/names.ts';
 import {
   CONFIGURATION_KINDS,
   CONFIGURATION_NAMES,
   type ConfigurationKind,
   unchangedNamespaces,
-} from '../kube/webhooks.ts';
-import {
-  INSTALLATION,
-  KUBELET_CONDITION,
-  KUBELET_STATE_ANNOTATION,
-  KUBELET_TAINT,
-  NAMESPACE_NAME_LABEL,
-  POD_SECURITY_CONFIG_MAP,
-} from '../kube/well-known.ts';
+} from '../api/webhooks.ts';
+import { CONTROLLERS } from '../controllers/index.ts';
+import { celList, celString } from '../kube/cel.ts';
+import type { Kind } from '../kube/kinds.ts';
+import { RESOURCES } from '../kube/resources.ts';
+import { sortedSet } from '../kube/text.ts';
+import { isObject, type KubeObject } from '../kube/types.ts';
+import { NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
 import {
   OPENSHIFT_USERS,
   STANDARD_CLUSTER_ROLE_BINDINGS,

@@ -4,10 +4,11 @@
  * condition or requirement restores it.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
+import { BREAK_GLASS_ANNOTATION, INSTALLATION } from '../api/names.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kinds } from '../kube/kinds.ts';
 import type { KubeObject, ObjectMeta, Wire } from '../kube/types.ts';
-import { BREAK_GLASS_ANNOTATION, INSTALLATION, NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
+import { NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
 import type { ObjectWrite } from '../policy/rollout/index.ts';
 import { type Configuration, parseWebhookConfiguration, type LiveWebhook } from './live-webhooks.ts';
 

@@ -10,8 +10,8 @@ import type {
   V1Service,
   V1WeightedPodAffinityTerm,
 } from '@kubernetes/client-node';
+import { FEATURES, INSTALLATION } from '../api/names.ts';
 import type { JsonObject, Wire } from '../kube/types.ts';
-import { FEATURES, INSTALLATION } from '../kube/well-known.ts';
 import {
   type CustomManifest,
   INSTALLATION_LABELS,

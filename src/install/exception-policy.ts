@@ -2,8 +2,8 @@
  * The ValidatingAdmissionPolicy for PodSecurityExceptions. It ensures that only users who may approve an exception can
  * write its approval. API servers evaluate it even while no replica responds, or while exceptions or webhooks are off.
  */
+import { AUTHORS_ANNOTATION } from '../api/names.ts';
 import { celString } from '../kube/cel.ts';
-import { AUTHORS_ANNOTATION } from '../kube/pod-security-exception.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { type Manifest, policyWithBinding } from './settings.ts';
 

@@ -2,9 +2,9 @@
  * The ValidatingAdmissionPolicy for temporary grants of SCCs. RBAC lets the holder of a permission pass it on, so without
  * the policy, a subject of a temporary grant who can write bindings could make the grant permanent.
  */
+import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../api/names.ts';
 import { celList, celString } from '../kube/cel.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../kube/scc.ts';
 import { HOLD_TEMPORARY_GRANT, useRoleName } from '../policy/scc/index.ts';
 import { type Manifest, policyWithBinding } from './settings.ts';
 

@@ -1,7 +1,7 @@
+import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../api/webhooks.ts';
 import type { ClusterClient } from '../cluster/client.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { ObjectMeta } from '../kube/types.ts';
-import { CONFIGURATION_KINDS, type ConfigurationKind, type WebhookConfiguration } from '../kube/webhooks.ts';
 
 /** Common fields of validating and mutating webhooks. */
 export type LiveWebhook = NonNullable<WebhookConfiguration['webhooks']>[number];

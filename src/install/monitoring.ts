@@ -1,5 +1,5 @@
 import type { V1ConfigMap } from '@kubernetes/client-node';
-import { INSTALLATION } from '../kube/well-known.ts';
+import { INSTALLATION } from '../api/names.ts';
 import alerts from './monitoring/alerts.json' with { type: 'json' };
 import dashboard from './monitoring/dashboard.json' with { type: 'json' };
 import {

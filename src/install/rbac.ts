@@ -5,6 +5,7 @@ import type {
   V1RoleBinding,
   V1ServiceAccount,
 } from '@kubernetes/client-node';
+import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../api/names.ts';
 import { CONTROLLERS, enabledControllers } from '../controllers/index.ts';
 import {
   ACCESS_REVIEW_RULE,
@@ -16,7 +17,6 @@ import {
   WATCH_VERBS,
 } from '../controllers/permissions.ts';
 import { watchRules } from '../controllers/watched-kinds.ts';
-import { INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../kube/well-known.ts';
 import {
   decodePolicy,
   type Manifest,

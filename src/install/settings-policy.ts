@@ -2,9 +2,9 @@
  * The ValidatingAdmissionPolicy for the PortcullisConfiguration. Its deletion ends all enforcement by the settings, so
  * the policy requires an annotation. API servers evaluate it even while no replica responds.
  */
+import { ALLOW_DELETION_ANNOTATION, CONFIGURATION_NAME } from '../api/names.ts';
 import { celString } from '../kube/cel.ts';
 import { RESOURCES } from '../kube/resources.ts';
-import { ALLOW_DELETION_ANNOTATION, CONFIGURATION_NAME } from '../kube/well-known.ts';
 import { type Manifest, policyWithBinding } from './settings.ts';
 
 const { group, resource } = RESOURCES.PortcullisConfiguration;

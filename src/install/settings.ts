@@ -1,11 +1,4 @@
 import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
-import { settingsFromObject } from '../config/configuration.ts';
-import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
-import type { Settings } from '../config/settings.ts';
-import { CONTROLLER_NAMES } from '../controllers/index.ts';
-import { withApiDefaults } from '../kube/defaults.ts';
-import { defined } from '../kube/defined.ts';
-import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 import {
   COMPONENT_LABEL,
   CONFIGURATION_NAME,
@@ -14,7 +7,14 @@ import {
   INSTALLATION,
   PART_OF,
   PART_OF_LABEL,
-} from '../kube/well-known.ts';
+} from '../api/names.ts';
+import { settingsFromObject } from '../config/configuration.ts';
+import { CONFIGURATION_SCHEMA } from '../config/portcullis-configuration.ts';
+import type { Settings } from '../config/settings.ts';
+import { CONTROLLER_NAMES } from '../controllers/index.ts';
+import { withApiDefaults } from '../kube/defaults.ts';
+import { defined } from '../kube/defined.ts';
+import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
 /**
  * How API servers reach the webhooks: through the installation's Service, or at a URL such as `https://127.0.0.1:8443`.

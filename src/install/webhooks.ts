@@ -1,12 +1,12 @@
 import type { V1MutatingWebhookConfiguration, V1ValidatingWebhookConfiguration } from '@kubernetes/client-node';
+import { INSTALLATION, WEBHOOK_LABELS } from '../api/names.ts';
+import { caInjection, SCC_REGISTERED_ANNOTATION } from '../api/webhooks.ts';
 import {
   AKS_ANNOTATIONS,
   type Enforcement,
   requiredConfigurations,
   requiredEnforcement,
 } from '../controllers/required-webhooks.ts';
-import { caInjection, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
-import { INSTALLATION, WEBHOOK_LABELS } from '../kube/well-known.ts';
 import { selectedNamespaces } from '../policy/psa/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { CERTIFICATE } from './deployment.ts';

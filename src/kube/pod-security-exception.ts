@@ -1,9 +1,6 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
-/** JSON list of the users who created the exception or changed its spec. Only the webhook writes it. */
-export const AUTHORS_ANNOTATION = 'portcullis.dev/authors';
-
 /** An entry of an exception, which covers findings from one check. */
 export interface ExceptionEntry {
   readonly check: string;

@@ -1,17 +1,6 @@
 import type { FieldShapes, ShapeValue } from './field-shape.ts';
 import type { KubeObject, Result } from './types.ts';
 
-/** Annotation on a binding with the time at which the leader deletes the binding. */
-export const GRANT_EXPIRY_ANNOTATION = 'portcullis.dev/grant-expires-at';
-/** Name prefix of bindings that have this annotation. The SCC and the expiry time follow. */
-export const TEMPORARY_GRANT_PREFIX = 'portcullis:scc-until:';
-
-/**
- * Annotation on a namespace with the periods in which SCCs were granted temporarily there, as JSON. The annotation of
- * `kube-system` also contains cluster-wide grants.
- */
-export const TEMPORARY_GRANTS_ANNOTATION = 'portcullis.dev/temporary-grants';
-
 const STRINGS = ['string'] as const;
 /** The type is `MustRunAs` or `RunAsAny`. ID ranges are inclusive, and an absent bound is 0. */
 const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const;

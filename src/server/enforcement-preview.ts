@@ -1,7 +1,6 @@
 /** Warnings about pods that planned enforcement will deny, and about namespace labels that controllers revert. */
 import { createCache } from '../cluster/cache.ts';
 import { systemClock } from '../cluster/clock.ts';
-import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
 import type { Settings } from '../config/settings.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -21,6 +20,7 @@ import {
   previewLabelRevert,
 } from '../policy/rollout/index.ts';
 import type { SccSettings } from '../policy/scc/index.ts';
+import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../views/rollout.ts';
 import type { AdmittedWorkload } from './webhooks/workloads.ts';
 
 /** The installation namespace and the Portcullis version. */

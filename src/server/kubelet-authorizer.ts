@@ -1,6 +1,5 @@
 /** Authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews from API servers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { createMinimumReader, findNodeState, type KubeletScope } from '../cluster/kubelet.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { quote, truncate } from '../kube/text.ts';
 import { type AccessReviewStatus, isObject, type JsonObject } from '../kube/types.ts';
@@ -16,6 +15,7 @@ import {
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { createMinimumReader, findNodeState, type KubeletScope } from '../views/kubelet.ts';
 import { type BodyReader, type ReceivedBody, withStatus } from './body.ts';
 import { type Queue, TOO_BUSY } from './limits.ts';
 

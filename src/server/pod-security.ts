@@ -1,4 +1,3 @@
-import { activeExceptions } from '../cluster/exceptions.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { defined } from '../kube/defined.ts';
@@ -21,6 +20,7 @@ import { withWarnLevel } from '../policy/rollout/index.ts';
 import { modeLabelWarning, type SccSettings } from '../policy/scc/index.ts';
 import type { CounterSeries } from '../telemetry/counters.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { activeExceptions } from '../views/exceptions.ts';
 import type { Discloses } from './disclosure.ts';
 import type { PreviewEnforcement, PreviewLabels } from './enforcement-preview.ts';
 import type { Evaluations } from './evaluations.ts';

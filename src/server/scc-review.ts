@@ -1,11 +1,10 @@
 /** Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, and records metrics. */
-import { sccAccess, getSccSet, lacksStandardSccs } from '../cluster/access.ts';
+import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../api/webhooks.ts';
 import { memoize, type Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import { createStatus } from '../kube/status.ts';
 import { quote } from '../kube/text.ts';
 import { type Namespace, objectMember } from '../kube/types.ts';
-import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../kube/webhooks.ts';
 import {
   type NamespaceMode,
   readNamespaceRanges,
@@ -18,6 +17,7 @@ import {
   type SccSettings,
 } from '../policy/scc/index.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { sccAccess, getSccSet, lacksStandardSccs } from '../views/access.ts';
 import type { DecideWithAccess } from './access-reviews.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';

@@ -9,9 +9,9 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify';
-import type { KubeletScope } from '../cluster/kubelet.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { quote } from '../kube/text.ts';
+import type { KubeletScope } from '../views/kubelet.ts';
 import { createBodyReader, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';
 import { AUTHORIZER_PATH, registerKubeletAuthorizer } from './kubelet-authorizer.ts';

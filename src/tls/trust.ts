@@ -8,7 +8,7 @@ import {
   isPartOfPortcullis,
   type RegisteredWebhook,
   type WebhookConfiguration,
-} from '../kube/webhooks.ts';
+} from '../api/webhooks.ts';
 import { fingerprint, type KeyPair, readCertificates, validityProblem } from './certificate-pair.ts';
 
 interface TrustInput {

@@ -10,13 +10,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { openDashboard } from '../../src/cli/report/live-report.ts';
-import { activeExceptions } from '../../src/cluster/exceptions.ts';
 import { createPooling, project } from '../../src/cluster/projection.ts';
-import { createLabelPlanner, effectivePodSecurity, namespacePolicies } from '../../src/cluster/rollout.ts';
 import { createStore, type Store, type WritableStore } from '../../src/cluster/store.ts';
 import { settingsFromObject } from '../../src/config/configuration.ts';
 import type { Settings } from '../../src/config/settings.ts';
-import { evaluateFromStore } from '../../src/controllers/namespace-evaluation.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { submittedPod, createPod } from '../../src/kube/controller-pod.ts';
 import { setApiDefaults } from '../../src/kube/defaults.ts';
@@ -41,6 +38,9 @@ import {
   REPORT_APIS,
 } from '../../src/policy/rollout/index.ts';
 import type { WebhookContext } from '../../src/server/webhook.ts';
+import { evaluateFromStore } from '../../src/views/evaluation.ts';
+import { activeExceptions } from '../../src/views/exceptions.ts';
+import { createLabelPlanner, effectivePodSecurity, namespacePolicies } from '../../src/views/rollout.ts';
 import { type Workload, type World, world } from '../support/agreement/world.ts';
 import { readDashboard } from '../support/dashboard-client.ts';
 import { runProgram } from '../support/memory-io.ts';

@@ -5,6 +5,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
+import type { WebhookConfiguration } from '../../src/api/webhooks.ts';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions, type ServeValues } from '../../src/cli/serve-options.ts';
 import {
@@ -16,7 +17,6 @@ import {
 } from '../../src/cli/serve/certificates.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { draft } from '../../src/kube/types.ts';
-import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { protocolSettings } from '../../src/tls/protocol.ts';
 import { configuration, SERVICE, START_DATE } from '../support/certificates.ts';

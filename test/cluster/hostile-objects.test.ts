@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { sccAccess } from '../../src/cluster/access.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { createLiveCluster, type LiveCluster } from '../../src/cluster/live-cluster.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
+import { sccAccess } from '../../src/views/access.ts';
 import { eventually } from '../support/eventually.ts';
 import { json, type Responder, type ScriptedServer, startScriptedServer } from '../support/scripted-server.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { reviewAccess, reviewSelf } from '../../src/cluster/access.ts';
+import { reviewAccess, reviewSelf } from '../../src/cluster/access-reviews.ts';
 import { connect, type Connection } from '../../src/cluster/connection.ts';
 import { readCluster } from '../../src/cluster/lists.ts';
 import type { Kind } from '../../src/kube/kinds.ts';

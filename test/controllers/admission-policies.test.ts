@@ -3,13 +3,13 @@
  */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { type AdmissionPolicy, FLOOR_POLICIES, POLICY_KINDS } from '../../src/api/admission-policies.ts';
+import { CONFIGURATION_KINDS } from '../../src/api/webhooks.ts';
 import { createObservable, type Settings } from '../../src/config/settings.ts';
 import { admissionPolicies, admissionPolicyStandby } from '../../src/controllers/admission-policies.ts';
 import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
-import { type AdmissionPolicy, FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
 import { draft, isObject } from '../../src/kube/types.ts';
-import { CONFIGURATION_KINDS } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
 import type { Level, Version } from '../../src/policy/pss/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';

@@ -1,11 +1,11 @@
 /** Tests the status, metric and events of PodSecurityExceptions. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { hashSpec } from '../../src/cluster/exceptions.ts';
 import { exceptions } from '../../src/controllers/exceptions.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { hashSpec } from '../../src/views/exceptions.ts';
 import { NAMESPACE, TEST_MANAGER } from '../support/certificates.ts';
 import {
   type ControllerRun,

@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/api/admission-policies.ts';
 import { createObservable, type Settings } from '../../src/config/settings.ts';
 import { admissionPolicies } from '../../src/controllers/admission-policies.ts';
 import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
-import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/kube/admission-policies.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/api/webhooks.ts';
 import { installedConfigurations } from '../../src/controllers/replica.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
-import { CONFIGURATION_KINDS, type ConfigurationKind } from '../../src/kube/webhooks.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { findTrustProblems } from '../../src/tls/trust.ts';
 import {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { readExemptionUses } from '../../src/controllers/exemption-uses.ts';
+import type { WebhookConfiguration } from '../../src/api/webhooks.ts';
 import { REPLICA_LEASE_MS } from '../../src/controllers/replica-leases.ts';
 import { servingCertificate } from '../../src/controllers/serving-certificate.ts';
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
-import type { WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { pemFingerprint } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { readExemptionUses } from '../../src/views/exemption-uses.ts';
 import {
   configuration,
   createStage,

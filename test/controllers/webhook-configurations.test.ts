@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { CONFIGURATION_KINDS, type WebhookConfiguration } from '../../src/api/webhooks.ts';
 import { createObservable, type Settings } from '../../src/config/settings.ts';
 import { webhookConfigurations } from '../../src/controllers/webhook-configurations.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import { draft, type EndpointSlice } from '../../src/kube/types.ts';
-import { CONFIGURATION_KINDS, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { WEBHOOK_REGISTRATIONS as REGISTRATIONS } from '../../src/server/webhooks/index.ts';

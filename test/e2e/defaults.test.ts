@@ -1,8 +1,8 @@
 /** Compares the pod defaults from the policy and from the webhook for the same pods on a kube-apiserver. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/api/admission-policies.ts';
 import { createStore } from '../../src/cluster/store.ts';
-import { DEFAULTS_KINDS, DEFAULTS_POLICY } from '../../src/kube/admission-policies.ts';
 import { objectPath } from '../../src/kube/resources.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { DEFAULT_FIELDS, generateDefaultsPolicy, type PodDefaults } from '../../src/policy/psa/index.ts';

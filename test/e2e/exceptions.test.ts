@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
-import { hashSpec } from '../../src/cluster/exceptions.ts';
-import { AUTHORS_ANNOTATION } from '../../src/kube/pod-security-exception.ts';
+import { AUTHORS_ANNOTATION } from '../../src/api/names.ts';
 import { type JsonObject, objectMember } from '../../src/kube/types.ts';
+import { hashSpec } from '../../src/views/exceptions.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import { ASSETS, createSystem, startControlPlane, useSystem } from '../support/control-plane/index.ts';
 import { create, createNamespace } from '../support/control-plane/installation.ts';

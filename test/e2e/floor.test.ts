@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { FLOOR_POLICIES, POLICY_KINDS } from '../../src/kube/admission-policies.ts';
+import { FLOOR_POLICIES, POLICY_KINDS } from '../../src/api/admission-policies.ts';
+import { FLOOR_SELECTOR } from '../../src/api/names.ts';
 import { objectPath, RESOURCES } from '../../src/kube/resources.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
-import { FLOOR_SELECTOR } from '../../src/kube/well-known.ts';
 import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
 import { useSystem, withoutPolicies } from '../support/control-plane/index.ts';
 import { allow, CREATE_PODS, createNamespace } from '../support/control-plane/installation.ts';

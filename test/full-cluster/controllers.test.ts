@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { INSTALLATION } from '../../src/api/names.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { objectMetadata, responseItems, responseObject } from '../support/answers.ts';
 import { type ControlPlane, createSystem, type System } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';

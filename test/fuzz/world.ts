@@ -1,10 +1,7 @@
 /** Generates the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods and exceptions. */
 import fc, { type Arbitrary } from 'fast-check';
-import {
-  AUTHORS_ANNOTATION,
-  type ExceptionEntry,
-  type PodSecurityException,
-} from '../../src/kube/pod-security-exception.ts';
+import { AUTHORS_ANNOTATION } from '../../src/api/names.ts';
+import type { ExceptionEntry, PodSecurityException } from '../../src/kube/pod-security-exception.ts';
 import { checks } from '../../src/policy/pss/index.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
 import type { JsonObject } from '../support/oracle/json.ts';

@@ -7,14 +7,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Ajv } from 'ajv';
+import { FEATURES } from '../../src/api/names.ts';
+import { CONFIGURATION_NAMES } from '../../src/api/webhooks.ts';
 import { VERSION } from '../../src/cli/command.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { deployment } from '../../src/install/deployment.ts';
 import { buildManifests, CRDS, defaultSettings, type Manifest, MINIMUM_MINOR } from '../../src/install/index.ts';
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { CONFIGURATION_NAMES } from '../../src/kube/webhooks.ts';
-import { FEATURES } from '../../src/kube/well-known.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { CHART, runHelm, withoutHelm } from '../support/helm.ts';
 

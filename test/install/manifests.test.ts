@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { V1ClusterRole, V1Deployment } from '@kubernetes/client-node';
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/api/names.ts';
+import { CONFIGURATION_NAMES } from '../../src/api/webhooks.ts';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve-options.ts';
 import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
@@ -11,8 +13,6 @@ import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json
 import dashboard from '../../src/install/monitoring/dashboard.json' with { type: 'json' };
 import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
-import { CONFIGURATION_NAMES } from '../../src/kube/webhooks.ts';
-import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { matchesRule } from '../../src/kube/webhooks.ts';
+import { matchesRule } from '../../src/kube/webhook-rules.ts';
 
 const POD = { group: '', version: 'v1', resource: 'pods' };
 const NAMESPACE = { ...POD, resource: 'namespaces' };

@@ -5,11 +5,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
+import type { Feature } from '../../src/api/names.ts';
 import { VERSION } from '../../src/cli/command.ts';
 import { readDocuments } from '../../src/config/yaml.ts';
 import { buildManifests, defaultSettings, type Manifest, type Profile, PROFILES } from '../../src/install/index.ts';
 import type { ManifestSettings } from '../../src/install/settings.ts';
-import type { Feature } from '../../src/kube/well-known.ts';
 import { hasKubectl, MANIFESTS, writeOverlay } from '../support/kubectl.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'portcullis-'));

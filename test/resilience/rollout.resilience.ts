@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { INSTALLATION, ROTATE_ANNOTATION } from '../../src/kube/well-known.ts';
+import { INSTALLATION, ROTATE_ANNOTATION } from '../../src/api/names.ts';
 import type { Replica } from '../support/control-plane/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { assertNoFailures, recordFault, setUpStage, type Stage } from './stage.ts';

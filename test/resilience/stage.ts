@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from 'node:tls';
+import { INSTALLATION } from '../../src/api/names.ts';
 import type { ManifestSettings } from '../../src/install/index.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
-import { INSTALLATION } from '../../src/kube/well-known.ts';
 import type { ApiClient } from '../support/api-client.ts';
 import {
   type ControlPlane,

@@ -2,10 +2,10 @@
  * The requests with which a client without credentials attacks replicas, as a table. The routes come from the registry
  * of webhooks.
  */
-import { hashSpec } from '../../src/cluster/exceptions.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import { AUTHORIZER_PATH } from '../../src/server/kubelet-authorizer.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
+import { hashSpec } from '../../src/views/exceptions.ts';
 import { podReview } from '../support/reviews.ts';
 import type { Attack } from './attacker.ts';
 import { ENFORCED, UNENFORCED } from './tenant-attacks.ts';

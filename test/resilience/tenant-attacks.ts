@@ -2,9 +2,9 @@
  * The objects with which a tenant attacks replicas, as a table. Each row is one attack, with the largest objects that an
  * API server accepts.
  */
+import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../../src/api/names.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { getApiVersion } from '../../src/kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../../src/kube/scc.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 
 /** Namespaces of the tenants. Their policies are in `tenant-stage.ts`. */

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { INSTALLATION, ROTATE_ANNOTATION } from '../../src/api/names.ts';
 import { OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { INSTALLATION, ROTATE_ANNOTATION } from '../../src/kube/well-known.ts';
 import { REPLICA_USER } from '../support/control-plane/index.ts';
 import { create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';

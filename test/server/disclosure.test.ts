@@ -4,12 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { hashSpec } from '../../src/cluster/exceptions.ts';
 import type { Settings } from '../../src/config/settings.ts';
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import type { PodSecurityException } from '../../src/kube/pod-security-exception.ts';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/index.ts';
+import { hashSpec } from '../../src/views/exceptions.ts';
 import {
   ALICE,
   buildPod,

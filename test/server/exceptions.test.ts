@@ -1,7 +1,6 @@
 /** Tests the webhooks for PodSecurityExceptions over TLS. As in a cluster, the recording webhook is called first. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { hashSpec } from '../../src/cluster/exceptions.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
@@ -13,6 +12,7 @@ import { createExceptionReviewer, type ExceptionDeps } from '../../src/server/ob
 import { createSettingsReviewer } from '../../src/server/objects/settings.ts';
 import { createObjectWebhooks } from '../../src/server/webhooks/objects.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { hashSpec } from '../../src/views/exceptions.ts';
 import { startAdmissionServer, type TestServer } from '../support/admission-server.ts';
 import { post } from '../support/https.ts';
 import { settingsDeps } from '../support/scc-webhooks.ts';

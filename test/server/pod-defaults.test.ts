@@ -1,11 +1,11 @@
 /** Tests the webhook that sets pod defaults. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { SCC_REGISTERED_ANNOTATION } from '../../src/api/webhooks.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
-import { SCC_REGISTERED_ANNOTATION } from '../../src/kube/webhooks.ts';
 import { podRequest } from '../support/pod-security.ts';
 import { createTestWebhooks } from '../support/scc-webhooks.ts';
 

@@ -4,7 +4,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { accessFromStore } from '../../src/cluster/access.ts';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../src/kube/status.ts';
@@ -12,6 +11,7 @@ import type { JsonObject, Pod, UserInfo } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/index.ts';
 import { mayEnterEveryPod, type SccSettings, STANDARD_SCCS } from '../../src/policy/scc/index.ts';
 import { CONNECT_PODS } from '../../src/server/webhooks/pods-connect.ts';
+import { accessFromStore } from '../../src/views/access.ts';
 import {
   ALICE,
   buildPod,

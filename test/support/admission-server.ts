@@ -1,12 +1,12 @@
 /** Starts the admission server with TLS on a free loopback port. */
 import type { AddressInfo } from 'node:net';
-import type { KubeletScope } from '../../src/cluster/kubelet.ts';
 import { createParser, startParseWorker } from '../../src/cluster/parser.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { type AdmissionServer, createServer, type ServerDeps } from '../../src/server/server.ts';
 import type { Webhook } from '../../src/server/webhook.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import type { KubeletScope } from '../../src/views/kubelet.ts';
 import type { Endpoint } from './https.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 

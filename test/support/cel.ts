@@ -1,7 +1,7 @@
 /** Evaluates generated admission policies without an API server. */
 import { applyPatch, type Operation } from 'rfc6902';
+import type { DefaultsKind } from '../../src/api/admission-policies.ts';
 import { asStored, compileVariables, toCelValue } from '../../src/dev-cluster/cel.ts';
-import type { DefaultsKind } from '../../src/kube/admission-policies.ts';
 import { matchesLabelSelector } from '../../src/kube/label-selector.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../src/kube/well-known.ts';

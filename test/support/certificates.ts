@@ -1,4 +1,6 @@
 /** A simulated installation for certificate tests, with configurations, replicas and leaders on a fake clock. */
+import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/api/names.ts';
+import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/api/webhooks.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import type { ServedPair } from '../../src/controllers/controller.ts';
@@ -8,8 +10,6 @@ import { servingCertificate } from '../../src/controllers/serving-certificate.ts
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import { draft, type Secret } from '../../src/kube/types.ts';
-import { CONFIGURATION_KINDS, getWebhooks, type WebhookConfiguration } from '../../src/kube/webhooks.ts';
-import { INJECT_CA_ANNOTATION, INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/kube/well-known.ts';
 import { type KeyPair, readCertificates } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { decodeBundle, findTrustProblems } from '../../src/tls/trust.ts';

@@ -1,5 +1,6 @@
 /** Support for controller tests: clusters with the standard SCCs, settings, a fake clock, and log lines. */
 import assert from 'node:assert/strict';
+import { INSTALLATION } from '../../src/api/names.ts';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import type { Cluster } from '../../src/cluster/cluster.ts';
 import { createStore } from '../../src/cluster/store.ts';
@@ -12,7 +13,6 @@ import { followRecentAuthority } from '../../src/controllers/recent-authority.ts
 import { type RunningController, startController } from '../../src/controllers/runtime.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { CRDS } from '../../src/install/index.ts';
-import { INSTALLATION } from '../../src/kube/well-known.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION, type PodSecurityConfiguration } from '../../src/policy/psa/index.ts';
 import type { Version } from '../../src/policy/pss/index.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/index.ts';

@@ -2,14 +2,15 @@
  * Observes a cluster during changes to enforcement, and checks that no write causes a running pod to be denied when it
  * is recreated.
  */
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../src/api/names.ts';
 import { systemClock } from '../../src/cluster/clock.ts';
 import { connect } from '../../src/cluster/connection.ts';
 import { createLiveCluster } from '../../src/cluster/live-cluster.ts';
-import { publishedDefault } from '../../src/cluster/rollout.ts';
 import type { Change } from '../../src/cluster/store.ts';
 import type { PodLike } from '../../src/kube/types.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import { evaluatePod, type Level } from '../../src/policy/pss/index.ts';
+import { publishedDefault } from '../../src/views/rollout.ts';
 import type { ControlPlane } from './control-plane/index.ts';
 
 /** A running pod with the defaults of admission. */

@@ -1,4 +1,5 @@
 /** Creates the SCC webhooks with a store that contains the standard SCCs and their grants. */
+import { SCC_REGISTERED_ANNOTATION } from '../../src/api/webhooks.ts';
 import { createStore, type Store, type WritableStore } from '../../src/cluster/store.ts';
 import { createDefaultSettings, decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import type { Settings } from '../../src/config/settings.ts';
@@ -6,7 +7,6 @@ import { createFailsClosed } from '../../src/controllers/required-webhooks.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
 import { ApiError, notFound } from '../../src/kube/status.ts';
 import type { JsonObject, UserInfo } from '../../src/kube/types.ts';
-import { SCC_REGISTERED_ANNOTATION } from '../../src/kube/webhooks.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION, DEFAULT_FIELDS } from '../../src/policy/psa/index.ts';
 import {
   DEFAULT_EXEMPT_NAMESPACES,

@@ -1,8 +1,8 @@
-import { readException } from '../../cluster/exceptions.ts';
-import { type ExemptionUses, readExemptionUses } from '../../controllers/exemption-uses.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { printCount } from '../../kube/text.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';
+import { readException } from '../../views/exceptions.ts';
+import { type ExemptionUses, readExemptionUses } from '../../views/exemption-uses.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { listExemptions } from '../inventory/exemptions.ts';

@@ -1,5 +1,3 @@
-import { listPodSources, POD_SOURCES } from '../../cluster/workloads.ts';
-import { storedRbacObjects } from '../../controllers/scc-grants.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';
@@ -11,6 +9,8 @@ import {
   type AuditSeverity,
   SKEW_RELEASES,
 } from '../../policy/rollout/index.ts';
+import { storedRbacObjects } from '../../views/scc-grants.ts';
+import { listPodSources, POD_SOURCES } from '../../views/workloads.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

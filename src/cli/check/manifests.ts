@@ -1,6 +1,5 @@
 /** Checks manifests against the Pod Security Standards, without a cluster. */
 import { dirname } from 'node:path';
-import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { isException, manifestExceptions } from '../../config/exceptions.ts';
 import { findPodFieldProblems } from '../../config/field-types.ts';
 import {
@@ -38,6 +37,7 @@ import {
   resolvePolicies,
 } from '../../policy/psa/index.ts';
 import type { ExceptionIndex, Level, Version } from '../../policy/pss/index.ts';
+import { POD_SOURCES } from '../../views/workloads.ts';
 import { type CheckedObject, type ViolatedCheck, MODES_BY_STRENGTH, type CheckReport } from '../output/findings.ts';
 import {
   exceptionFindings,

@@ -1,5 +1,4 @@
 /** Reviews the pods in manifests with SCC admission, based on exported SCCs and grants or on the standard SCCs. */
-import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { LocatedPod } from '../../config/fix.ts';
 import { manifestName, type ManifestObject } from '../../config/objects.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
@@ -20,6 +19,7 @@ import {
   sccMode,
   workloadPod,
 } from '../../policy/scc/index.ts';
+import { POD_SOURCES } from '../../views/workloads.ts';
 import { createInventory, findNamespace } from '../inventory/inventory.ts';
 import { SCC_INPUT_KINDS, sccInput } from '../inventory/scc-input.ts';
 import { sccSettings } from '../inventory/settings.ts';

@@ -2,14 +2,14 @@
  * Facts that `doctor` gathers about an installation, and the results of its checks. Checks are pure functions of the
  * facts. If a fact cannot be read, the other checks still run.
  */
+import type { PolicyKind } from '../../api/admission-policies.ts';
 import type { AnyObject, Server } from '../../cluster/client.ts';
-import type { SccGrant } from '../../controllers/scc-grants.ts';
 import type { Manifest, ManifestSettings } from '../../install/index.ts';
 import type { Configuration } from '../../install/live-webhooks.ts';
-import type { PolicyKind } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
+import type { SccGrant } from '../../views/scc-grants.ts';
 import type { InstalledPolicy } from '../installation/policies.ts';
 import type { ShellCommand } from '../output/shell.ts';
 

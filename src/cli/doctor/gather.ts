@@ -1,9 +1,11 @@
+import { isFloorPolicy, POLICY_KINDS } from '../../api/admission-policies.ts';
+import { TEMPORARY_GRANTS_ANNOTATION, CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION } from '../../api/names.ts';
+import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
 import { createStore } from '../../cluster/store.ts';
 import { lastValidObject } from '../../config/configuration.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { sccGrants } from '../../controllers/scc-grants.ts';
 import {
   buildManifests,
   decodePolicy,
@@ -13,28 +15,26 @@ import {
   PROFILES,
 } from '../../install/index.ts';
 import { type Configuration, readConfigurations } from '../../install/live-webhooks.ts';
-import { isFloorPolicy, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import { withApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { namespaced, objectName, resourcePath, RESOURCES } from '../../kube/resources.ts';
-import { TEMPORARY_GRANTS_ANNOTATION } from '../../kube/scc.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
-import {
-  type EndpointSlice,
-  type GroupVersionResource,
-  type JsonObject,
-  type Lease,
-  type PortcullisConfiguration,
-  type Secret,
+import type {
+  EndpointSlice,
+  GroupVersionResource,
+  JsonObject,
+  Lease,
+  PortcullisConfiguration,
+  Secret,
 } from '../../kube/types.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import { isTerminating } from '../../policy/rollout/index.ts';
 import { STANDARD_SCCS } from '../../policy/scc/index.ts';
+import { sccGrants } from '../../views/scc-grants.ts';
 import { VERSION } from '../command.ts';
 import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installation/deployment.ts';
 import { findObsolete } from '../installation/obsolete-objects.ts';

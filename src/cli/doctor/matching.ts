@@ -1,9 +1,11 @@
+import { RELAXED_LABEL } from '../../api/names.ts';
+import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { isOff, otherConditions, otherRequirements } from '../../install/break-glass-state.ts';
 import type { Configuration, LiveWebhook } from '../../install/live-webhooks.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
-import { isPartOfPortcullis, matchesRule } from '../../kube/webhooks.ts';
-import { POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
+import { matchesRule } from '../../kube/webhook-rules.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import type { Facts, FloorObject, NamespaceFact } from './facts.ts';
 
 /** Request attributes that webhooks match. */

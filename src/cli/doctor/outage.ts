@@ -1,8 +1,8 @@
 /** Predicts the effect on requests while no replica responds and break-glass is off. */
+import { ENFORCE_LABEL } from '../../api/names.ts';
+import { NOT_PRIVILEGED_CONDITION } from '../../api/webhooks.ts';
 import type { Configuration, LiveWebhook } from '../../install/live-webhooks.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { NOT_PRIVILEGED_CONDITION } from '../../kube/webhooks.ts';
-import { ENFORCE_LABEL } from '../../kube/well-known.ts';
 import { PRIVILEGED_SCC, SCC_MODE_LABEL } from '../../policy/scc/index.ts';
 import { isUnderFloor } from './checks/floor.ts';
 import { isInstalled } from './checks/installation.ts';

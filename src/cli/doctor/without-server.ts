@@ -1,5 +1,7 @@
 /** Diagnoses an installation without a server, which consists of policies in the API server. */
-import { reviewSelf } from '../../cluster/access.ts';
+import { INSTALLATION, POLICY_SETTINGS_ANNOTATION } from '../../api/names.ts';
+import { isPartOfPortcullis } from '../../api/webhooks.ts';
+import { reviewSelf } from '../../cluster/access-reviews.ts';
 import { type ClusterClient, readServer, type Server } from '../../cluster/client.ts';
 import { settingsFromObject } from '../../config/configuration.ts';
 import type { Settings } from '../../config/settings.ts';
@@ -7,8 +9,7 @@ import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { readConfigurations } from '../../install/live-webhooks.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { INSTALLATION, POD_SECURITY_LABELS, POLICY_SETTINGS_ANNOTATION } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { printPolicy, resolvePolicies } from '../../policy/psa/index.ts';
 import { compareVersions } from '../../policy/pss/index.ts';
 import { isTerminating } from '../../policy/rollout/index.ts';

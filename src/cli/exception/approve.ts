@@ -1,8 +1,8 @@
-import { readException } from '../../cluster/exceptions.ts';
 import { objectPath, RESOURCES } from '../../kube/resources.ts';
 import { printable, quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { findShadow, type PreparedException } from '../../policy/psa/index.ts';
+import { readException } from '../../views/exceptions.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, ignoreApiError, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io, PROGRAM } from '../command.ts';
 import { confirm } from '../confirm.ts';

@@ -1,5 +1,4 @@
 /** Explains whether the pods of a workload would be created, and if not, which policies deny them. */
-import { effectivePodSecurity, getRolloutView } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
@@ -38,6 +37,7 @@ import {
   type SccSettings,
   workloadPod,
 } from '../../policy/scc/index.ts';
+import { effectivePodSecurity, getRolloutView } from '../../views/rollout.ts';
 import { VERSION } from '../command.ts';
 import { findNamespace } from '../inventory/inventory.ts';
 import type { findExceptions } from '../inventory/rollout.ts';

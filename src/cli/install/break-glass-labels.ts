@@ -1,5 +1,6 @@
 /** Relaxes and restores the enforce labels of namespaces during break-glass, and describes the labels that remain. */
 import { setTimeout as pause } from 'node:timers/promises';
+import { RELAXED_LABEL, FORMER_LEVELS_ANNOTATION, INSTALLATION } from '../../api/names.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
 import type { Target } from '../../install/break-glass-state.ts';
@@ -7,7 +8,7 @@ import { objectName, objectPath, type ResourceInfo, RESOURCES } from '../../kube
 import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames, sortedSet } from '../../kube/text.ts';
 import type { KubeObject, Namespace, ObjectMeta } from '../../kube/types.ts';
-import { POD_SECURITY_LABELS, RELAXED_LABEL, FORMER_LEVELS_ANNOTATION, INSTALLATION } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isStricter, printPolicy } from '../../policy/psa/index.ts';
 import { type Policy, compareVersions, isLevel, parseVersion } from '../../policy/pss/index.ts';
 import {

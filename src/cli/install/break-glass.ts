@@ -1,5 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { reviewSelf } from '../../cluster/access.ts';
+import { isFloorPolicy } from '../../api/admission-policies.ts';
+import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_SELECTOR, REPLICA } from '../../api/names.ts';
+import { caSecretReference, isPartOfPortcullis } from '../../api/webhooks.ts';
+import { reviewSelf } from '../../cluster/access-reviews.ts';
 import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
 import { isCurrentLease, REPLICA_RENEW_MS } from '../../controllers/replica-leases.ts';
 import {
@@ -15,14 +18,11 @@ import {
   targetPhase,
 } from '../../install/break-glass-state.ts';
 import { readConfigurations } from '../../install/live-webhooks.ts';
-import { isFloorPolicy } from '../../kube/admission-policies.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { printCount, quote } from '../../kube/text.ts';
 import type { EndpointSlice, KubeObject, Lease } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { caSecretReference, isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL, POLICY_SELECTOR, REPLICA } from '../../kube/well-known.ts';
 import { isRelaxed, planRelaxation, planRestoration } from '../../policy/rollout/index.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io, printPage } from '../command.ts';

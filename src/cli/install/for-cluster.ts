@@ -1,4 +1,6 @@
 /** Prints the manifests of an installation for a cluster, for `install` and `upgrade`. */
+import { INSTALLATION } from '../../api/names.ts';
+import { printNewlyClosed } from '../../api/webhooks.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { listSettings } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
@@ -8,8 +10,6 @@ import { deepEqual } from '../../kube/equality.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { printNewlyClosed } from '../../kube/webhooks.ts';
-import { INSTALLATION } from '../../kube/well-known.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';

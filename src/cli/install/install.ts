@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { FEATURES } from '../../api/names.ts';
 import { failureReason } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import {
@@ -9,7 +10,6 @@ import {
 } from '../../install/index.ts';
 import { MINIMUM_MINOR, type Profile, PROFILES } from '../../install/settings.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { FEATURES } from '../../kube/well-known.ts';
 import { ensureCertificates } from '../../tls/files.ts';
 import { withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io, PROGRAM } from '../command.ts';

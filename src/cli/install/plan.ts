@@ -1,4 +1,6 @@
 /** Defines the options of `install` and `upgrade`, and derives settings from them and from the cluster. */
+import { FEATURES, OPTIONAL_FEATURES } from '../../api/names.ts';
+import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type ClusterClient, DEFINITIONS, readServer, type Server } from '../../cluster/client.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
 import { readDocuments } from '../../config/yaml.ts';
@@ -7,8 +9,6 @@ import { MINIMUM_MINOR, PROFILES } from '../../install/settings.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { FEATURES, OPTIONAL_FEATURES } from '../../kube/well-known.ts';
 import { clusterOptions, ignoreApiError } from '../cluster.ts';
 import { VERSION } from '../command.ts';
 import { NODES_CONFIG } from '../installation/installation.ts';

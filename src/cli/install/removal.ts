@@ -3,12 +3,26 @@
  * remove them.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  GRANT_EXPIRY_ANNOTATION,
+  TEMPORARY_GRANT_PREFIX,
+  BREAK_GLASS_MANAGER,
+  CONFIGURATION_NAME,
+  ENFORCE_LABEL,
+  INSTALLATION,
+  KUBELET_CONDITION,
+  KUBELET_STATE_ANNOTATION,
+  KUBELET_TAINT,
+  NODE_REPORTER,
+  TIER_LABEL,
+} from '../../api/names.ts';
+import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type AnyObject, type ClusterClient, ignoreNotFound, DEFINITIONS } from '../../cluster/client.ts';
 import type { Condition } from '../../kube/conditions.ts';
 import { defined } from '../../kube/defined.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectPath, type ResourceInfo, resourceName, RESOURCES, objectName } from '../../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, NAMESPACE_RANGE_ANNOTATIONS, TEMPORARY_GRANT_PREFIX } from '../../kube/scc.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
 import { ApiError } from '../../kube/status.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import {
@@ -20,21 +34,11 @@ import {
   type RoleBinding,
 } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
 import {
-  BREAK_GLASS_MANAGER,
-  CONFIGURATION_NAME,
-  ENFORCE_LABEL,
-  INSTALLATION,
-  KUBELET_CONDITION,
-  KUBELET_STATE_ANNOTATION,
-  KUBELET_TAINT,
   LABEL_SYNC_MANAGER,
   RUN_LEVEL_ZERO_MANAGER,
-  NODE_REPORTER,
   POD_SECURITY_LABELS,
   RANGE_ALLOCATION_MANAGER,
-  TIER_LABEL,
 } from '../../kube/well-known.ts';
 import { isStricter, resolvePolicies } from '../../policy/psa/index.ts';
 import { PRIVILEGED } from '../../policy/pss/index.ts';

@@ -1,10 +1,10 @@
+import { DEFAULTS_KINDS, POLICY_KINDS } from '../../api/admission-policies.ts';
+import { COMPONENT_LABEL, FLOOR_LABELS, PART_OF, PART_OF_LABEL, POLICY_LABELS } from '../../api/names.ts';
+import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type AnyObject, type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
-import { DEFAULTS_KINDS, POLICY_KINDS } from '../../kube/admission-policies.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import { namespaced, objectName, type ResourceInfo, RESOURCES } from '../../kube/resources.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { COMPONENT_LABEL, FLOOR_LABELS, PART_OF, PART_OF_LABEL, POLICY_LABELS } from '../../kube/well-known.ts';
 import { STANDARD_SCCS } from '../../policy/scc/index.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, namespaceOption, withCluster } from '../cluster.ts';
 import { defineCommand, EXIT } from '../command.ts';

@@ -1,4 +1,5 @@
 /** `install --without-server`, and `upgrade` of such an installation, which print the policies and a summary. */
+import { CONFIGURATION_NAME, INSTALLATION, POLICY_SELECTOR } from '../../api/names.ts';
 import { type ClusterClient, readServer } from '../../cluster/client.ts';
 import { listSettings, type Setting, withSetting } from '../../config/setting-paths.ts';
 import { printYaml } from '../../config/yaml.ts';
@@ -6,13 +7,7 @@ import { decodePolicy } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { type JsonObject, type PortcullisConfiguration, valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import {
-  CONFIGURATION_NAME,
-  INSTALLATION,
-  KUBE_SYSTEM,
-  POD_SECURITY_LABELS,
-  POLICY_SELECTOR,
-} from '../../kube/well-known.ts';
+import { KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { MIN_POLICY_MINOR, renamePolicy } from '../../policy/psa/index.ts';
 import { minorVersion, newestVersion, type Version } from '../../policy/pss/index.ts';
 import { type Io, printPage, PROGRAM, VERSION } from '../command.ts';

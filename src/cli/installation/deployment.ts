@@ -1,10 +1,10 @@
 /** Reads the version and the command-line options of the replicas from the Deployment. */
 import { posix } from 'node:path';
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../api/names.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { CERTIFICATE, type ManifestSettings, parseFeatures } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { VERSION } from '../command.ts';
 import { serveOptions } from '../serve-options.ts';
 

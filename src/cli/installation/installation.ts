@@ -1,5 +1,7 @@
 /** Reads the installation that `install` and `upgrade` change, and divides its settings by owner. */
 import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
+import { CONFIGURATION_NAME, INSTALLATION } from '../../api/names.ts';
+import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type ClusterClient, DEFINITIONS } from '../../cluster/client.ts';
 import { listSettings, type Setting, settingOwners, withSetting } from '../../config/setting-paths.ts';
 import { INITIAL_SETTINGS, type Manifest, type ManifestSettings } from '../../install/index.ts';
@@ -9,8 +11,6 @@ import type { Kinds } from '../../kube/kinds.ts';
 import { getApiVersion, namespaced, RESOURCES } from '../../kube/resources.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { isPartOfPortcullis } from '../../kube/webhooks.ts';
-import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { jsonObject } from '../serve-options.ts';
 import { deploymentSettings, replicaContainer } from './deployment.ts';
 import { readPolicyObjects, readAnnotatedSettings, type AnnotatedSettings } from './policies.ts';

@@ -1,4 +1,6 @@
 /** Finds and names objects of an installation. */
+import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../../api/names.ts';
+import { CONFIGURATION_KINDS } from '../../api/webhooks.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
 import {
   buildManifests,
@@ -9,8 +11,6 @@ import {
 import { PREREQUISITES } from '../../install/settings.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import { CONFIGURATION_KINDS } from '../../kube/webhooks.ts';
-import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 
 const ROLE_KINDS = ['ClusterRoleBinding', 'ClusterRole', 'RoleBinding', 'Role'] as const;

@@ -2,19 +2,19 @@
  * An installation without a server, which consists of policies in the API server. An annotation on each policy contains the
  * settings from which it was generated, and other commands read it instead of a PortcullisConfiguration.
  */
-import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
-import { decodePolicy } from '../../install/index.ts';
-import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../kube/admission-policies.ts';
-import { deepEqual } from '../../kube/equality.ts';
-import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
-import { isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../../kube/types.ts';
-import { UserError } from '../../kube/user-error.ts';
+import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../api/admission-policies.ts';
 import {
   CONFIGURATION_NAME,
   INSTALLATION,
   POLICY_SELECTOR,
   POLICY_SETTINGS_ANNOTATION as ANNOTATION,
-} from '../../kube/well-known.ts';
+} from '../../api/names.ts';
+import type { AnyObject, ClusterClient } from '../../cluster/client.ts';
+import { decodePolicy } from '../../install/index.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
+import { isObject, type JsonObject, type KubeObject, type PortcullisConfiguration } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import {
   generateDefaultsPolicy,
   generatePolicies,

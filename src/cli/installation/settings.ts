@@ -1,7 +1,7 @@
 /** Commands that change the settings of an installation, and consequences of settings. */
+import { CONFIGURATION_NAME } from '../../api/names.ts';
 import type { Server } from '../../cluster/client.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';
-import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';
 
 /** Consequence of installing the SCC CRDs without enforcing SCCs. "This group" is the API group of SCCs. */

@@ -1,7 +1,7 @@
 /** Finds changes to settings that weaken enforcement. */
+import { OPTIONAL_FEATURES, ENFORCE_LABEL, POD_SECURITY_CONFIG_MAP } from '../../api/names.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { readCluster } from '../../cluster/lists.ts';
-import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import type { Store } from '../../cluster/store.ts';
 import { withSetting } from '../../config/setting-paths.ts';
 import type { Settings } from '../../config/settings.ts';
@@ -11,11 +11,11 @@ import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { JsonObject, Namespace } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { OPTIONAL_FEATURES, ENFORCE_LABEL, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { type Policies, resolvePolicies } from '../../policy/psa/index.ts';
 import { compareVersions, LEVELS, parseVersion, type Version } from '../../policy/pss/index.ts';
 import { ROLLOUT_PHASES } from '../../policy/rollout/index.ts';
 import { sccMode, type SccSettings } from '../../policy/scc/index.ts';
+import { effectivePodSecurity } from '../../views/rollout.ts';
 import { VERSION } from '../command.ts';
 
 /**

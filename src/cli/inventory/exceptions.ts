@@ -1,5 +1,4 @@
 /** PodSecurityExceptions as commands and reports list them. */
-import { readException, unapproved } from '../../cluster/exceptions.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { objectKey } from '../../kube/resources.ts';
@@ -12,6 +11,7 @@ import {
   type PreparedException,
 } from '../../policy/psa/index.ts';
 import { type ExceptionIndex, indexExceptions, unexpired } from '../../policy/pss/index.ts';
+import { readException, unapproved } from '../../views/exceptions.ts';
 import type { ListedException } from '../../web/report-data.ts';
 
 /** Returns the unexpired exceptions in manifests. These are assumed to be approved. */

@@ -2,9 +2,8 @@
  * Inventory of exemptions for auditors: which objects are exempt from policies, and the start and number of uses of
  * each exemption.
  */
+import { CONFIGURATION_NAME, FAIL_OPEN, TIER_LABEL } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
-import type { ExemptionUses } from '../../controllers/exemption-uses.ts';
-import { type GrantSource, printGrantSource, sccGrants } from '../../controllers/scc-grants.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { defined } from '../../kube/defined.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -13,10 +12,12 @@ import { objectName } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { type JsonObject, type KubeObject, type Namespace, type Pod, valueAt } from '../../kube/types.ts';
-import { CONFIGURATION_NAME, FAIL_OPEN, KUBE_SYSTEM, POD_SECURITY_LABELS, TIER_LABEL } from '../../kube/well-known.ts';
+import { KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { type PodSecurity, type PreparedException, psaLevel, resolvePolicies } from '../../policy/psa/index.ts';
 import { matchesUser } from '../../policy/rbac/index.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../../policy/scc/index.ts';
+import type { ExemptionUses } from '../../views/exemption-uses.ts';
+import { type GrantSource, printGrantSource, sccGrants } from '../../views/scc-grants.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 
 /** Input for the inventory. It is plain data, so the inventory needs no requests to an API server. */

@@ -2,7 +2,8 @@
  * The inventory of a command: the objects in a cluster, or the objects in manifests that are treated as a complete
  * cluster.
  */
-import { reviewSelf } from '../../cluster/access.ts';
+import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../api/names.ts';
+import { reviewSelf } from '../../cluster/access-reviews.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { listAll, readCluster } from '../../cluster/lists.ts';
@@ -36,7 +37,6 @@ import {
   type UserInfo,
 } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../kube/well-known.ts';
 import type { WorkloadResource } from '../../policy/pod/index.ts';
 import { type Compatibility, defaultScc, REVIEW_KINDS, SCC_MODE_LABEL } from '../../policy/scc/index.ts';
 import { clusterOptions } from '../cluster.ts';

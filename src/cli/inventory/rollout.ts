@@ -1,7 +1,5 @@
-import { activeExceptions } from '../../cluster/exceptions.ts';
-import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../cluster/rollout.ts';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
-import { POD_SOURCES } from '../../cluster/workloads.ts';
 import type { Settings } from '../../config/settings.ts';
 import { isReplicaLease, isCurrentLease } from '../../controllers/replica-leases.ts';
 import type { Kind } from '../../kube/kinds.ts';
@@ -9,7 +7,6 @@ import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { objectName } from '../../kube/resources.ts';
 import { summarizeNames } from '../../kube/text.ts';
 import type { Lease } from '../../kube/types.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../kube/well-known.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import {
   computeState,
@@ -18,6 +15,9 @@ import {
   type ManagementSettings,
   managementSettings,
 } from '../../policy/rollout/index.ts';
+import { activeExceptions } from '../../views/exceptions.ts';
+import { effectivePodSecurity, getRolloutView, publishedDefault, publishedGeneration } from '../../views/rollout.ts';
+import { POD_SOURCES } from '../../views/workloads.ts';
 import { type Io, VERSION } from '../command.ts';
 import { nonEmpty, option, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';

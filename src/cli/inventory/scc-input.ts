@@ -1,8 +1,6 @@
 /**
  * Builds the input of SCC decisions from an inventory: the SCCs with their grants, and the workloads of a namespace.
  */
-import { sccAccess } from '../../cluster/access.ts';
-import { listPodCreators } from '../../cluster/workloads.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { objectName } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
@@ -17,6 +15,8 @@ import {
   type WorkloadContext,
 } from '../../policy/scc/index.ts';
 import { blockAnnotations, DEFAULT_RANGES } from '../../policy/uid-range/index.ts';
+import { sccAccess } from '../../views/access.ts';
+import { listPodCreators } from '../../views/workloads.ts';
 import type { Inventory } from './inventory.ts';
 
 /** Kinds on which SCC decisions about pods depend. */

@@ -1,11 +1,11 @@
 /** Reads the settings of an installation, which options can override. */
+import { CONFIGURATION_NAME, INSTALLATION } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
 import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
 import type { PortcullisConfiguration } from '../../kube/types.ts';
-import { CONFIGURATION_NAME, INSTALLATION } from '../../kube/well-known.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/index.ts';
 import { readAnnotatedSettings, POLICIES_SOURCE, equivalentConfiguration } from '../installation/policies.ts';
 import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';

@@ -2,9 +2,9 @@
  * Reads the workloads that a command evaluates, which are resource arguments, such as `deployment/web`, or manifests.
  */
 import { existsSync } from 'node:fs';
+import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../api/names.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
-import { POD_SOURCES, type PodSourceKind } from '../../cluster/workloads.ts';
 import { isManifestName, URL_PATTERN } from '../../config/manifest-files.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import { STDIN } from '../../config/yaml.ts';
@@ -15,7 +15,7 @@ import { PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { getApiVersion, resourceName, RESOURCES } from '../../kube/resources.ts';
 import { quote } from '../../kube/text.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
+import { POD_SOURCES, type PodSourceKind } from '../../views/workloads.ts';
 import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { findCustomSources } from './custom-resources.ts';

@@ -1,15 +1,8 @@
 /** Common options, input and output of the `portcullis kubelet` commands. */
-import {
-  type KubeletScope,
-  listNodeStates,
-  minimumInForce,
-  NODES_CONFIG_NAME,
-  requestedMinimum,
-} from '../../cluster/kubelet.ts';
+import { CONFIGURATION_NAME } from '../../api/names.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import {
   findKubeletProblem,
   type MinimumVersion,
@@ -18,6 +11,13 @@ import {
   parseSemanticVersion,
   renderMinimum,
 } from '../../policy/kubelet/index.ts';
+import {
+  type KubeletScope,
+  listNodeStates,
+  minimumInForce,
+  NODES_CONFIG_NAME,
+  requestedMinimum,
+} from '../../views/kubelet.ts';
 import type { Io } from '../command.ts';
 import { inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { findSettings, sccOptions } from '../inventory/settings.ts';

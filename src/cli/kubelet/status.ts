@@ -1,11 +1,11 @@
-import { reviewAccess } from '../../cluster/access.ts';
-import { checkApiServer } from '../../cluster/kubelet.ts';
+import { CONFIGURATION_NAME } from '../../api/names.ts';
+import { reviewAccess } from '../../cluster/access-reviews.ts';
 import type { Condition } from '../../kube/conditions.ts';
 import { printCount } from '../../kube/text.ts';
 import type { UserInfo } from '../../kube/types.ts';
-import { CONFIGURATION_NAME } from '../../kube/well-known.ts';
 import { type EnforcementCheck, parseMinimum, printServer, reportedMinimum } from '../../policy/kubelet/index.ts';
 import type { Action } from '../../policy/rbac/index.ts';
+import { checkApiServer } from '../../views/kubelet.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
 import { gatherKubelets, isBelow, type KubeletFacts, kubeletOptions, printNodes, reportNodes } from './facts.ts';

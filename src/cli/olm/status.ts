@@ -1,4 +1,5 @@
 /** `portcullis olm status` prints the namespaces with operators, and the next action of the auto-labeler. */
+import { CONFIGURATION_NAME, INSTALLATION } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
 import { CSV_SCOPE } from '../../controllers/watched-kinds.ts';
 import { defined } from '../../kube/defined.ts';
@@ -6,7 +7,7 @@ import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import { objectName } from '../../kube/resources.ts';
 import { compareBytes, summarizeNames } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { CONFIGURATION_NAME, INSTALLATION, LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
+import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
 import {
   decideLabeling,
   isCopied,

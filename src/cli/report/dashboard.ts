@@ -1,7 +1,7 @@
+import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../api/names.ts';
 import { systemClock } from '../../cluster/clock.ts';
 import { connect } from '../../cluster/connection.ts';
 import { createLiveCluster, type Scope } from '../../cluster/live-cluster.ts';
-import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../kube/well-known.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
 import { POLICY_SCOPE } from '../inventory/inventory.ts';
 import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../inventory/rollout.ts';

@@ -1,10 +1,8 @@
 /** Plans enforcement for the namespaces of an inventory. */
-import { namespacePolicies, type NamespacePolicies } from '../../cluster/rollout.ts';
+import { ENFORCE_LABEL } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
-import { evaluateFromStore } from '../../controllers/namespace-evaluation.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { ENFORCE_LABEL } from '../../kube/well-known.ts';
 import { listNewerVersions, resolvePolicies } from '../../policy/psa/index.ts';
 import { type Policy, PRIVILEGED, type Version } from '../../policy/pss/index.ts';
 import {
@@ -20,6 +18,8 @@ import {
   planUpgrade,
   type Upgrade,
 } from '../../policy/rollout/index.ts';
+import { evaluateFromStore } from '../../views/evaluation.ts';
+import { namespacePolicies, type NamespacePolicies } from '../../views/rollout.ts';
 import type { Io } from '../command.ts';
 import { findNamespace, listNamespaces, type selectorOption } from '../inventory/inventory.ts';
 import type { RolloutFacts } from '../inventory/rollout.ts';

@@ -1,6 +1,7 @@
 /** The next steps for a namespace of the enforcement plan. */
+import { ENFORCE_LABEL } from '../../api/names.ts';
 import { shellQuote } from '../../kube/text.ts';
-import { ENFORCE_LABEL, LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import type { Version } from '../../policy/pss/index.ts';
 import type {
   NamespaceEvaluation,

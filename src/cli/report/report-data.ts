@@ -2,12 +2,10 @@
  * Computes the report data, which contains the results of the rollout, SCC and exemption commands for the same state,
  * and the commands that fix workloads.
  */
+import { CONFIGURATION_NAME } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
-import { listPodCreators } from '../../cluster/workloads.ts';
 import { fixPod, podSecurityViolations } from '../../config/fix.ts';
 import { manifestObjects } from '../../config/objects.ts';
-import { readExemptionUses } from '../../controllers/exemption-uses.ts';
-import { printGrantSource, sccGrants } from '../../controllers/scc-grants.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import { diff } from '../../kube/json-patch.ts';
 import { hasFinished, podTemplatePath } from '../../kube/pod.ts';
@@ -17,11 +15,14 @@ import { finishSteps } from '../../kube/steps.ts';
 import { compareBytes, sortedSet, shellQuote } from '../../kube/text.ts';
 import { type Namespace, isObject, withValueAt } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
-import { CONFIGURATION_NAME, KUBE_SYSTEM } from '../../kube/well-known.ts';
+import { KUBE_SYSTEM } from '../../kube/well-known.ts';
 import { resolvePolicies } from '../../policy/psa/index.ts';
 import { checkFix, type Level } from '../../policy/pss/index.ts';
 import { countNamespaces, type PlannedNamespace, type ViolatingWorkload } from '../../policy/rollout/index.ts';
 import { type AdmissionPlan, listDenials } from '../../policy/scc/index.ts';
+import { readExemptionUses } from '../../views/exemption-uses.ts';
+import { printGrantSource, sccGrants } from '../../views/scc-grants.ts';
+import { listPodCreators } from '../../views/workloads.ts';
 import {
   type DeniedWorkload,
   REPORT_API_VERSION,

@@ -1,7 +1,7 @@
 /** Describes the state of the enforcement rollout, what blocks it, and the next action. */
+import { EVALUATE_ANNOTATION } from '../../api/names.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
-import { EVALUATE_ANNOTATION } from '../../kube/well-known.ts';
 import {
   ENFORCEMENT_GATE,
   type EvaluationResult,

@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import type { Store } from '../../cluster/store.ts';
-import { POD_SOURCES } from '../../cluster/workloads.ts';
 import { failureReason } from '../../config/files.ts';
 import { printYaml } from '../../config/yaml.ts';
 import { errorCode } from '../../kube/error-code.ts';
@@ -24,6 +23,7 @@ import {
   useRoleName,
   type WorkloadName,
 } from '../../policy/scc/index.ts';
+import { POD_SOURCES } from '../../views/workloads.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

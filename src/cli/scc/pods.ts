@@ -1,11 +1,11 @@
 import type { Store } from '../../cluster/store.ts';
-import { findScc, type GrantSource, printGrantSource, type SccGrant, sccGrants } from '../../controllers/scc-grants.ts';
 import { impersonatedUser } from '../../kube/admission.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import { matchesUser, RBAC_KINDS } from '../../policy/rbac/index.ts';
 import { auditPod, sccMode, type SccSettings } from '../../policy/scc/index.ts';
+import { findScc, type GrantSource, printGrantSource, type SccGrant, sccGrants } from '../../views/scc-grants.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,

@@ -1,6 +1,6 @@
-import { findScc, printGrantSource, sccGrants } from '../../controllers/scc-grants.ts';
 import { defined } from '../../kube/defined.ts';
 import { RBAC_KINDS } from '../../policy/rbac/index.ts';
+import { findScc, printGrantSource, sccGrants } from '../../views/scc-grants.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import { findNamespace, inventoryOptions, readInventory, selectionOptions } from '../inventory/inventory.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';

@@ -1,10 +1,15 @@
 /** The composition root of the server, which connects the cluster, webhooks, controllers, files and sockets. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sccAccess } from '../../cluster/access.ts';
+import {
+  ALLOW_DELETION_ANNOTATION,
+  CONFIGURATION_NAME,
+  INSTALLATION,
+  type OptionalFeature,
+  SETTINGS_EXISTED_ANNOTATION,
+} from '../../api/names.ts';
+import { caInjection } from '../../api/webhooks.ts';
 import { systemClock } from '../../cluster/clock.ts';
-import type { KubeletScope } from '../../cluster/kubelet.ts';
 import { createParser, type Parser, startParseWorker } from '../../cluster/parser.ts';
-import { effectivePodSecurity } from '../../cluster/rollout.ts';
 import { lastValidObject, settingsFromObject } from '../../config/configuration.ts';
 import { type DecodeOptions, decodeSettings } from '../../config/portcullis-configuration.ts';
 import {
@@ -25,14 +30,6 @@ import { restoresStandardSccs } from '../../controllers/standard-sccs.ts';
 import { ApiError } from '../../kube/status.ts';
 import type { KubeObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { caInjection } from '../../kube/webhooks.ts';
-import {
-  ALLOW_DELETION_ANNOTATION,
-  CONFIGURATION_NAME,
-  INSTALLATION,
-  type OptionalFeature,
-  SETTINGS_EXISTED_ANNOTATION,
-} from '../../kube/well-known.ts';
 import { latestVersion } from '../../policy/pss/index.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
 import { type AdmissionServer, createServer } from '../../server/server.ts';
@@ -40,6 +37,9 @@ import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../server/webhooks/ind
 import { type HeapObserver, observeHeap } from '../../telemetry/heap.ts';
 import { createLogger } from '../../telemetry/logger.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
+import { sccAccess } from '../../views/access.ts';
+import type { KubeletScope } from '../../views/kubelet.ts';
+import { effectivePodSecurity } from '../../views/rollout.ts';
 import { defineCommand, EXIT, type Io, VERSION } from '../command.ts';
 import { aborted, listen } from '../listen.ts';
 import { serveOptions, type ServeValues } from '../serve-options.ts';

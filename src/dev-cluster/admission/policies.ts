@@ -1,10 +1,10 @@
-import type { Access } from '../../cluster/access.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, type Status } from '../../kube/status.ts';
 import type { JsonObject } from '../../kube/types.ts';
-import { matchesRule } from '../../kube/webhooks.ts';
+import { matchesRule } from '../../kube/webhook-rules.ts';
 import type { CelVariable } from '../../policy/pss/index.ts';
+import type { Access } from '../../views/access.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
 import { asStored, CelAuthorizer, compileVariables, firstLine } from '../cel.ts';
 import { completeRequest } from '../match-conditions.ts';

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { Access } from '../../cluster/access.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, internalError, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { isObject, type JsonObject } from '../../kube/types.ts';
-import { matchesRule } from '../../kube/webhooks.ts';
+import { matchesRule } from '../../kube/webhook-rules.ts';
+import type { Access } from '../../views/access.ts';
 import type { Attributes, RequestContext } from '../attributes.ts';
 import { decodeValue } from '../fields/decode.ts';
 import { applyJsonPatch } from '../json-patch.ts';

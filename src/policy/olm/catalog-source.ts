@@ -1,6 +1,7 @@
+import { ENFORCE_LABEL } from '../../api/names.ts';
 import { quote } from '../../kube/text.ts';
 import { type CatalogSource, isObject, type JsonObject, objectMember } from '../../kube/types.ts';
-import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 
 /** Annotation on a CatalogSource. The value `"true"` requests `legacy` mode. */
 export const DISABLE_SECURITY_ANNOTATION = 'portcullis.dev/disable-security';

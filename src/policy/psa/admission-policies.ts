@@ -3,11 +3,12 @@
  * Their expressions come from the checks of the evaluator.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
  */
-import type { DefaultsKind, PolicyKind } from '../../kube/admission-policies.ts';
+import type { DefaultsKind, PolicyKind } from '../../api/admission-policies.ts';
+import { POLICY_LABELS } from '../../api/names.ts';
 import { celList, celString } from '../../kube/cel.ts';
 import { withApiDefaults } from '../../kube/defaults.ts';
 import { formatApiVersion, parseApiVersion, RESOURCES } from '../../kube/resources.ts';
-import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS, POLICY_LABELS } from '../../kube/well-known.ts';
+import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import {
   buildCelChecks,
   buildSecondVerdict,

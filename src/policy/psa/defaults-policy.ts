@@ -2,7 +2,7 @@
  * The MutatingAdmissionPolicy that sets the pod defaults in API servers.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
  */
-import type { DefaultsKind } from '../../kube/admission-policies.ts';
+import type { DefaultsKind } from '../../api/admission-policies.ts';
 import { celList, celString } from '../../kube/cel.ts';
 import type { CelVariable } from '../pss/index.ts';
 import { selectEnforcedNamespaces } from '../scc/index.ts';

@@ -1,8 +1,9 @@
 /** Decides which PodSecurityExceptions apply, based on approval, the limits in the settings, and expiry. */
+import { ENFORCE_LABEL } from '../../api/names.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
-import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { type ExceptionRule, isBaselineCheck, isSameControl, PRIVILEGED } from '../pss/index.ts';
 import { isStricter, type Labels, type Policies, resolvePolicies } from './policy.ts';
 

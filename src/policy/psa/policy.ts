@@ -1,7 +1,8 @@
 /** Resolves the policies of a namespace from its labels and the configured defaults. */
+import { ENFORCE_LABEL } from '../../api/names.ts';
 import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
-import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { evaluatedAs, isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/index.ts';
 
 /** Modes, in label order. Enforce denies pods, audit adds audit annotations, and warn returns warnings. */

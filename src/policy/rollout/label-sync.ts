@@ -2,18 +2,13 @@
  * Plans namespaces' Pod Security labels based on the SCCs that their service accounts may use.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
+import { ENFORCE_LABEL, RELAXED_LABEL } from '../../api/names.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace } from '../../kube/types.ts';
-import {
-  ENFORCE_LABEL,
-  LABEL_SYNC_LABEL,
-  POD_SECURITY_LABELS,
-  RELAXED_LABEL,
-  SUFFICIENT_LEVEL_ANNOTATION,
-} from '../../kube/well-known.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
 import { isStricter, psaLevel, type SccLevelOptions } from '../psa/index.ts';
 import { isLevel, type Level, parseVersion } from '../pss/index.ts';
 import {

@@ -4,10 +4,11 @@
  * pods. Break-glass therefore sets these labels to `privileged` and records the previous level in `RELAXED_LABEL`.
  * Removing the labels would not be enough, because the plugin configuration may set a default level.
  */
+import { BREAK_GLASS_MANAGER, RELAXED_LABEL } from '../../api/names.ts';
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { BREAK_GLASS_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS, RELAXED_LABEL } from '../../kube/well-known.ts';
+import { LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { isStricter, resolvePolicies } from '../psa/index.ts';
 import { compareVersions, isLevel, type Level, type Policy, PRIVILEGED } from '../pss/index.ts';
 import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts';

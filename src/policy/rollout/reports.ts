@@ -1,10 +1,10 @@
 /** Reports evaluation results in the openreports.io and wgpolicyk8s.io formats. */
+import { PART_OF, PART_OF_LABEL } from '../../api/names.ts';
 import { defined } from '../../kube/defined.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
 import type { ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
-import { PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { isStricter, printEvaluatedAs, printLevel } from '../psa/index.ts';
 import { isBaselineCheck, type Level, type Policy } from '../pss/index.ts';
 import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';

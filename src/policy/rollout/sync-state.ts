@@ -1,8 +1,9 @@
 /** The label syncer state that the default level depends on. */
+import { ENFORCE_LABEL } from '../../api/names.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
-import { ENFORCE_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { ENFORCE_LABELS, getOwnFields } from './label-owners.ts';
 import { canRunPods, isManaged, isRelaxed, isTerminating, type ManagementSettings } from './label-sync.ts';
 

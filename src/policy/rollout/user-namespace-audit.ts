@@ -1,3 +1,4 @@
+import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../api/names.ts';
 import { isMirrorPod } from '../../kube/controller-pod.ts';
 import { defined } from '../../kube/defined.ts';
 import type { Kind } from '../../kube/kinds.ts';
@@ -6,7 +7,6 @@ import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { compareBy, quote } from '../../kube/text.ts';
 import type { KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
-import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../kube/well-known.ts';
 import { compareKubeletVersions, type KubeletVersion, parseKubeletVersion } from '../kubelet/index.ts';
 import { type ContainerFields, decodePod, fieldPath, type PodFields } from '../pod/index.ts';
 import { printPolicy, psaLevel, resolvePolicies } from '../psa/index.ts';

@@ -1,6 +1,7 @@
+import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../../api/names.ts';
 import { semanticEqual } from '../../kube/equality.ts';
 import { getApiVersion, RESOURCES } from '../../kube/resources.ts';
-import { GRANT_EXPIRY_ANNOTATION, type SecurityContextConstraints, TEMPORARY_GRANT_PREFIX } from '../../kube/scc.ts';
+import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { compareBy, sortedSet } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, KubeObject, RoleBinding } from '../../kube/types.ts';
 import type { Compatibility } from './mode.ts';

@@ -2,14 +2,14 @@
  * Reviews of PodSecurityExceptions: one records authors and approvers, and the other verifies them. While no replica
  * responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
  */
+import { AUTHORS_ANNOTATION } from '../../api/names.ts';
 import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
-import { hashSpec, readException } from '../../cluster/exceptions.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { deepEqual, withoutNulls } from '../../kube/equality.ts';
 import { type FieldError, forbiddenField, invalidValue, tooLong } from '../../kube/field-error.ts';
 import { LIMITS } from '../../kube/limits.ts';
-import { AUTHORS_ANNOTATION, type PodSecurityException } from '../../kube/pod-security-exception.ts';
+import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { badRequest, createStatus, forbidden, invalid } from '../../kube/status.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
@@ -23,6 +23,7 @@ import {
   parseAuthors,
 } from '../../policy/psa/index.ts';
 import { countExceeded } from '../../telemetry/limits.ts';
+import { hashSpec, readException } from '../../views/exceptions.ts';
 import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../access-reviews.ts';
 import { remainingMs } from '../waiting-room.ts';
 import type { WebhookContext } from '../webhook.ts';

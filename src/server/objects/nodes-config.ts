@@ -1,9 +1,9 @@
-import { type KubeletScope, listNodeStates } from '../../cluster/kubelet.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { RESOURCES, typeMeta } from '../../kube/resources.ts';
 import { invalid } from '../../kube/status.ts';
 import { objectMember } from '../../kube/types.ts';
 import { type NodesConfigFields, reviewNodesConfig } from '../../policy/kubelet/index.ts';
+import { type KubeletScope, listNodeStates } from '../../views/kubelet.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { ObjectReviewer } from '../webhooks/objects.ts';
 

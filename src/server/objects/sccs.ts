@@ -1,6 +1,4 @@
-import { sccAccess } from '../../cluster/access.ts';
 import type { Store } from '../../cluster/store.ts';
-import { isReplaced } from '../../cluster/workload-events.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
 import type { FieldError } from '../../kube/field-error.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -15,6 +13,8 @@ import {
   sccWarnings,
   validateSccObject,
 } from '../../policy/scc/index.ts';
+import { sccAccess } from '../../views/access.ts';
+import { isReplaced } from '../../views/workloads.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { Evaluations } from '../evaluations.ts';
 import type { ObjectReviewer } from '../webhooks/objects.ts';

@@ -1,12 +1,12 @@
+import type { WebhookRegistration } from '../../api/webhooks.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
-import type { KubeletScope } from '../../cluster/kubelet.ts';
 import type { Settings } from '../../config/settings.ts';
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { PodSecurity } from '../../policy/psa/index.ts';
 import { createRangePreview } from '../../policy/uid-range/index.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import type { KubeletScope } from '../../views/kubelet.ts';
 import { createAccessReviewLimit, createAccessReviews, withReviewedAccess } from '../access-reviews.ts';
 import { createDisclosure } from '../disclosure.ts';
 import { createEnforcementPreview, createLabelPreview, type InstallationIdentity } from '../enforcement-preview.ts';

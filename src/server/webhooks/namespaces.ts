@@ -1,4 +1,4 @@
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
+import type { WebhookRegistration } from '../../api/webhooks.ts';
 import { LABELS_CHANGED, relevantUpdate, webhookRule, WRITES } from '../webhook.ts';
 
 /**

@@ -1,11 +1,11 @@
 /** Reviews of the writes of nodes, for the minimum kubelet version. */
-import { createMinimumReader, findNodeState, type KubeletScope, nodeState } from '../../cluster/kubelet.ts';
+import type { WebhookRegistration } from '../../api/webhooks.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { celList } from '../../kube/cel.ts';
 import { forbidden } from '../../kube/status.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { compareNodes, findKubeletProblem, type MinimumVersion, nodeName } from '../../policy/kubelet/index.ts';
+import { createMinimumReader, findNodeState, type KubeletScope, nodeState } from '../../views/kubelet.ts';
 import { webhookRule, type Webhook, WRITES } from '../webhook.ts';
 import type { PodPolicy } from './pods.ts';
 

@@ -1,7 +1,7 @@
 /** Reviews of the objects that configure Portcullis, one entry for each kind. */
+import type { WebhookRegistration } from '../../api/webhooks.ts';
 import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
 import { RESOURCES } from '../../kube/resources.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import { webhookRule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
 
 /** The reviews of one kind of object. */

@@ -1,3 +1,4 @@
+import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../api/webhooks.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { Store } from '../../cluster/store.ts';
 import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
@@ -6,7 +7,6 @@ import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
-import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../kube/webhooks.ts';
 import { USE_SCC } from '../../policy/rbac/index.ts';
 import {
   assignScc,

@@ -1,10 +1,10 @@
 /** Reviews of writes to pods. All policies decide in one review, so API servers send a pod at most twice. */
+import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../api/webhooks.ts';
 import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
 import { defined } from '../../kube/defined.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
-import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../kube/webhooks.ts';
 import { decodePod } from '../../policy/pod/index.ts';
 import {
   isLevelEnforced,

@@ -1,9 +1,8 @@
 /** The review of workloads, which warns about pods that policies will deny. */
-import { sccAccess, getSccSet } from '../../cluster/access.ts';
+import type { WebhookRegistration } from '../../api/webhooks.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import type { Namespace } from '../../kube/types.ts';
-import type { WebhookRegistration } from '../../kube/webhooks.ts';
 import type { PodFields, WorkloadResource } from '../../policy/pod/index.ts';
 import {
   completeTemplate,
@@ -13,6 +12,7 @@ import {
   type DecodedWorkload,
 } from '../../policy/psa/index.ts';
 import { admitTemplate, sccMode, type SccSettings, templateWarnings } from '../../policy/scc/index.ts';
+import { sccAccess, getSccSet } from '../../views/access.ts';
 import { getRanges, isReady, type PreviewRanges } from '../scc-review.ts';
 import { webhookRule, WRITES } from '../webhook.ts';
 

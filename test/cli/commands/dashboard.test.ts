@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { hashSpec } from '../../../src/cluster/exceptions.ts';
+import { hashSpec } from '../../../src/views/exceptions.ts';
 import { installCrds } from '../../support/controllers.ts';
 import { runDashboard } from '../../support/dashboard-client.ts';
 import { startCluster } from '../../support/dev-cluster.ts';

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { parse } from 'yaml';
+import type { WebhookConfiguration } from '../../../src/api/webhooks.ts';
 import { VERSION } from '../../../src/cli/command.ts';
 import { evaluateChecks } from '../../../src/cli/doctor/checks/index.ts';
 import {
@@ -27,7 +28,6 @@ import { parseWebhookConfiguration } from '../../../src/install/live-webhooks.ts
 import { allow } from '../../../src/kube/admission.ts';
 import type { Kinds } from '../../../src/kube/kinds.ts';
 import type { KubeObject } from '../../../src/kube/types.ts';
-import type { WebhookConfiguration } from '../../../src/kube/webhooks.ts';
 import type { PolicyObject } from '../../../src/policy/psa/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../../src/tls/issue.ts';

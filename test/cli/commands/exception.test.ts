@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { hashSpec } from '../../../src/cluster/exceptions.ts';
 import { type JsonObject, objectMember } from '../../../src/kube/types.ts';
+import { hashSpec } from '../../../src/views/exceptions.ts';
 import { installCrds } from '../../support/controllers.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { type Environment, runProgram } from '../../support/memory-io.ts';

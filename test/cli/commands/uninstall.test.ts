@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { POLICY_KINDS } from '../../../src/api/admission-policies.ts';
 import { buildManifests, defaultSettings, PROFILES, staticWebhookConfigurations } from '../../../src/install/index.ts';
-import { POLICY_KINDS } from '../../../src/kube/admission-policies.ts';
 import { resourceName } from '../../../src/kube/resources.ts';
 import type { KubeObject, Namespace, Node, PortcullisConfiguration } from '../../../src/kube/types.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/index.ts';

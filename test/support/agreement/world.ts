@@ -4,8 +4,6 @@
  * an older template.
  */
 import fc, { type Arbitrary } from 'fast-check';
-import { hashSpec } from '../../../src/cluster/exceptions.ts';
-import { POD_SOURCES } from '../../../src/cluster/workloads.ts';
 import { getControllerPod } from '../../../src/kube/controller-pod.ts';
 import type { Kind } from '../../../src/kube/kinds.ts';
 import { podTemplatePath } from '../../../src/kube/pod.ts';
@@ -13,6 +11,8 @@ import { getApiVersion, RESOURCES } from '../../../src/kube/resources.ts';
 import { type JsonObject, type KubeObject, type PodLike, withValueAt } from '../../../src/kube/types.ts';
 import { decodePod } from '../../../src/policy/pod/index.ts';
 import { suggestEntries } from '../../../src/policy/pss/index.ts';
+import { hashSpec } from '../../../src/views/exceptions.ts';
+import { POD_SOURCES } from '../../../src/views/workloads.ts';
 import { pods } from '../../policy/pss/arbitrary.ts';
 import { RANGES } from '../controllers.ts';
 

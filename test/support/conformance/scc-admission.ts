@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
 import { isObject, type JsonObject, type Namespace } from '../../../src/kube/types.ts';
-import { matchesRule } from '../../../src/kube/webhooks.ts';
+import { matchesRule } from '../../../src/kube/webhook-rules.ts';
 import {
   answerReview,
   assignScc,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
+import { INSTALLATION } from '../../../src/api/names.ts';
 import { isObject, type JsonObject, type KubeObject } from '../../../src/kube/types.ts';
-import { INSTALLATION } from '../../../src/kube/well-known.ts';
 import { objectMetadata } from '../answers.ts';
 import { type Backend, type Balancer, startBalancer } from '../balancer.ts';
 import { eventually } from '../eventually.ts';

@@ -1,3 +1,5 @@
+import { RELAXED_LABEL } from '../../../api/names.ts';
+import { isPartOfPortcullis } from '../../../api/webhooks.ts';
 import {
   type BreakGlassStatus,
   breakGlassStatus,
@@ -5,8 +7,6 @@ import {
   parseFloorPolicy,
 } from '../../../install/break-glass-state.ts';
 import { summarizeNames } from '../../../kube/text.ts';
-import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { RELAXED_LABEL } from '../../../kube/well-known.ts';
 import { type DoctorCheck, type Facts, factValue, ok, problem } from '../facts.ts';
 import { END_BREAK_GLASS } from '../fix.ts';
 

@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
+import { getWebhooks, hasCaInjection, isKnownConfiguration } from '../../../api/webhooks.ts';
 import { summarizeNames } from '../../../kube/text.ts';
-import { getWebhooks, hasCaInjection, isKnownConfiguration } from '../../../kube/webhooks.ts';
 import { readCertificates } from '../../../tls/certificate-pair.ts';
 import { trustProblem } from '../../../tls/trust.ts';
 import {

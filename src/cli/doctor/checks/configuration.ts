@@ -1,5 +1,5 @@
-import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../kube/well-known.ts';
+import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../api/names.ts';
+import { isPartOfPortcullis } from '../../../api/webhooks.ts';
 import { type DoctorCheck, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
 import { applyManifests, instruction, printFix, replicaLogs, commandFix } from '../fix.ts';
 import { invalidReason } from '../gather.ts';

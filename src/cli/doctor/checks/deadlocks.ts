@@ -1,5 +1,6 @@
-import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { INSTALLATION, NAMESPACE_NAME_LABEL } from '../../../kube/well-known.ts';
+import { INSTALLATION } from '../../../api/names.ts';
+import { isPartOfPortcullis } from '../../../api/webhooks.ts';
+import { NAMESPACE_NAME_LABEL } from '../../../kube/well-known.ts';
 import {
   type DoctorCheck,
   type CheckResult,

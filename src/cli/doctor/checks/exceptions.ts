@@ -1,7 +1,7 @@
+import { EXPIRY_NOTICE_MS } from '../../../api/names.ts';
 import { decodePolicy } from '../../../install/index.ts';
 import type { PodSecurityException } from '../../../kube/pod-security-exception.ts';
 import { parseTimestamp } from '../../../kube/units.ts';
-import { EXPIRY_NOTICE_MS } from '../../../kube/well-known.ts';
 import { type DoctorCheck, type CheckResult, evaluateFact, ok, warning } from '../facts.ts';
 import { instruction, commandFix } from '../fix.ts';
 

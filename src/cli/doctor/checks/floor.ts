@@ -1,5 +1,5 @@
+import { POLICY_KINDS } from '../../../api/admission-policies.ts';
 import { decodePolicy } from '../../../install/index.ts';
-import { POLICY_KINDS } from '../../../kube/admission-policies.ts';
 import { matchesLabelSelector } from '../../../kube/label-selector.ts';
 import { KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../../kube/well-known.ts';
 import { MIN_POLICY_MINOR, resolvePolicies, setsMode } from '../../../policy/psa/index.ts';

@@ -1,4 +1,4 @@
-import { TEMPORARY_GRANTS_ANNOTATION } from '../../../kube/scc.ts';
+import { TEMPORARY_GRANTS_ANNOTATION } from '../../../api/names.ts';
 import { KUBE_SYSTEM } from '../../../kube/well-known.ts';
 import { type DoctorCheck, type CheckResult, evaluateFact, type SuspectGrant, warning } from '../facts.ts';
 import { commandFix } from '../fix.ts';

@@ -1,7 +1,7 @@
+import { INSTALLATION } from '../../../api/names.ts';
+import { isPartOfPortcullis } from '../../../api/webhooks.ts';
 import { type Manifest, staticWebhookConfigurations } from '../../../install/index.ts';
 import { summarizeNames } from '../../../kube/text.ts';
-import { isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { INSTALLATION } from '../../../kube/well-known.ts';
 import { deleteObsolete } from '../../installation/obsolete-objects.ts';
 import {
   type DoctorCheck,

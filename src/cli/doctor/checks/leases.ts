@@ -1,6 +1,6 @@
+import { COMPONENT_LABEL, INSTALLATION } from '../../../api/names.ts';
 import { isCurrentLease } from '../../../controllers/replica-leases.ts';
 import type { Lease } from '../../../kube/types.ts';
-import { COMPONENT_LABEL, INSTALLATION } from '../../../kube/well-known.ts';
 import {
   type DoctorCheck,
   type CheckResult,

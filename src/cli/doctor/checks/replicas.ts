@@ -1,6 +1,6 @@
+import { INSTALLATION } from '../../../api/names.ts';
 import type { Kinds } from '../../../kube/kinds.ts';
 import type { Node, Pod } from '../../../kube/types.ts';
-import { INSTALLATION } from '../../../kube/well-known.ts';
 import {
   type DoctorCheck,
   type CheckResult,

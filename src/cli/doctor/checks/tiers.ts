@@ -1,4 +1,4 @@
-import { FAIL_OPEN, TIER_LABEL } from '../../../kube/well-known.ts';
+import { FAIL_OPEN, TIER_LABEL } from '../../../api/names.ts';
 import { type DoctorCheck, type CheckResult, evaluateFact, type Facts, ok } from '../facts.ts';
 import { commandFix } from '../fix.ts';
 import { closedNamespaces } from '../matching.ts';

@@ -1,9 +1,9 @@
+import { PART_OF, PART_OF_LABEL } from '../../../api/names.ts';
+import { isKnownConfiguration, isPartOfPortcullis } from '../../../api/webhooks.ts';
 import { decodePolicy, DEV_CLUSTER_ENFORCEMENT, type Enforcement } from '../../../install/index.ts';
 import type { Configuration, LiveWebhook } from '../../../install/live-webhooks.ts';
 import { expectedConfigurations, findDifferences } from '../../../install/webhook-comparison.ts';
 import { printCount } from '../../../kube/text.ts';
-import { isKnownConfiguration, isPartOfPortcullis } from '../../../kube/webhooks.ts';
-import { PART_OF, PART_OF_LABEL } from '../../../kube/well-known.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';
 import { minorVersion } from '../../../policy/pss/index.ts';
 import {

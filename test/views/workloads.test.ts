@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
-import { listPodCreators, listPodSources } from '../../src/cluster/workloads.ts';
 import type { Kind, Kinds } from '../../src/kube/kinds.ts';
 import { finishSteps } from '../../src/kube/steps.ts';
+import { listPodCreators, listPodSources } from '../../src/views/workloads.ts';
 
 const APPS = 'apps/v1';
 

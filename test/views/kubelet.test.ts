@@ -1,16 +1,16 @@
 /** Tests how the minimum kubelet version and the nodes are read from the store. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createStore, type WritableStore } from '../../src/cluster/store.ts';
+import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
+import type { JsonObject, Node } from '../../src/kube/types.ts';
 import {
   createMinimumReader,
   findNodeState,
   type KubeletScope,
   listNodeStates,
   requestedMinimum,
-} from '../../src/cluster/kubelet.ts';
-import { createStore, type WritableStore } from '../../src/cluster/store.ts';
-import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
-import type { JsonObject, Node } from '../../src/kube/types.ts';
+} from '../../src/views/kubelet.ts';
 
 /** Returns the scope of settings with a `kubelet` section and a store that a function fills. */
 function scopeOf(

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { accessFromStore, sccAccess } from '../../src/cluster/access.ts';
 import { createStore, type WritableStore } from '../../src/cluster/store.ts';
 import { createAuthorizer, RBAC_KINDS, type RbacKind } from '../../src/policy/rbac/index.ts';
 import type { AccessSubject } from '../../src/policy/scc/index.ts';
+import { accessFromStore, sccAccess } from '../../src/views/access.ts';
 
 const GROUP = 'security.openshift.io';
 const RESOURCE = 'securitycontextconstraints';

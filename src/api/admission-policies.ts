@@ -1,5 +1,5 @@
 /** The admission policies that the leader manages. */
-import type { Kinds } from './kinds.ts';
+import type { Kinds } from '../kube/kinds.ts';
 
 /** Policy and binding kinds. Each policy kind comes before its binding kind. */
 export const POLICY_KINDS = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding'] as const;

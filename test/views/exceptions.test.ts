@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { listExceptions } from '../../src/cli/inventory/exceptions.ts';
-import { activeExceptions, hashSpec } from '../../src/cluster/exceptions.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import type { Condition } from '../../src/kube/conditions.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/index.ts';
+import { activeExceptions, hashSpec } from '../../src/views/exceptions.ts';
 
 const SETTINGS: ExceptionSettings = {
   mode: 'approved',

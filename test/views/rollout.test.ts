@@ -1,9 +1,9 @@
 /** Tests the default level that a replica derives from its store. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { getRolloutView } from '../../src/cluster/rollout.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/index.ts';
+import { getRolloutView } from '../../src/views/rollout.ts';
 import { GATE_OFF } from '../support/feature-gate.ts';
 
 const NAMESPACE = 'portcullis';

@@ -1,17 +1,18 @@
 /** Reads the state of the enforcement rollout from the store, for webhooks, controllers and commands. */
-import type { Kind } from '../kube/kinds.ts';
-import { getMetadataOwners } from '../kube/managed-fields.ts';
-import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
-import type { SecurityContextConstraints } from '../kube/scc.ts';
-import type { KubeObject, Namespace } from '../kube/types.ts';
 import {
   ENFORCE_LABEL,
   LABEL_SYNC_MODE_ANNOTATION,
   POD_SECURITY_CONFIG_MAP,
   POD_SECURITY_DEFAULT_ANNOTATION,
   POD_SECURITY_GENERATION_ANNOTATION,
-  POD_SECURITY_LABELS,
-} from '../kube/well-known.ts';
+} from '../api/names.ts';
+import { memoize, type Store } from '../cluster/store.ts';
+import type { Kind } from '../kube/kinds.ts';
+import { getMetadataOwners } from '../kube/managed-fields.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
+import type { SecurityContextConstraints } from '../kube/scc.ts';
+import type { KubeObject, Namespace } from '../kube/types.ts';
+import { POD_SECURITY_LABELS } from '../kube/well-known.ts';
 import {
   createPodSecurity,
   isSamePolicy,
@@ -47,7 +48,6 @@ import {
 } from '../policy/rollout/index.ts';
 import type { Compatibility } from '../policy/scc/index.ts';
 import { sccAccess } from './access.ts';
-import { memoize, type Store } from './store.ts';
 
 /** The store and installation to read the rollout state from. */
 export interface RolloutScope {

@@ -1,8 +1,5 @@
 /** Evaluates the workloads of namespaces. */
-import { sccAccess, getSccSet } from '../cluster/access.ts';
-import type { NamespacePolicies } from '../cluster/rollout.ts';
 import type { Store } from '../cluster/store.ts';
-import { listPodCreators, POD_SOURCES } from '../cluster/workloads.ts';
 import type { CustomPodSource } from '../kube/controller-pod.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../kube/scc.ts';
 import type { Namespace } from '../kube/types.ts';
@@ -14,13 +11,13 @@ import {
   evaluateStepwise,
   getTemplatePod,
   inconclusive,
-  isEvaluated,
   type ManagementSettings,
   type NamespaceEvaluation,
 } from '../policy/rollout/index.ts';
 import { sccMode, type SccSettings } from '../policy/scc/index.ts';
-import { countExceeded } from '../telemetry/limits.ts';
-import { type ReconcileContext, runYielding } from './controller.ts';
+import { sccAccess, getSccSet } from './access.ts';
+import type { NamespacePolicies } from './rollout.ts';
+import { listPodCreators, POD_SOURCES } from './workloads.ts';
 
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
@@ -110,32 +107,4 @@ function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]):
     return `annotation ${NAMESPACE_RANGE_ANNOTATIONS.uidRange} is missing`;
   }
   return sccs.length === 0 ? 'no SecurityContextConstraints exist' : undefined;
-}
-
-/** Called with the evaluation of a namespace, or `undefined` if the namespace was deleted or is exempt. */
-type OnEvaluation = (name: string, evaluation: NamespaceEvaluation | undefined) => void;
-
-/** Evaluates the namespaces that are not exempt. Yields to other work whenever its time slice ends. */
-export async function evaluateNamespaces(
-  settings: EvaluationSettings,
-  names: readonly string[],
-  context: Pick<ReconcileContext, 'cluster' | 'now' | 'signal'>,
-  onEvaluation: OnEvaluation,
-): Promise<void> {
-  const { store } = context.cluster;
-  function* steps(): Generator<undefined, void> {
-    for (const name of names) {
-      const namespace = store.get('Namespace', name);
-      const isPresent = namespace !== undefined && isEvaluated(namespace, settings.podSecurity().exemptions);
-      const evaluation = isPresent ? yield* evaluateFromStore(namespace, store, settings) : undefined;
-      if (evaluation?.limit) countExceeded(evaluation.limit);
-      onEvaluation(name, evaluation);
-      yield;
-    }
-  }
-  await runYielding(steps(), context);
-}
-
-export function namespaceNames(store: Store): readonly string[] {
-  return store.list('Namespace').flatMap(({ metadata }) => metadata?.name ?? []);
 }

@@ -2,6 +2,10 @@
  * Reads a cluster's minimum kubelet version and nodes from the store, and checks which API servers enforce the minimum.
  */
 import { randomUUID } from 'node:crypto';
+import { CONFIGURATION_NAME } from '../api/names.ts';
+import type { Cluster } from '../cluster/cluster.ts';
+import { hostPort } from '../cluster/network-error.ts';
+import type { Store } from '../cluster/store.ts';
 import type { KubeletSettings } from '../config/portcullis-configuration.ts';
 import { matchesLabelSelector } from '../kube/label-selector.ts';
 import { LIMITS } from '../kube/limits.ts';
@@ -9,7 +13,6 @@ import { objectName } from '../kube/resources.ts';
 import { ApiError, ConnectionError } from '../kube/status.ts';
 import { truncate } from '../kube/text.ts';
 import { type AccessReviewStatus, isObject, type Node, type UserInfo } from '../kube/types.ts';
-import { CONFIGURATION_NAME } from '../kube/well-known.ts';
 import {
   type EnforcementCheck,
   type MinimumVersion,
@@ -18,9 +21,6 @@ import {
   readMinimumEnforcement,
 } from '../policy/kubelet/index.ts';
 import type { Action } from '../policy/rbac/index.ts';
-import type { Cluster } from './cluster.ts';
-import { hostPort } from './network-error.ts';
-import type { Store } from './store.ts';
 
 /** The store and settings that contain the minimum. */
 export interface KubeletScope {

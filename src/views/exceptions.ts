@@ -1,7 +1,9 @@
 /** Reads PodSecurityExceptions from a store. Each object is parsed only once. */
 import { createHash } from 'node:crypto';
+import { AUTHORS_ANNOTATION } from '../api/names.ts';
+import { memoize, type Store } from '../cluster/store.ts';
 import { withoutNulls } from '../kube/equality.ts';
-import { AUTHORS_ANNOTATION, type PodSecurityException } from '../kube/pod-security-exception.ts';
+import type { PodSecurityException } from '../kube/pod-security-exception.ts';
 import { isObject } from '../kube/types.ts';
 import {
   CLOCK_SKEW_MS,
@@ -13,7 +15,6 @@ import {
   prepareException,
 } from '../policy/psa/index.ts';
 import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS } from '../policy/pss/index.ts';
-import { memoize, type Store } from './store.ts';
 
 /** Returns the hash of a spec, which does not depend on the order of its members. */
 export function hashSpec(spec: unknown): string {

@@ -1,13 +1,9 @@
 /** Finds the grants of an SCC in the SCC itself and in roles and bindings. */
+import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX, TEMPORARY_GRANTS_ANNOTATION } from '../api/names.ts';
 import type { Store } from '../cluster/store.ts';
 import { defined } from '../kube/defined.ts';
 import { objectName } from '../kube/resources.ts';
-import {
-  GRANT_EXPIRY_ANNOTATION,
-  type SecurityContextConstraints,
-  TEMPORARY_GRANT_PREFIX,
-  TEMPORARY_GRANTS_ANNOTATION,
-} from '../kube/scc.ts';
+import type { SecurityContextConstraints } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
 import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';

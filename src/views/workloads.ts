@@ -1,9 +1,13 @@
+/** Reads workloads and the pods that they create. */
+import type { Store } from '../cluster/store.ts';
 import type { CustomPodSource, PodCreator } from '../kube/controller-pod.ts';
+import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { hasFinished } from '../kube/pod.ts';
 import { getApiVersion, objectName } from '../kube/resources.ts';
 import { compareBytes } from '../kube/text.ts';
-import type { Store } from './store.ts';
+import type { KubeObject, Pod } from '../kube/types.ts';
+import { podOwner } from '../policy/rollout/index.ts';
 
 /** Kinds that define pods, including Pod itself, in alphabetical order. */
 export const POD_SOURCES = [
@@ -85,4 +89,40 @@ function hasPodSourceOwner(store: Store, object: Kinds[PodSourceKind], namespace
   const kind = POD_SOURCES.find((known) => known === owner?.kind);
   if (owner === undefined || kind === undefined || owner.apiVersion !== getApiVersion(kind)) return false;
   return store.get(kind, owner.name, namespace) !== undefined;
+}
+
+/** The workload's type, name, namespace and UID. */
+export type WorkloadReference = Required<Pick<KubeObject, 'apiVersion' | 'kind' | 'metadata'>>;
+
+/**
+ * Returns the outermost controller of a pod, or the pod itself if it has none. The store does not contain the
+ * ReplicaSets of Deployments or the Jobs of CronJobs, so their owners are derived from their names.
+ */
+export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
+  const { namespace = '' } = pod.metadata ?? {};
+  const { kind, name } = podOwner(pod, (ownerKind, owner) => store.get(ownerKind, owner, namespace) !== undefined);
+  const direct = pod.metadata?.ownerReferences?.find(
+    (owner) => owner.controller === true && owner.kind === kind && owner.name === name,
+  );
+  const source = POD_SOURCES.find((known) => known === kind);
+  const isSource = source !== undefined && (direct?.apiVersion ?? getApiVersion(source)) === getApiVersion(source);
+  const stored = isSource ? store.get(source, name, namespace) : undefined;
+  const uid = stored?.metadata?.uid ?? direct?.uid;
+  return {
+    apiVersion: direct?.apiVersion ?? (source ? getApiVersion(source) : ''),
+    kind,
+    metadata: { name, namespace, ...defined({ uid }) },
+  };
+}
+
+/**
+ * Returns true if a pod with the same policy decision is created when this pod ends. Finished Jobs, and finished pods
+ * without another controller, create no more pods.
+ */
+export function isReplaced(pod: Pod, store: Store): boolean {
+  if (!hasFinished(pod)) return true;
+  const { kind, metadata } = findPodWorkload(pod, store);
+  if (kind !== 'Job') return kind !== 'Pod';
+  const job = store.get('Job', metadata.name ?? '', metadata.namespace);
+  return job !== undefined && !hasFinished(job);
 }

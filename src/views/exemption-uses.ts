@@ -1,6 +1,6 @@
 /** The numbers of uses of exemptions, which replicas publish in annotations on their Leases. */
+import { EXEMPTION_USES_ANNOTATION } from '../api/names.ts';
 import { isObject, type JsonObject, type Lease } from '../kube/types.ts';
-import { EXEMPTION_USES_ANNOTATION } from '../kube/well-known.ts';
 
 /** Number of requests that each exemption admitted, counted by the replicas since they started. */
 export interface ExemptionUses {
