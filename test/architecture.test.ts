@@ -49,13 +49,13 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/rollout': 'index',
   telemetry: 'counters heap limits logger metrics',
   config:
-    'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration rewrite setting-paths settings unrendered yaml',
+    'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',
   cluster: `access-reviews bytes cache client clock cluster cluster-source connection event-recorder json lists live-cluster
     network-error parser projection server-version store`,
   web: 'check-order fleet-data fleet-view report-data',
   'dev-cluster': 'index',
-  server: 'limits probes server webhook webhooks/index',
+  server: 'limits probes server webhooks/index',
   controllers: `controller denial-events index leadership permissions replica replica-leases required-webhooks runtime scc-health
     standard-sccs watched-kinds`,
   install: 'break-glass-state index live-webhooks settings webhook-comparison',
@@ -266,6 +266,25 @@ function packageViolations(path: string, specifier: string, isPure: boolean, typ
       ];
 }
 
+/** Returns the files in `PUBLIC_FILES` that no other part imports. */
+function findUnusedPublicFiles(sources: Sources): string[] {
+  const imported = new Set(
+    [...sources].flatMap(([path, text]) =>
+      findImports(path, text).flatMap(({ specifier = '' }) => {
+        const target = joinPosix(dirname(path), specifier);
+        return findPart(target) === findPart(path) ? [] : [target];
+      }),
+    ),
+  );
+  return Object.entries(PUBLIC_FILES).flatMap(([part, files]) =>
+    files
+      .split(/\s+/)
+      .map((file) => `${part}/${file}.ts`)
+      .filter((path) => !imported.has(path))
+      .map((path) => `src/${path}:1: is in PUBLIC_FILES, but no other part imports it`),
+  );
+}
+
 /** Returns the import cycles, including those of type imports. */
 function findCycles(sources: Sources): string[][] {
   const imports = new Map(
@@ -376,6 +395,7 @@ test('the source files follow the rules', () => {
     ),
     ...findUnusedExports(sources, new Map(others)),
     ...findPrivateImports(new Map(others)),
+    ...findUnusedPublicFiles(sources),
   ];
   assert.ok(problems.length === 0, `\n${problems.join('\n')}`);
 

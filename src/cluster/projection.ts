@@ -78,7 +78,10 @@ function isWithin(maxBytes: number, value: unknown): boolean {
 // Metadata
 
 const IDENTITY: Readonly<Record<string, Selection>> = {
-  ...{ name: 'all', namespace: 'all', uid: 'all', resourceVersion: 'all' },
+  name: 'all',
+  namespace: 'all',
+  uid: 'all',
+  resourceVersion: 'all',
 };
 const ANNOTATIONS: Selection = {
   entries: (key) => key !== LAST_APPLIED && (!key.includes('/') || isReadKey(key)),
@@ -346,7 +349,9 @@ function projectWhole(object: JsonObject, kind: Kind): JsonObject {
 
 const CATALOG_SPEC: Selection = {
   members: {
-    ...{ sourceType: 'all', image: 'presence', disableSecurity: 'all' },
+    sourceType: 'all',
+    image: 'presence',
+    disableSecurity: 'all',
     grpcPodConfig: { members: { securityContextConfig: 'all' } },
   },
 };

@@ -48,21 +48,26 @@ export function* evaluateFromStore(
   const { management, defaults, customSources = [], emulationVersion = store.emulationVersion } = settings;
   const name = namespace.metadata?.name ?? '';
   const podSecurity = settings.podSecurity();
-  const { current, planned, isSelected: isOpen } = yield* settings.policies(namespace, store);
+  const { current, planned, isSelected } = yield* settings.policies(namespace, store);
   const { mode } = sccMode(namespace, management.scc);
   const pods = store.list('Pod', name);
   const sccs = store.list('SecurityContextConstraints');
   const missing = mode === 'enforce' ? missingPrerequisite(namespace, sccs) : undefined;
   const workloads = yield* listPodCreators(store, name, customSources, TEMPLATE_KINDS);
-  const isLimited = isOpen || current.level !== 'privileged' || planned?.level !== 'privileged';
+  const isLimited = isSelected || current.level !== 'privileged' || planned?.level !== 'privileged';
   if (missing !== undefined && isLimited && pods.length + workloads.length > 0) {
-    return inconclusive({ name, current: current.level, currentVersion: current.version, isSelected: isOpen }, missing);
+    return inconclusive({ name, current: current.level, currentVersion: current.version, isSelected }, missing);
   }
   const exceptions = settings.exceptions?.(name, store);
   yield;
   const context = templateContext(namespace, store, { defaults, scc: management.scc });
   return yield* evaluateStepwise({
-    ...{ namespace, current, planned, isSelected: isOpen, emulationVersion, pods },
+    namespace,
+    current,
+    planned,
+    isSelected,
+    emulationVersion,
+    pods,
     detailCharacters: settings.detailCharacters,
     complete: (pod) => admitTemplatePod(pod, context),
     templates: workloads.values().flatMap((workload) => {

@@ -47,7 +47,10 @@ export async function joinReports(files: readonly string[], { time, maxWorkloads
   }
   const entries = withUniqueNames([...joined.values()]);
   return {
-    ...{ apiVersion: REPORT_API_VERSION, kind: 'FleetReport', time, version: VERSION },
+    apiVersion: REPORT_API_VERSION,
+    kind: 'FleetReport',
+    time,
+    version: VERSION,
     clusters: entries.map(({ cluster }) => cluster).toSorted(compareClusters),
     checks: listChecks(entries, fixes),
     notes,
@@ -75,10 +78,15 @@ function summarize(report: ReportData, file: string, limit: number): Joined {
   const cluster: FleetCluster = {
     name: report.cluster.name ?? basename(file, extname(file)),
     uid: report.cluster.uid,
-    ...{ source, time, version },
+    source,
+    time,
+    version,
     href: existsSync(page) ? page.split(sep).map(encodeURIComponent).join('/') : undefined,
     isInstalled: rollout.isInstalled,
-    ...{ state: rollout.state, phase: rollout.phase, default: rollout.default, next: rollout.next },
+    state: rollout.state,
+    phase: rollout.phase,
+    default: rollout.default,
+    next: rollout.next,
     namespaces: namespaces.length,
     levels: countLevels(evaluated),
     notEvaluated: namespaces.filter(({ verdict }) => verdict === 'inconclusive').map(({ name }) => name),

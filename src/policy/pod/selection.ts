@@ -250,7 +250,11 @@ export const STORED_NAMESPACE: Selection = {
   members: {
     metadata: {
       members: {
-        ...{ name: 'all', uid: 'all', resourceVersion: 'all', creationTimestamp: 'all', deletionTimestamp: 'all' },
+        name: 'all',
+        uid: 'all',
+        resourceVersion: 'all',
+        creationTimestamp: 'all',
+        deletionTimestamp: 'all',
         labels: 'all',
         annotations: { entries: (key) => isReadKey(key) && key !== LAST_APPLIED },
         managedFields: selectOwners(isReadKey),
