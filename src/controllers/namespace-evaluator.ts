@@ -138,7 +138,9 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
     reconcile: (key, context) => (key === ALL_NAMESPACES ? evaluateAll(context) : evaluateOne(key, context)),
     onStop() {
       evaluations.clear();
-      for (const gauge of [metrics.namespaces, metrics.violatingWorkloads, metrics.evaluationDuration]) gauge.reset();
+      const { namespaces, violatingNamespaces, workloads, violatingWorkloads, evaluationDuration } = metrics;
+      const gauges = [namespaces, violatingNamespaces, workloads, violatingWorkloads, evaluationDuration];
+      for (const gauge of gauges) gauge.reset();
       return Promise.resolve();
     },
   };
@@ -174,18 +176,18 @@ function createEvaluationSettings(controller: ControllerContext, store: Store): 
   };
 }
 
-/** In the Disabled phase, the metrics contain only the workloads. */
+/** Sets the metrics. In the Disabled phase, there are no classes, because no level is planned. */
 function setFindingMetrics(controller: ControllerContext): void {
   const metrics = controller.metrics.rollout.readiness;
-  const { namespaces, workloads } = countFindings(controller.evaluations.all());
+  const { states, classes, workloads, detailed } = countFindings(controller.evaluations.all());
+  for (const [state, count] of Object.entries(states)) metrics.namespaces.set({ state }, count);
+  for (const [verdict, count] of Object.entries(workloads)) metrics.workloads.set({ verdict }, count);
+  metrics.violatingNamespaces.reset();
   if (isPlanned(controller)) {
-    for (const [category, count] of Object.entries(namespaces)) metrics.namespaces.set({ category }, count);
-  } else {
-    metrics.namespaces.reset();
-    metrics.evaluationDuration.reset();
-  }
+    for (const [name, count] of Object.entries(classes)) metrics.violatingNamespaces.set({ class: name }, count);
+  } else metrics.evaluationDuration.reset();
   metrics.violatingWorkloads.reset();
-  for (const { count, ...labels } of workloads) metrics.violatingWorkloads.set(labels, count);
+  for (const { count, ...labels } of detailed) metrics.violatingWorkloads.set(labels, count);
 }
 
 /**

@@ -416,12 +416,22 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     evaluationErrors: tally('psa_rollout_evaluation_errors_total', 'Evaluations that failed for some namespaces.'),
     namespaces: gauge(
       'psa_rollout_namespaces',
-      'Namespaces with workloads that enforcement would deny, by category. A namespace can be in userSCC and unknown.',
-      'category',
+      'Namespaces by state: enforcement would deny workloads (violating), the current level denies workloads (deniedNow), running pods need a restart (restart), none of these (clean), or not evaluated (inconclusive).',
+      'state',
+    ),
+    violatingNamespaces: gauge(
+      'psa_rollout_violating_namespaces',
+      'Namespaces with workloads that enforcement would deny, by class, and namespaces whose evaluation failed (inconclusive). A namespace can be in userSCC and customer.',
+      'class',
+    ),
+    workloads: gauge(
+      'psa_rollout_workloads',
+      'Workloads of all namespaces that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods need a restart (restart).',
+      'verdict',
     ),
     violatingWorkloads: gauge(
       'psa_rollout_violating_workloads',
-      'Workloads that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods need a restart (restart), for the 100 namespaces that have the most such workloads.',
+      'The workloads in psa_rollout_workloads by namespace, for the 100 namespaces that have the most of them.',
       'namespace',
       'verdict',
     ),

@@ -800,7 +800,14 @@ suite('readiness', () => {
         `psa_rollout_violating_workloads{namespace="own",verdict="deniedNow"} ${count}`,
       ];
       assert.deepEqual(await measured('psa_rollout_violating_workloads'), denied(2));
-      assert.deepEqual(await measured('psa_rollout_namespaces'), [], 'no level is planned');
+      const total = (count: number) => [
+        `psa_rollout_workloads{verdict="deniedNow"} ${count}`,
+        'psa_rollout_workloads{verdict="wouldBeDenied"} 0',
+        'psa_rollout_workloads{verdict="restart"} 0',
+      ];
+      assert.deepEqual(await measured('psa_rollout_workloads'), total(2));
+      assert.ok((await measured('psa_rollout_namespaces')).includes('psa_rollout_namespaces{state="deniedNow"} 1'));
+      assert.deepEqual(await measured('psa_rollout_violating_namespaces'), [], 'no level is planned');
       assert.equal(cluster.store.get('PSAEnforcementConfig', 'cluster'), undefined, 'nothing is decided');
       assert.deepEqual(events(), [], 'no change to a workload');
       await deploy('own', 'web', GOOD);

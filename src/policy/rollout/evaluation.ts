@@ -30,8 +30,7 @@ import { isPlatformNamespace } from './label-sync.ts';
 import type { TemplatePod } from './template-pod.ts';
 
 /** Why workloads in a namespace violate the level. A namespace can be in both `userSCC` and `unknown`. */
-export const CATEGORIES = ['unknown', 'openshift', 'runLevelZero', 'disabledSyncer', 'userSCC'] as const;
-export type Category = (typeof CATEGORIES)[number];
+export type Category = 'unknown' | 'openshift' | 'runLevelZero' | 'disabledSyncer' | 'userSCC';
 
 /** The subject whose permissions allowed a violating pod. */
 type Cause = 'user' | 'serviceAccount';
@@ -47,7 +46,8 @@ export type WorkloadVerdict = (typeof WORKLOAD_VERDICTS)[number];
  * The verdict for a namespace. It is `violating` if enforcement would deny workloads. Otherwise, it is the most severe
  * verdict of its workloads.
  */
-type NamespaceVerdict = 'clean' | 'restart' | 'deniedNow' | 'violating' | 'inconclusive';
+export const NAMESPACE_VERDICTS = ['clean', 'restart', 'deniedNow', 'violating', 'inconclusive'] as const;
+export type NamespaceVerdict = (typeof NAMESPACE_VERDICTS)[number];
 
 /** The result of evaluating a namespace. */
 export interface NamespaceEvaluation {

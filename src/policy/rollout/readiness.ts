@@ -19,9 +19,10 @@ import {
   type SweepSummary,
 } from './enforcement.ts';
 import {
-  CATEGORIES,
   type Category,
+  NAMESPACE_VERDICTS,
   type NamespaceEvaluation,
+  type NamespaceVerdict,
   WORKLOAD_VERDICTS,
   type WorkloadVerdict,
 } from './evaluation.ts';
@@ -150,29 +151,67 @@ interface WorkloadCount {
 }
 
 /**
- * Counts findings for metrics: namespaces by category, and workloads for the namespaces that have the most findings.
+ * Names of the categories in metrics. The ClusterFleetEvaluation of OpenShift calls namespaces without a known cause
+ * `customer`.
+ */
+const CLASSES: Readonly<Record<Category | 'inconclusive', string>> = {
+  runLevelZero: 'runLevelZero',
+  openshift: 'openshift',
+  disabledSyncer: 'disabledSyncer',
+  userSCC: 'userSCC',
+  unknown: 'customer',
+  inconclusive: 'inconclusive',
+};
+
+/**
+ * Counts findings for metrics. `workloads` and `states` contain the whole cluster, and `detailed` the namespaces that
+ * have the most findings.
  */
 export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
-  readonly namespaces: Readonly<Record<Category | 'inconclusive', number>>;
-  readonly workloads: readonly WorkloadCount[];
+  readonly states: Readonly<Record<NamespaceVerdict, number>>;
+  readonly classes: Readonly<Record<string, number>>;
+  readonly workloads: Readonly<Record<WorkloadVerdict, number>>;
+  readonly detailed: readonly WorkloadCount[];
 } {
-  const counts = Object.fromEntries([...CATEGORIES, 'inconclusive'].map((category) => [category, 0]));
-  const namespaces = counts as Record<Category | 'inconclusive', number>;
-  for (const { verdict, categories } of evaluations) {
-    if (verdict === 'inconclusive') namespaces.inconclusive++;
-    for (const category of categories) namespaces[category]++;
-  }
   const measured = evaluations
     .filter(({ workloads }) => workloads.length > 0)
     .sort((a, b) => b.workloads.length - a.workloads.length || compareBytes(a.name, b.name))
     .slice(0, MAX_MEASURED_NAMESPACES);
-  const workloads = measured.flatMap((evaluation) =>
-    WORKLOAD_VERDICTS.map((verdict) => {
-      const count = evaluation.workloads.filter((workload) => workload.verdict === verdict).length;
-      return { namespace: evaluation.name, verdict, count };
-    }).filter(({ count }) => count > 0),
+  return {
+    states: countEach(
+      NAMESPACE_VERDICTS,
+      evaluations.map(({ verdict }) => verdict),
+    ),
+    classes: countEach(
+      Object.values(CLASSES),
+      evaluations.flatMap((evaluation) =>
+        [...evaluation.categories, ...(isUndecided(evaluation) ? (['inconclusive'] as const) : [])].map(
+          (category) => CLASSES[category],
+        ),
+      ),
+    ),
+    workloads: countVerdicts(evaluations.flatMap(({ workloads }) => workloads)),
+    detailed: measured.flatMap(({ name, workloads }) => {
+      const counts = countVerdicts(workloads);
+      return WORKLOAD_VERDICTS.map((verdict) => ({ namespace: name, verdict, count: counts[verdict] })).filter(
+        ({ count }) => count > 0,
+      );
+    }),
+  };
+}
+
+function countVerdicts(workloads: NamespaceEvaluation['workloads']): Readonly<Record<WorkloadVerdict, number>> {
+  return countEach(
+    WORKLOAD_VERDICTS,
+    workloads.map(({ verdict }) => verdict),
   );
-  return { namespaces, workloads };
+}
+
+/** Returns how often each key occurs. */
+function countEach<K extends string>(keys: readonly K[], found: readonly K[]): Readonly<Record<K, number>> {
+  const counts = Object.fromEntries(keys.map((key) => [key, 0])) as Record<K, number>;
+  for (const key of found) counts[key]++;
+  return counts;
 }
 
 // The status.

@@ -627,14 +627,20 @@ test('metrics counts', () => {
     found('d', 'inconclusive'),
   ]);
   assert.deepEqual(measures, {
-    namespaces: { unknown: 1, openshift: 0, runLevelZero: 0, disabledSyncer: 0, userSCC: 1, inconclusive: 1 },
-    workloads: [
+    states: { clean: 1, restart: 0, deniedNow: 1, violating: 2, inconclusive: 1 },
+    classes: { runLevelZero: 0, openshift: 0, disabledSyncer: 0, userSCC: 1, customer: 1, inconclusive: 1 },
+    workloads: { deniedNow: 2, wouldBeDenied: 3, restart: 1 },
+    detailed: [
       { namespace: 'e', verdict: 'deniedNow', count: 2 },
       { namespace: 'e', verdict: 'restart', count: 1 },
       { namespace: 'b', verdict: 'wouldBeDenied', count: 2 },
       { namespace: 'a', verdict: 'wouldBeDenied', count: 1 },
     ],
   });
+  const many = countFindings(
+    Array.from({ length: 150 }, (_, index) => ({ ...found(`n${index}`), workloads: [workload] })),
+  );
+  assert.deepEqual([many.detailed.length, many.workloads.wouldBeDenied, many.states.violating], [100, 150, 150]);
 });
 
 const MINUTE = 60_000;
