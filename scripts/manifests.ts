@@ -2,7 +2,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { V1ConfigMap, V1ValidatingAdmissionPolicy } from '@kubernetes/client-node';
-import { FEATURES } from '../src/api/names.ts';
+import { FEATURES, OPTIONAL_FEATURES } from '../src/api/names.ts';
 import { REPOSITORY, VERSION } from '../src/cli/command.ts';
 import { REPORT_SCHEMA } from '../src/cli/report/saved-report.ts';
 import { closeObjects } from '../src/config/ajv.ts';
@@ -46,6 +46,30 @@ function componentFiles(): Files {
   });
 }
 
+/** The alerts and dashboards that the kustomize components of features add to those of the monitoring component. */
+function monitoringPatches(): Files {
+  const find = (kind: string, settings: Partial<ManifestSettings>) =>
+    buildManifests({ ...SETTINGS, ...PROFILES.monitoring, ...settings }).find((manifest) => manifest.kind === kind);
+  const groups = (settings: Partial<ManifestSettings>) =>
+    (find('PrometheusRule', settings) as PrometheusRule).spec.groups;
+  const dashboards = (settings: Partial<ManifestSettings>) =>
+    (find('ConfigMap', settings) as ManifestOf<V1ConfigMap>).data ?? {};
+  const [base, baseDashboards] = [groups({}), dashboards({})];
+  return OPTIONAL_FEATURES.flatMap((feature) => {
+    const rules = groups(PROFILES[feature]).slice(base.length);
+    const added = Object.entries(dashboards(PROFILES[feature])).filter(([name]) => !(name in baseDashboards));
+    const files = {
+      alerts: rules.map((value) => ({ op: 'add', path: '/spec/groups/-', value })),
+      dashboards: added.map(([name, value]) => ({ op: 'add', path: `/data/${name}`, value })),
+    };
+    return Object.entries(files).flatMap(([name, patch]) =>
+      patch.length === 0 ? [] : [[`components/${feature}/${name}.yaml`, yamlFile([patch])] as const],
+    );
+  });
+}
+
+type PrometheusRule = Manifest & { readonly spec: { readonly groups: readonly JsonObject[] } };
+
 function identity({ kind, metadata: { name } }: Manifest): string {
   return `${kind} ${name}`;
 }
@@ -67,7 +91,7 @@ const EVERYTHING: ManifestSettings = {
 async function chartFiles(): Promise<Files> {
   const manifests = buildManifests(EVERYTHING);
   const find = (kind: string) => manifests.find((manifest) => manifest.kind === kind);
-  const alerts = find('PrometheusRule') as Manifest & { readonly spec: { readonly groups: readonly JsonObject[] } };
+  const rules = find('PrometheusRule') as PrometheusRule;
   const dashboards = find('ConfigMap') as ManifestOf<V1ConfigMap>;
   const values = await readChartFile('values.yaml');
   return [
@@ -80,8 +104,8 @@ async function chartFiles(): Promise<Files> {
       .map((policy: ManifestOf<V1ValidatingAdmissionPolicy>) => {
         return [`files/${policy.metadata.name}.yaml`, yamlFile([policy.spec])] as const;
       }),
-    ['files/alerts.yaml', yamlFile([alerts.spec.groups[0]?.['rules']])],
-    ['files/dashboard.json', Object.values(dashboards.data ?? {}).join('')],
+    ['files/rules.yaml', yamlFile([rules.spec.groups])],
+    ...Object.entries(dashboards.data ?? {}).map(([name, text]) => [`files/dashboards/${name}`, text] as const),
     ['files/values.yaml', `${HEADER}${values}`],
     ['values.schema.json', jsonFile(await valuesSchema())],
     ['Chart.yaml', await chartMetadata()],
@@ -150,6 +174,7 @@ const files: Files = [
   ['portcullis-configuration.schema.json', jsonFile(editorSchema())],
   ['report.schema.json', jsonFile(REPORT_SCHEMA)],
   ...componentFiles(),
+  ...monitoringPatches(),
   ...(await chartFiles()).map(([path, text]) => [`${CHART}/${path}`, text] as const),
 ];
 for (const [path, text] of files) {

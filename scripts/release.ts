@@ -164,13 +164,19 @@ function withImage(text: string): string {
     .replace('repository: portcullis\n  tag: ""', `repository: ${repository}\n  tag: "${tag}"`);
 }
 
-/** Returns the alerts, and the dashboard to import into Grafana. */
+/** Returns the alerts, and the dashboards to import into Grafana. */
 function monitoringFiles(resources: string): Readonly<Record<string, string>> {
   const objects = readDocuments(resources, 'resources.yaml').documents.map(({ value }) => value);
-  const dashboard = objects.find((one) => isObject(one) && one['kind'] === 'ConfigMap');
-  const data = isObject(dashboard) && isObject(dashboard['data']) ? Object.values(dashboard['data']) : [];
+  const dashboards = objects.find((one) => isObject(one) && one['kind'] === 'ConfigMap');
+  const data = isObject(dashboards) && isObject(dashboards['data']) ? dashboards['data'] : {};
+  const dashboard = (name: string): string =>
+    typeof data[name] === 'string' ? data[name] : fail(`no dashboard ${name}`);
   const alerts = resources.split('---\n').find((one) => /^kind: PrometheusRule$/m.test(one));
-  return { 'dashboard.json': String(data[0]), 'alerts.yaml': alerts ?? fail('no PrometheusRule') };
+  return {
+    'dashboard.json': dashboard('portcullis.json'),
+    'dashboard-clusters.json': dashboard('portcullis-clusters.json'),
+    'alerts.yaml': alerts ?? fail('no PrometheusRule'),
+  };
 }
 
 interface Component {

@@ -1,7 +1,7 @@
 import type { V1ConfigMap } from '@kubernetes/client-node';
-import { INSTALLATION } from '../api/names.ts';
+import { INSTALLATION, OPTIONAL_FEATURES } from '../api/names.ts';
 import alerts from './monitoring/alerts.json' with { type: 'json' };
-import dashboard from './monitoring/dashboard.json' with { type: 'json' };
+import { buildDashboard, DASHBOARDS } from './monitoring/dashboards.ts';
 import {
   type CustomManifest,
   type Manifest,
@@ -19,35 +19,74 @@ function replaceNamespace(text: string, { namespace }: ManifestSettings): string
   return text.replaceAll('NAMESPACE', namespace);
 }
 
-/** Returns a ConfigMap with the dashboard. Grafana's sidecar selects it by label. */
+/** Returns a ConfigMap with the dashboards of the installed features. Grafana's sidecar selects it by label. */
 function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap> {
   const { labels, ...metadata } = namespacedMetadata(settings.namespace, 'portcullis-dashboard');
+  const dashboards = DASHBOARDS.filter(({ feature }) => feature === undefined || settings.features[feature]);
+  const files = dashboards.map((dashboard) => {
+    const text = `${JSON.stringify(buildDashboard(dashboard), undefined, 2)}\n`;
+    return [`${dashboard.name}.json`, replaceNamespace(text, settings)] as const;
+  });
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata: { ...metadata, labels: { ...labels, grafana_dashboard: '1' } },
-    data: { 'portcullis.json': replaceNamespace(`${JSON.stringify(dashboard, undefined, 2)}\n`, settings) },
+    data: Object.fromEntries(files),
   };
 }
 
 /**
- * Returns the alerts for the Prometheus operator, most urgent first. Each refers to its section in the runbook, by path
- * in the released files and, if set, by URL. Severity `critical` requires immediate action, `warning` requires action
- * during working hours, and `info` requires no urgent action. Rollout alerts are never critical, because enforcement
- * waits and reports the reason.
+ * Metrics of the leader that are recorded for each cluster, with the labels that remain. Series of different clusters
+ * have different `cluster` labels, which each Prometheus adds as an external label.
+ */
+const RECORDED: Readonly<Record<string, readonly string[]>> = {
+  psa_rollout_workloads: ['verdict'],
+  psa_rollout_namespaces: ['state'],
+  psa_rollout_violating_namespaces: ['class'],
+  psa_rollout_enforcement_mode: ['mode'],
+  psa_rollout_enforcing: [],
+  psa_rollout_last_evaluation_timestamp_seconds: [],
+};
+
+/** Recording rules for dashboards and queries about many clusters. */
+export const RECORDING_RULES = Object.entries(RECORDED).map(([metric, labels]) => {
+  const kept = ['cluster', ...labels];
+  return {
+    record: `${kept.join('_')}:${metric}:max`,
+    expr: `max by (${kept.join(', ')}) (${metric}{namespace="NAMESPACE"})`,
+  };
+});
+
+/**
+ * Returns the recording rules, and the alerts of the installed features, for the Prometheus operator. Alerts are sorted
+ * by urgency. Each refers to its section in the runbook, by path in the released files and, if set, by URL. Severity
+ * `critical` requires immediate action, `warning` requires action during working hours, and `info` requires no urgent
+ * action. Rollout alerts are never critical, because enforcement waits and reports the reason.
  */
 function prometheusRule(settings: ManifestSettings): CustomManifest {
-  const rules = alerts.map((rule) => {
-    const section = rule.alert.toLowerCase();
-    const link = settings.runbook === '' ? {} : { runbook_url: `${settings.runbook}#${section}` };
-    const annotations = { ...rule.annotations, runbook: `${RUNBOOK}#${section}`, ...link };
-    return { ...rule, expr: replaceNamespace(rule.expr, settings), annotations };
-  });
+  const alertsOf = (installed: string | undefined) =>
+    alerts.flatMap(({ feature, ...rule }) => {
+      if (feature !== installed) return [];
+      const section = rule.alert.toLowerCase();
+      const link = settings.runbook === '' ? {} : { runbook_url: `${settings.runbook}#${section}` };
+      const annotations = { ...rule.annotations, runbook: `${RUNBOOK}#${section}`, ...link };
+      return [{ ...rule, expr: replaceNamespace(rule.expr, settings), annotations }];
+    });
+  const { name } = INSTALLATION;
+  const records = RECORDING_RULES.map((rule) => ({ ...rule, expr: replaceNamespace(rule.expr, settings) }));
   return {
     apiVersion: 'monitoring.coreos.com/v1',
     kind: 'PrometheusRule',
-    metadata: namespacedMetadata(settings.namespace, INSTALLATION.name),
-    spec: { groups: [{ name: INSTALLATION.name, rules }] },
+    metadata: namespacedMetadata(settings.namespace, name),
+    spec: {
+      groups: [
+        { name, rules: alertsOf(undefined) },
+        { name: `${name}-clusters`, rules: records },
+        ...OPTIONAL_FEATURES.filter((feature) => settings.features[feature]).map((feature) => {
+          return { name: `${name}-${feature}`, rules: alertsOf(feature) };
+        }),
+      ],
+    },
   };
 }
 

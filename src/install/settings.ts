@@ -119,6 +119,8 @@ export function defaultSettings(version: string): ManifestSettings {
 /** Named changes to the default settings. Each profile except the default is a kustomize component. */
 export const PROFILES = {
   default: {},
+  /** Precedes the features, which add their alerts and dashboards. */
+  monitoring: { monitoring: 'prometheus-operator' },
   scc: { features: { ...INSTALLED_BY_DEFAULT, scc: true } },
   /** For OpenShift, among others, which has its own label syncer and readiness controller. */
   'without-rollout': { features: { ...INSTALLED_BY_DEFAULT, rollout: false } },
@@ -126,7 +128,6 @@ export const PROFILES = {
   olm: { features: { ...INSTALLED_BY_DEFAULT, olm: true } },
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
-  monitoring: { monitoring: 'prometheus-operator' },
   /** For API servers that have no Service network. The replicas run on the same machine. */
   local: { hasPods: false, webhooks: { url: 'https://127.0.0.1:8443' } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;

@@ -116,7 +116,7 @@ function comparable(objects: readonly Manifest[]): readonly unknown[] {
   // Helm renders an empty list as null, and sorts the initial settings.
   const text = JSON.stringify(sorted, (name, value: unknown) => {
     if (name === 'volumes' || name === 'volumeMounts') return value ?? [];
-    const isJson = name === 'portcullis.json' || name === 'value';
+    const isJson = name.endsWith('.json') || name === 'value';
     return isJson && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
   });
   return JSON.parse(text) as readonly unknown[];

@@ -1,17 +1,24 @@
 /** Tests invariants of the manifests for every profile, and of alerts and dashboard panels. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { V1ClusterRole, V1Deployment } from '@kubernetes/client-node';
-import { INSTALLATION, PART_OF, PART_OF_LABEL } from '../../src/api/names.ts';
+import { INSTALLATION, OPTIONAL_FEATURES, PART_OF, PART_OF_LABEL } from '../../src/api/names.ts';
 import { CONFIGURATION_NAMES } from '../../src/api/webhooks.ts';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve-options.ts';
 import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
-import { buildManifests, defaultSettings, type Manifest, type ManifestOf } from '../../src/install/index.ts';
+import {
+  ALL_FEATURES,
+  buildManifests,
+  defaultSettings,
+  type Manifest,
+  type ManifestOf,
+} from '../../src/install/index.ts';
+import { RECORDING_RULES } from '../../src/install/monitoring.ts';
 import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
-import dashboard from '../../src/install/monitoring/dashboard.json' with { type: 'json' };
-import { type ManifestSettings, PROFILES } from '../../src/install/settings.ts';
+import { DASHBOARDS } from '../../src/install/monitoring/dashboards.ts';
+import { type ManifestSettings, parseFeatures, PROFILES } from '../../src/install/settings.ts';
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/index.ts';
@@ -283,7 +290,11 @@ const FOREIGN_METRICS = [
 ];
 
 const described = await createMetrics({ version: '0.0.0' }).describe();
-const known = new Set([...FOREIGN_METRICS, ...described.map(({ name }) => name)]);
+const known = new Set([
+  ...FOREIGN_METRICS,
+  ...described.map(({ name }) => name),
+  ...RECORDING_RULES.map(({ record }) => record),
+]);
 
 /** Returns the metrics in an expression, which are the names before selectors. */
 function metricsIn(expression: string): readonly string[] {
@@ -291,11 +302,45 @@ function metricsIn(expression: string): readonly string[] {
 }
 
 test('expressions use existing metrics', () => {
-  const queries = dashboard.panels.flatMap(({ targets }) => targets);
-  for (const { expr } of [...alerts, ...queries]) {
+  const queries = DASHBOARDS.flatMap(({ rows }) => Object.values(rows).flat())
+    .flatMap(([, , ...targets]) => targets)
+    .map(([expr]) => expr);
+  const documented = [...readFileSync('docs/how-to/fleet-metrics.md', 'utf8').matchAll(/```promql\n([^]*?)```/g)];
+  assert.equal(documented.length, 5);
+  const rules = [...alerts, ...RECORDING_RULES].map(({ expr }) => expr);
+  for (const expr of [...rules, ...queries, ...documented.map(([, text = '']) => text)]) {
     const metrics = metricsIn(expr);
     assert.notEqual(metrics.length, 0, expr);
     assert.deepEqual([expr, metrics.filter((one) => !known.has(one))], [expr, []]);
+  }
+});
+
+test('alerts and dashboards of a feature exist only with the feature', () => {
+  const monitoring = (features: readonly string[]) => {
+    const settings = { ...DEFAULTS, ...PROFILES.monitoring, features: parseFeatures(['rollout', ...features]) };
+    const manifests = buildManifests(settings);
+    const { spec } = find<{ readonly spec: { readonly groups: readonly { readonly name: string }[] } }>(
+      ...([manifests, 'PrometheusRule', 'portcullis'] as const),
+    );
+    const { data = {} } = find<{ readonly data?: Record<string, string> }>(
+      manifests,
+      'ConfigMap',
+      'portcullis-dashboard',
+    );
+    return {
+      names: [...spec.groups.map(({ name }) => name), ...Object.keys(data)],
+      text: JSON.stringify([spec, data]),
+    };
+  };
+  const always = ['portcullis', 'portcullis-clusters'];
+  const files = ['portcullis.json', 'portcullis-clusters.json'];
+  assert.deepEqual(monitoring([]).names, [...always, ...files]);
+  assert.doesNotMatch(monitoring([]).text, /portcullis_(scc|kubelet|olm)_|SCCs?\b|range/);
+  for (const feature of ['scc', 'kubelet', 'olm']) {
+    const dashboards = feature === 'scc' ? [...files, 'portcullis-scc.json'] : files;
+    const { names, text } = monitoring([feature]);
+    assert.deepEqual(names, [...always, `portcullis-${feature}`, ...dashboards]);
+    assert.match(text, new RegExp(`portcullis_${feature}_`));
   }
 });
 
@@ -323,11 +368,14 @@ test('an evaluation is treated as outdated after twice the default interval', ()
 
 test('each alert refers to its runbook section, and links to it if the runbook has a URL', () => {
   const linksTo = (annotation: string, settings: Partial<ManifestSettings>): readonly unknown[] => {
-    const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.monitoring, ...settings });
+    const manifests = buildManifests({ ...DEFAULTS, ...PROFILES.monitoring, features: ALL_FEATURES, ...settings });
     const rule = find<object>(manifests, 'PrometheusRule', 'portcullis');
     return [...JSON.stringify(rule).matchAll(new RegExp(`"${annotation}":"([^"]*)"`, 'g'))].map(([, link]) => link);
   };
-  const sections = alerts.map(({ alert }) => alert.toLowerCase());
+  const groups = [undefined, ...OPTIONAL_FEATURES];
+  const sections = groups
+    .flatMap((group) => alerts.filter(({ feature }) => feature === group))
+    .map(({ alert }) => alert.toLowerCase());
   const inRepository = sections.map((section) => `docs/how-to/runbook.md#${section}`);
   assert.ok(existsSync('docs/how-to/runbook.md'));
   assert.deepEqual([linksTo('runbook', {}), linksTo('runbook_url', {})], [inRepository, []]);

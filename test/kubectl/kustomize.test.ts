@@ -74,7 +74,7 @@ function comparable(objects: readonly Manifest[]): readonly Manifest[] {
   return (JSON.parse(text) as readonly Manifest[]).toSorted((a, b) => (key(a) < key(b) ? -1 : 1));
 }
 
-const ALL_BUT_FEATURES = ['cert-manager', 'high-availability', 'monitoring', 'local'] as const;
+const ALL_BUT_FEATURES = ['cert-manager', 'high-availability', 'local'] as const;
 
 /** No component, each component, pairs that change the same objects, and all components at once. */
 const COMBINATIONS: readonly (readonly Profile[])[] = [
@@ -85,8 +85,9 @@ const COMBINATIONS: readonly (readonly Profile[])[] = [
   ['scc', 'cert-manager'],
   ['kubelet', 'olm'],
   ['olm', 'cert-manager'],
-  ['scc', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
-  ['scc', 'without-rollout', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
+  ['monitoring', 'scc'],
+  ['monitoring', 'scc', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
+  ['monitoring', 'scc', 'without-rollout', 'kubelet', 'olm', ...ALL_BUT_FEATURES],
 ];
 
 suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {

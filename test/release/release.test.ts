@@ -443,7 +443,15 @@ describe('files of a release', () => {
     assert.deepEqual(
       names.filter((name) => !name.startsWith('portcullis-')),
       [
-        ...['LICENSES.txt', 'RELEASE_NOTES.md', 'SHA256SUMS', 'alerts.yaml', 'crds.yaml', 'dashboard.json'],
+        ...[
+          'LICENSES.txt',
+          'RELEASE_NOTES.md',
+          'SHA256SUMS',
+          'alerts.yaml',
+          'crds.yaml',
+          'dashboard-clusters.json',
+          'dashboard.json',
+        ],
         ...[
           'install-scc.yaml',
           'install.yaml',
