@@ -108,7 +108,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       const id = { kind, name: CONFIGURATION_NAMES[kind] };
       const current = store.get(id.kind, id.name);
       const policies = observePolicies(store, current, now());
-      const all = getRequired(store, policies);
+      const inForce = { floor: policies.floor !== undefined, hasDefaults: policies.hasDefaults };
+      const all = getRequired(store, inForce);
       const required = all.find((configuration) => configuration.kind === kind);
       if (!required) {
         // Keep the break-glass annotations while the feature is off, unless the installation is being deleted.
@@ -127,7 +128,10 @@ function createReconciler(context: ControllerContext): Reconciler {
       // While webhooks still fail open, the policies must remain in force.
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
       const floor = policies.floor ?? recorded;
-      const scc = findRegisteredMode({ ...id, current, required, isTrusted, nowMs: now() });
+      // The floor only divides the webhooks, so both forms select the same namespaces.
+      const other = getRequired(store, { ...inForce, floor: !inForce.floor }).find((one) => one.kind === kind);
+      const isInPlace = hasSelectors(current, required) || hasSelectors(current, other);
+      const scc = findRegisteredMode({ ...id, current, isInPlace: isTrusted && isInPlace, nowMs: now() });
       const merged = mergeConfiguration(next, current, {
         annotations: {
           ...AKS_ANNOTATIONS,
@@ -170,15 +174,11 @@ function listInstalled(store: Store): readonly WebhookConfiguration[] {
  * namespace is missing.
  */
 function createRequirements({ settings, service, version, webhooks, features }: ControllerContext) {
-  return (store: Store, policies: ObservedPolicies): readonly RequiredConfiguration[] => {
+  return (store: Store, policies: PoliciesInForce): readonly RequiredConfiguration[] => {
     const namespace = store.get('Namespace', service.namespace);
     if (!namespace || namespace.metadata?.deletionTimestamp != null) return [];
     const { timeoutSeconds } = settings.value.webhooks;
-    const enforcement = currentEnforcement(
-      settings.value,
-      { store, service, version, features },
-      { floor: policies.floor !== undefined, hasDefaults: policies.hasDefaults },
-    );
+    const enforcement = currentEnforcement(settings.value, { store, service, version, features }, policies);
     return requiredConfigurations(webhooks.registrations, enforcement, { service, url: webhooks.url, timeoutSeconds });
   };
 }
@@ -218,12 +218,25 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
   };
 }
 
+type PoliciesInForce = Parameters<typeof currentEnforcement>[2];
+
 interface Registration {
   readonly kind: ConfigurationKind;
   readonly current: WebhookConfiguration | undefined;
-  readonly required: RequiredConfiguration;
-  readonly isTrusted: boolean;
+  /** True if the webhooks select the namespaces that the settings require, and API servers trust them. */
+  readonly isInPlace: boolean;
   readonly nowMs: number;
+}
+
+/** True if a configuration contains all required webhooks with their namespace selectors. */
+function hasSelectors(current: WebhookConfiguration | undefined, required: RequiredConfiguration | undefined): boolean {
+  return (
+    required?.webhooks.every(({ name, namespaceSelector }) =>
+      current?.webhooks?.some(
+        (webhook) => webhook.name === name && deepEqual(webhook.namespaceSelector, namespaceSelector),
+      ),
+    ) === true
+  );
 }
 
 /**
@@ -232,15 +245,10 @@ interface Registration {
  */
 function createModeObserver({ settings }: ControllerContext) {
   const registered = createStateAge();
-  return ({ kind, current, required, isTrusted, nowMs }: Registration) => {
+  return ({ kind, current, isInPlace, nowMs }: Registration) => {
     const { mode } = settings.value.scc;
     if (kind !== 'MutatingWebhookConfiguration' || mode === 'off') return { mode: undefined, isSettling: false };
-    const isInPlace = required.webhooks.every(({ name, namespaceSelector }) =>
-      current?.webhooks?.some(
-        (webhook) => webhook.name === name && deepEqual(webhook.namespaceSelector, namespaceSelector),
-      ),
-    );
-    const sinceMs = registered(isTrusted && isInPlace ? mode : undefined, nowMs) ?? 0;
+    const sinceMs = registered(isInPlace ? mode : undefined, nowMs) ?? 0;
     const recorded = current?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
     if (recorded === mode || sinceMs >= SETTLE_MS) return { mode, isSettling: false };
     return { mode: recorded === 'enforce' ? mode : recorded, isSettling: recorded !== 'enforce' };

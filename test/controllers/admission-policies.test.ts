@@ -12,6 +12,7 @@ import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.t
 import { draft, isObject } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
 import type { Level, Version } from '../../src/policy/pss/index.ts';
+import type { SccMode } from '../../src/policy/scc/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
 import { NAMES, NAMESPACE, START_DATE, TEST_MANAGER } from '../support/certificates.ts';
@@ -386,6 +387,29 @@ suite('the floor policies', () => {
     assert.equal(policy(), 'Ignore');
     await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Fail' } });
     assert.equal(policy(), 'Fail');
+  });
+
+  test('do not delay the record of an SCC mode when they divide the webhooks', async () => {
+    await start();
+    const run = await start(webhookConfigurations);
+    await setLevel('baseline', []);
+    const setMode = (mode: SccMode): Promise<void> => change({ scc: { ...settings.value.scc, mode } });
+    const mutating = () => cluster.store.get('MutatingWebhookConfiguration', 'zz.portcullis.dev');
+    const state = () => [
+      mutating()?.metadata?.annotations?.['portcullis.dev/registered-scc-mode'],
+      mutating()?.webhooks?.some(({ name }) => name.startsWith('floor.')),
+    ];
+    await setMode('report');
+    await trustAll();
+    await run.pass(5_000);
+    assert.deepEqual(state(), ['report', false]);
+    await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Ignore' } });
+    await run.pass(3_000);
+    await setMode('enforce');
+    await run.pass(3_000);
+    assert.deepEqual(state(), ['report', true]);
+    await run.pass(2_000);
+    assert.deepEqual(state(), ['enforce', true]);
   });
 
   for (const { name, isTrusted, remainingMs } of [

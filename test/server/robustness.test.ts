@@ -9,6 +9,7 @@ import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { drain } from '../../src/cli/serve/serve.ts';
+import { createParser, startParseWorker } from '../../src/cluster/parser.ts';
 import { allow, type Decision } from '../../src/kube/admission.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
@@ -677,12 +678,20 @@ suite('large reviews', () => {
 
   test('a review that is not parsed before its timeout is denied', async () => {
     let nowMs = 0;
-    // Each time that the server reads the clock, a second has passed.
+    const parser = createParser(startParseWorker);
+    const release = Promise.withResolvers<undefined>();
     const late = await startAdmissionServer([{ path: '/allow', decide: () => allow() }], {
-      now: () => (nowMs += 1000),
+      // Each time that the server reads the clock, the longest timeout has passed.
+      now: () => (nowMs += 30_000),
+      parser: {
+        async reduceReview(...review) {
+          await release.promise;
+          return await parser.reduceReview(...review);
+        },
+      },
     });
     const body = largeReview('CREATE');
-    const { status, body: text } = await post(late, '/allow?timeout=400ms', body, JSON_TYPE);
+    const { status, body: text } = await post(late, '/allow?timeout=30s', body, JSON_TYPE);
     const message = 'too many concurrent large reviews; this one was not evaluated within its timeout; try again';
     assert.deepEqual([status, parseResponse(text).allowed], [200, false]);
     assert.deepEqual(parseResponse(text).status, {
@@ -698,7 +707,9 @@ suite('large reviews', () => {
       [msg, webhook, reason, uid],
       ['review not evaluated', '/allow', message, podReview({}).request.uid],
     );
+    release.resolve(undefined);
     await late.stop();
+    await parser.close();
   });
 
   test('a review that waits does not delay other ones', async () => {

@@ -18,7 +18,7 @@ export interface TestServer extends Endpoint, AdmissionServer, Recorder {
 
 export const NAMES = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
 
-interface ServerOptions extends Pick<ServerDeps, 'maxConnections' | 'onDenied'> {
+interface ServerOptions extends Partial<Pick<ServerDeps, 'maxConnections' | 'onDenied' | 'parser'>> {
   /** Defaults to an empty store. */
   readonly store?: WritableStore;
   readonly isSynced?: boolean;
