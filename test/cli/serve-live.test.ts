@@ -76,6 +76,7 @@ suite('a server with a live cluster', () => {
   test('becomes ready, and decides based on the objects in the cluster', async () => {
     assert.equal(await probe(running, '/readyz/informer-sync'), 'ok');
     assert.equal(await probe(running, '/readyz/cluster'), 'ok');
+    assert.doesNotMatch(await probe(running, '/readyz?verbose'), /scc/, 'without the SCC feature');
     const info = 'portcullis_kubernetes_version_info{server="v1.36",evaluated="v1.36"} 1';
     assert.ok((await probe(running, '/metrics')).includes(info));
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };

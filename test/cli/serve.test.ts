@@ -96,7 +96,7 @@ suite('a running server', () => {
     assert.equal(await (await fetch(`${running.probes}/readyz`)).text(), 'ok');
     assert.match(
       await (await fetch(`${running.probes}/readyz?verbose`)).text(),
-      /^\[\+\]ping ok\n\[\+\]informer-sync ok\n/,
+      /^\[\+\]ping ok\n\[\+\]informer-sync ok\n[^]*\n\[\+\]scc ok\n/,
     );
     assert.match(
       await (await fetch(`${running.probes}/metrics`)).text(),

@@ -61,8 +61,8 @@ export interface UninstallScope {
   readonly keepsPolicies: boolean;
   /** True to delete the CRDs with all their objects, and the SCC grants. */
   readonly purgesDefinitions: boolean;
-  /** True if the SCC CRD belongs to another product. */
-  readonly hasForeignSccs: boolean;
+  /** Whether the SCC CRD belongs to Portcullis or another product. `none` without the feature. */
+  readonly sccs: 'own' | 'foreign' | 'none';
 }
 
 interface RemovalTarget {
@@ -303,16 +303,21 @@ function uninstall(...options: readonly string[]): ShellCommand {
  */
 export async function findRemains(
   client: ClusterClient,
-  { namespace, keepsLabels, keepsPolicies, purgesDefinitions, hasForeignSccs }: UninstallScope,
+  { namespace, keepsLabels, keepsPolicies, purgesDefinitions, sccs }: UninstallScope,
 ): Promise<readonly string[]> {
   const policies = keepsPolicies ? await readPolicyObjects(client) : [];
   const definitions = purgesDefinitions ? [] : (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
-  const grants = purgesDefinitions ? [] : await findRemainingGrants(client, hasForeignSccs);
-  const temporary = purgesDefinitions && !hasForeignSccs ? [] : await findTemporaryGrants(client);
+  const grants = purgesDefinitions ? [] : await findRemainingGrants(client, sccs);
+  const granted = [
+    ...(grants.every(isExceptionGrant) ? [] : ['of SCCs']),
+    ...(grants.some(isExceptionGrant) ? ['of exceptions'] : []),
+  ];
+  const temporary = purgesDefinitions && sccs !== 'foreign' ? [] : await findTemporaryGrants(client);
   const namespaces = (await client.list(RESOURCES.Namespace)).filter((object) => !isTerminating(object));
   const isInstallation = (object: AnyObject): boolean => objectName(object) === namespace && isPartOfPortcullis(object);
   const others = namespaces.filter((namespace) => !isInstallation(namespace));
-  const managed = keepsLabels && !hasForeignSccs ? others.filter((other) => findLabelManagers(other).length > 0) : [];
+  const managed =
+    keepsLabels && sccs !== 'foreign' ? others.filter((other) => findLabelManagers(other).length > 0) : [];
   const policyRemains = [
     ...(policies.length === 0 ? [] : ['policies in the API server']),
     ...(managed.length === 0 ? [] : [`Pod Security labels that Portcullis set on ${listNames(managed)}`]),
@@ -321,13 +326,17 @@ export async function findRemains(
     key,
     labeled: others.filter(({ metadata }) => metadata.labels?.[key] !== undefined),
   }));
-  const ranges = hasForeignSccs ? [] : others.filter(hasOwnRanges);
+  const ranges = sccs === 'foreign' ? [] : others.filter(hasOwnRanges);
   const rangeKeys = Object.values(NAMESPACE_RANGE_ANNOTATIONS).map((key) => `${key}-`);
   const remains: readonly (readonly [objects: readonly AnyObject[], title: string, command: ShellCommand])[] = [
-    [definitions, 'CustomResourceDefinitions with all their objects, such as settings and SCCs', PURGE],
+    [
+      definitions,
+      `CustomResourceDefinitions with all their objects, such as settings${sccs === 'own' ? ' and SCCs' : ''}`,
+      PURGE,
+    ],
     [
       grants.map(({ object }) => object),
-      `${grants.length} roles and bindings that grant the use of SCCs or of exceptions`,
+      `${grants.length} roles and bindings that grant the use ${granted.join(' or ')}`,
       PURGE,
     ],
     ...temporary.map(
@@ -394,16 +403,23 @@ function hasOwnRanges({ metadata }: Namespace): boolean {
  * followed by these ClusterRoles, and the bindings of the roles for exceptions. Without the roles, users could grant
  * themselves permissions by creating roles with these names.
  */
-export async function findRemainingGrants(client: ClusterClient, hasForeignSccs: boolean) {
+export async function findRemainingGrants(client: ClusterClient, sccs: UninstallScope['sccs']) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding: Binding } = RESOURCES;
   const lists = [ClusterRoleBinding, Binding, ClusterRole].map(async (resource) => {
     const objects = (await client.list(resource)) as readonly (AnyObject & Pick<Partial<RoleBinding>, 'roleRef'>)[];
-    const isGrant = ({ roleRef, metadata }: (typeof objects)[number]): boolean => {
+    const isGrant = (object: (typeof objects)[number]): boolean => {
+      const { roleRef, metadata } = object;
       if (roleRef !== undefined && roleRef.kind !== 'ClusterRole') return false;
-      if (roleRef !== undefined && EXCEPTION_ROLES.includes(roleRef.name)) return true;
-      return !hasForeignSccs && (roleRef?.name ?? metadata.name).startsWith(useRoleName(''));
+      if (isExceptionGrant({ object })) return true;
+      return sccs !== 'foreign' && (roleRef?.name ?? metadata.name).startsWith(useRoleName(''));
     };
     return objects.filter(isGrant).map((object) => ({ resource, object }));
   });
   return (await Promise.all(lists)).flat();
+}
+
+/** True for a binding of a role for exceptions. */
+function isExceptionGrant({ object }: { readonly object: AnyObject }): boolean {
+  const { roleRef } = object as Pick<Partial<RoleBinding>, 'roleRef'>;
+  return roleRef?.kind === 'ClusterRole' && EXCEPTION_ROLES.includes(roleRef.name);
 }

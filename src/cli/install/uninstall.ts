@@ -79,13 +79,13 @@ export const command = defineCommand({
           `Portcullis is also installed in namespace ${other}, and both installations use the same roles and webhooks: run portcullis doctor in the namespace to keep, and apply its fixes`,
         );
       }
-      const hasForeignSccs = await readForeignSccs(client);
+      const sccs = await readSccs(client);
       const scope: UninstallScope = {
         namespace,
-        keepsLabels: keepsLabels || keepsPolicies || hasForeignSccs,
+        keepsLabels: keepsLabels || keepsPolicies || sccs === 'foreign',
         keepsPolicies,
         purgesDefinitions: options['purge-crds'],
-        hasForeignSccs,
+        sccs,
       };
       const print = (line: string): void => void io.text.write(`${printable(line)}\n`);
       const target = { client, namespace, waitMs };
@@ -93,8 +93,13 @@ export const command = defineCommand({
         const plan = createRemoval({ ...target, dryRun: 'client' }, () => undefined);
         await uninstall(plan, scope);
         if (plan.counts.reported > 0 && !options.yes) {
-          const removed = `${scope.purgesDefinitions ? PURGED : 'Portcullis'} from ${client.connection.server}`;
-          if (!(await confirm(`This removes ${removed}, and ends all enforcement by Portcullis.`, io))) {
+          const { server } = client.connection;
+          if (
+            !(await confirm(
+              `This removes ${describeScope(scope)} from ${server}, and ends all enforcement by Portcullis.`,
+              io,
+            ))
+          ) {
             throw new UserError('nothing was deleted: the response was not "yes"; use --yes to skip the confirmation');
           }
         }
@@ -112,14 +117,21 @@ export const command = defineCommand({
   },
 });
 
-/** True if the SCC CRD belongs to another product, such as OpenShift, which sets namespace labels and ranges itself. */
-async function readForeignSccs(client: ClusterClient): Promise<boolean> {
+/** Returns to whom the SCC CRD belongs. Other products, such as OpenShift, set namespace labels and ranges themselves. */
+async function readSccs(client: ClusterClient): Promise<UninstallScope['sccs']> {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   const definition = await client.get(DEFINITIONS, `${resource}.${group}`);
-  return definition !== undefined && !isPartOfPortcullis(definition);
+  if (definition === undefined) return 'none';
+  return isPartOfPortcullis(definition) ? 'own' : 'foreign';
 }
 
-const PURGED = 'Portcullis, and its settings and all SecurityContextConstraints';
+/** Returns what the command removes, for the confirmation. */
+function describeScope({ purgesDefinitions, sccs }: UninstallScope): string {
+  if (!purgesDefinitions) return 'Portcullis';
+  return sccs === 'own'
+    ? 'Portcullis, and its settings and all SecurityContextConstraints'
+    : 'Portcullis and its settings';
+}
 
 /** Selects the objects of Portcullis. */
 const OWN = { labels: `${PART_OF_LABEL}=${PART_OF}` };
@@ -267,15 +279,14 @@ async function deleteOwnObjects(
 }
 
 /** Deletes the Portcullis CRDs with all their objects, and the roles and bindings that grant SCCs. */
-async function purgeDefinitions(removal: Removal, { hasForeignSccs }: UninstallScope): Promise<void> {
+async function purgeDefinitions(removal: Removal, { sccs }: UninstallScope): Promise<void> {
   const { client, dryRun, report } = removal;
-  if (hasForeignSccs) report('SCCs and their roles are kept, because the SCC CRD belongs to another product.');
-  const grants = await findRemainingGrants(client, hasForeignSccs);
+  if (sccs === 'foreign') report('SCCs and their roles are kept, because the SCC CRD belongs to another product.');
+  const grants = await findRemainingGrants(client, sccs);
   const definitions = (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
   const standard = STANDARD_SCCS.map(({ scc }) => scc.metadata?.name);
-  const sccs =
-    hasForeignSccs || definitions.length === 0 ? [] : await client.list(RESOURCES.SecurityContextConstraints);
-  for (const { metadata } of sccs.filter(({ metadata }) => !standard.includes(metadata.name))) {
+  const objects = sccs === 'own' ? await client.list(RESOURCES.SecurityContextConstraints) : [];
+  for (const { metadata } of objects.filter(({ metadata }) => !standard.includes(metadata.name))) {
     const name = formatName(RESOURCES.SecurityContextConstraints, metadata.name);
     report(`${name} is deleted with its CRD${dryRunSuffix(dryRun)}`);
   }

@@ -420,12 +420,10 @@ const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** HTTP server for probes and metrics. */
 function createProbes(parts: Parts, { connections }: AdmissionServer) {
-  const { values, live, logger, metrics, defer, served, settings, certificate } = parts;
+  const { values, live, logger, metrics, served, settings, certificate } = parts;
   const { service, cluster } = served;
   const { store } = cluster;
   const date = (): Date => new Date();
-  const sccProblems = watchSccHealth({ store, settings: () => settings.value.scc, logger, metrics: metrics.scc });
-  defer(() => sccProblems.stop());
   const settingsProblem = (): string | undefined => settings.status().problem;
   return buildProbes({
     livez: [PING],
@@ -436,13 +434,21 @@ function createProbes(parts: Parts, { connections }: AdmissionServer) {
         ? [trustCheck({ store, served: certificate, service, logger, metrics, date })]
         : []),
       { name: 'settings', check: () => (store.synced() ? undefined : settingsProblem()), note: settingsProblem },
-      { name: 'scc', check: () => undefined, note: () => sccProblems.summary() },
+      ...(optionalFeatures(parts).scc ? [sccCheck(parts)] : []),
       { name: 'connections', check: () => undefined, note: () => connections.saturation() },
       { name: 'shutdown', check: () => (connections.isDraining() ? 'the server is draining' : undefined) },
     ],
     named: served.namedChecks,
     metrics,
   });
+}
+
+/** Notes problems of SCCs, which never make the replica unready. */
+function sccCheck({ served, settings, logger, metrics, defer }: Parts): HealthCheck {
+  const { store } = served.cluster;
+  const problems = watchSccHealth({ store, settings: () => settings.value.scc, logger, metrics: metrics.scc });
+  defer(() => problems.stop());
+  return { name: 'scc', check: () => undefined, note: () => problems.summary() };
 }
 
 /** Opens both ports. Resolves to the ports in use. */

@@ -591,6 +591,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'on, missing permissions': { webhookConfigurations: SWITCHED_OFF },
   overdue: { certificate: served('secrets/a', 6.5) },
   expired: { certificate: served('secrets/a', 8) },
+  'expired leader, without SCCs': { settings: { ...SETTINGS, features: { ...SETTINGS.features, scc: false } } },
   'exceptions without effect, expired, unused and soon to expire': WITH_EXCEPTIONS,
   'an exception that applies': WITH_EXCEPTIONS,
   'untrusted authority': { certificate: served('secrets/a', 0, createAuthority({ now: NOW, days: 7 })) },

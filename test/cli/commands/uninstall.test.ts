@@ -258,10 +258,7 @@ describe('uninstall', () => {
       assert.equal(status, 201, text);
     }
     const { stdout: kept } = await run(['--dry-run=server']);
-    assert.match(
-      kept,
-      /^- 4 roles and bindings that grant the use of SCCs or of exceptions: portcullis uninstall --purge-crds$/m,
-    );
+    assert.match(kept, /^- 4 roles and bindings that grant the use of SCCs: portcullis uninstall --purge-crds$/m);
     const { stdout: purged } = await run(['--dry-run=server', '--purge-crds']);
     const suffix = ' deleted (server dry run)';
     assert.deepEqual(
@@ -274,6 +271,35 @@ describe('uninstall', () => {
       ],
     );
     for (const [path, name] of objects) await cluster.admin.send('DELETE', `${rbac}/${path}/${name}`);
+  });
+
+  test('no output mentions SCCs in an installation without them', async () => {
+    const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    for (const plural of ['rangeallocations', 'securitycontextconstraints']) {
+      await cluster.admin.send('DELETE', `${crds}/${plural}.security.openshift.io`);
+    }
+    const approvers = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings';
+    const roleRef = {
+      apiGroup: 'rbac.authorization.k8s.io',
+      kind: 'ClusterRole',
+      name: 'portcullis-approve-exceptions',
+    };
+    await cluster.admin.send('POST', approvers, { metadata: { name: 'approvers' }, roleRef });
+    const { stdout } = await run(['--dry-run=server']);
+    assert.ok(
+      stdout.endsWith(
+        lines(
+          REMAIN,
+          '- CustomResourceDefinitions with all their objects, such as settings: portcullis uninstall --purge-crds',
+          '- 1 roles and bindings that grant the use of exceptions: portcullis uninstall --purge-crds',
+          NAMESPACE_REMAINS,
+        ),
+      ),
+      stdout,
+    );
+    const { stderr } = await run(['--purge-crds'], { stdin: 'no\n' });
+    assert.match(stderr, /^This removes Portcullis and its settings from https:/m);
+    await cluster.admin.send('DELETE', `${approvers}/approvers`);
   });
 
   test('temporary grants are listed, and bindings of the roles for exceptions are deleted with the CRDs', async () => {
