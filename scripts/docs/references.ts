@@ -5,6 +5,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { formatAlertReference } from './alerts.ts';
 import { formatChartReference } from './charts.ts';
 import { formatCheckPages } from './checks.ts';
+import { formatControllerReference } from './controllers.ts';
 import { formatResourceReference } from './custom-resources.ts';
 import { printFlagReference } from './flags.ts';
 import { formatKrewManifest } from './krew.ts';
@@ -28,6 +29,7 @@ async function generate(): Promise<readonly (readonly [path: string, text: strin
     ['docs/reference/commands.md', await printFlagReference(COMMANDS)],
     ['docs/reference/metrics.md', formatMetricReference(await createMetrics({ version: '' }).describe())],
     ['docs/reference/webhooks.md', formatWebhookReference(packageJson.version)],
+    ['docs/reference/controllers.md', formatControllerReference()],
     ['docs/reference/alerts.md', formatAlertReference()],
     ['docs/reference/custom-resources.md', formatResourceReference()],
     ['docs/reference/library.md', formatLibraryReference()],

@@ -45,6 +45,8 @@ export interface WebhookRegistration {
   /** Webhook name. The API server prefixes audit annotations with it. */
   readonly name: string;
   readonly path: string;
+  /** What the webhook does, as Markdown. Begins with a verb in lower case and has no final period. */
+  readonly description: string;
   readonly kind: ConfigurationKind;
   readonly rules: readonly { readonly feature: WebhookFeature; readonly rule: Wire<V1RuleWithOperations> }[];
   /** True if the webhook also reviews the workload resources that the settings list. */

@@ -25,7 +25,7 @@ import type { RecentAuthority } from './recent-authority.ts';
 export interface ControllerDefinition {
   /** Name in settings, logs, metrics and events. */
   readonly name: string;
-  /** One-line description for the help and the reference documentation. */
+  /** Description for the reference documentation. Begins with a verb in lower case and has no final period. */
   readonly description: string;
   /** `leader` controllers run on one replica at a time, `replica` controllers on every replica. */
   readonly runsOn: 'leader' | 'replica';

@@ -27,74 +27,24 @@ const ALL: Features = {
   settingsObject: true,
   replicas: true,
   managedWebhooks: true,
-  kubelet: false,
-  kubeletTaint: false,
-  olm: false,
-  podDefaults: false,
+  kubelet: true,
+  kubeletTaint: true,
+  olm: true,
+  podDefaults: true,
   exceptions: true,
 };
 
-const DEVELOPMENT = { managedCertificate: false, replicas: false, managedWebhooks: false };
-
-const CERTIFICATE = 'serving-certificate-controller';
-const SETTINGS = 'settings-status-controller';
-const WEBHOOKS = 'webhook-configuration-controller';
 const POLICIES = 'admission-policy-controller';
 const POLICY_STANDBY = 'admission-policy-standby';
 const RANGES = 'namespace-security-allocation-controller';
 const STANDBY = 'namespace-security-allocation-standby';
 const SCCS = 'standard-scc-controller';
-const GRANTS = 'scc-grant-expiry';
-const LABELS = 'pod-security-admission-label-synchronization-controller';
-const RUN_LEVEL_ZERO = 'privileged-namespaces-psa-label-syncer';
 const OBSERVER = 'pod-security-config-observer';
 const EVALUATION = 'namespace-evaluation-controller';
 const READINESS = 'PodSecurityReadinessController';
 const REPORTS = 'policy-report-controller';
-const OLM = 'olm-auto-labeler';
-
-const OPTIONAL: readonly string[] = [
-  OLM,
-  'kubelet-minimum-controller',
-  'kubelet-enforcement-controller',
-  'kubelet-reporter',
-];
-/** The controllers of an installation with all default features. */
-const NAMES = CONTROLLER_NAMES.filter((name) => !OPTIONAL.includes(name));
 
 suite('the enabled controllers', () => {
-  const cases: readonly (readonly [name: string, features: Partial<Features>, missing: string[]])[] = [
-    ['default features', {}, []],
-    ['SCC admission off', { scc: false }, [RANGES, STANDBY, SCCS, GRANTS, LABELS, RUN_LEVEL_ZERO]],
-    ['rollout disabled', { rollout: false }, [RUN_LEVEL_ZERO]],
-    [
-      'rollout not installed',
-      { rollout: false, evaluation: false, scc: false },
-      [RANGES, STANDBY, SCCS, GRANTS, LABELS, RUN_LEVEL_ZERO, EVALUATION, READINESS, REPORTS],
-    ],
-    [
-      'settings from a file, static webhooks',
-      { settingsObject: false, managedCertificate: false, managedWebhooks: false, rollout: false },
-      [CERTIFICATE, SETTINGS, WEBHOOKS, RUN_LEVEL_ZERO],
-    ],
-    [
-      'development cluster',
-      { ...DEVELOPMENT, rollout: false },
-      [CERTIFICATE, WEBHOOKS, POLICY_STANDBY, STANDBY, RUN_LEVEL_ZERO],
-    ],
-  ];
-  const enabledNames = (features: Partial<Features>, disabled: readonly string[] = []): readonly string[] =>
-    enabledControllers({ ...ALL, ...features }, disabled).map(({ name }) => name);
-  for (const [name, features, missing] of cases) {
-    test(name, () =>
-      assert.deepEqual(
-        enabledNames(features),
-        NAMES.filter((one) => !missing.includes(one)),
-      ),
-    );
-  }
-  test('the optional features add their controllers', () =>
-    assert.deepEqual(enabledNames({ kubelet: true, olm: true }), CONTROLLER_NAMES));
   const disabledCases: readonly (readonly [disabled: string, missing: readonly string[]])[] = [
     [SCCS, [SCCS]],
     [RANGES, [RANGES, STANDBY]],
@@ -105,8 +55,8 @@ suite('the enabled controllers', () => {
   for (const [disabled, missing] of disabledCases) {
     test(`disabling ${disabled} disables ${missing.join(', ')}`, () =>
       assert.deepEqual(
-        enabledNames({}, [disabled]),
-        NAMES.filter((name) => !missing.includes(name)),
+        enabledControllers(ALL, [disabled]).map(({ name }) => name),
+        CONTROLLER_NAMES.filter((name) => !missing.includes(name)),
       ));
   }
 

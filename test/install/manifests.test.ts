@@ -164,56 +164,42 @@ test('without the SCC feature, no manifest refers to SCCs', () => {
   assert.doesNotMatch(text, /scc|securitycontextconstraints|rangeallocations/i);
 });
 
-suite('the roles of the replicas', () => {
-  const base = [
-    ...['', '-settings-status', '-view-settings', '-admission-policies', '-unreviewed-pods'],
-    ...['-access-reviews', '-exceptions', '-view-exceptions', '-propose-exceptions', '-approve-exceptions'],
-  ].map((role) => `portcullis${role}`);
-  const webhooks = ['portcullis-webhook-configurations'];
-  const certificate = ['portcullis-serving-certificate', 'portcullis-replica-certificate'];
-  const scc = [
-    ...['portcullis-scc', 'portcullis-view'],
-    ...['portcullis-uid-range-allocator', 'portcullis-scc-grant-expiry', 'portcullis-standard-sccs'],
-  ];
-  const rollout = [
-    ...['portcullis-rollout', 'portcullis-view-enforcement', 'portcullis-config-observer'],
-    'portcullis-policy-reports',
-    'portcullis-readiness',
-  ];
-  const both = ['portcullis-label-syncer', 'portcullis-run-level-zero-labeler'];
-  const byDefault = [...base, ...webhooks, ...certificate, ...rollout];
-  const kubelet = [
-    ...byDefault,
-    ...['', '-minimum', '-enforcement', '-reporter'].map((suffix) => `portcullis-kubelet${suffix}`),
-  ];
-  const cases: readonly (readonly [string, Partial<ManifestSettings>, readonly string[]])[] = [
-    ['by default', {}, byDefault],
-    [
-      'with SCCs and without the rollout',
-      { features: { ...PROFILES.scc.features, rollout: false } },
-      [...base, ...webhooks, ...certificate, ...scc],
-    ],
-    ['with SCCs', PROFILES.scc, [...byDefault, ...scc, ...both]],
-    ['without the rollout', PROFILES['without-rollout'], [...base, ...webhooks, ...certificate]],
-    ['with kubelet', PROFILES.kubelet, kubelet],
-    [
-      'with a taint',
-      { ...PROFILES.kubelet, policy: { kubelet: { taint: true } } },
-      [...kubelet, 'portcullis-kubelet-taint'],
-    ],
-    ['with OLM', PROFILES.olm, [...byDefault, 'portcullis-olm', 'portcullis-olm-auto-labeler']],
-    [
-      'with defaults',
-      { policy: { defaults: { mode: 'apply' } } },
-      [...byDefault, 'portcullis-admission-policies-defaults'],
-    ],
-    ['static webhooks', { ...STATIC, certificates: 'others' }, [...base, ...rollout]],
-  ];
-  for (const [name, settings, roles] of cases) {
+/** The files in webhook-config contain the roles of the default settings and of each profile. */
+suite('settings add and remove roles of the replicas', () => {
+  const findRoles = (settings: Partial<ManifestSettings>): ReadonlySet<string> =>
+    new Set(
+      buildManifests({ ...DEFAULTS, ...settings })
+        .filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole')
+        .map(({ metadata }) => metadata.name.replace(/^portcullis-/, '')),
+    );
+  const rollout = ['rollout', 'view-enforcement', 'config-observer', 'policy-reports', 'readiness'];
+  const webhooks = ['webhook-configurations', 'serving-certificate', 'replica-certificate'];
+  interface Case {
+    readonly from?: Partial<ManifestSettings>;
+    readonly to: Partial<ManifestSettings>;
+    readonly added?: readonly string[];
+    readonly removed?: readonly string[];
+  }
+  const cases: Readonly<Record<string, Case>> = {
+    'without the rollout': { to: PROFILES['without-rollout'], removed: rollout },
+    'SCCs without the rollout': {
+      from: PROFILES.scc,
+      to: { features: { ...PROFILES.scc.features, rollout: false } },
+      removed: [...rollout, 'label-syncer', 'run-level-zero-labeler'],
+    },
+    'a taint': {
+      from: PROFILES.kubelet,
+      to: { ...PROFILES.kubelet, policy: { kubelet: { taint: true } } },
+      added: ['kubelet-taint'],
+    },
+    'pod defaults': { to: { policy: { defaults: { mode: 'apply' } } }, added: ['admission-policies-defaults'] },
+    'static webhooks': { to: { ...STATIC, certificates: 'others' }, removed: webhooks },
+  };
+  for (const [name, { from = {}, to, added = [], removed = [] }] of Object.entries(cases)) {
     test(name, () => {
-      const manifests = buildManifests({ ...DEFAULTS, ...settings });
-      const found = manifests.filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole');
-      assert.deepEqual([...new Set(found.map(({ metadata }) => metadata.name))].toSorted(), roles.toSorted());
+      const [before, after] = [findRoles(from), findRoles(to)];
+      assert.deepEqual([...after.difference(before)].toSorted(), added.toSorted());
+      assert.deepEqual([...before.difference(after)].toSorted(), removed.toSorted());
     });
   }
 });

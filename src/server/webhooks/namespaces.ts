@@ -9,6 +9,8 @@ import { LABELS_CHANGED, relevantUpdate, webhookRule, WRITES } from '../webhook.
 export const NAMESPACES: WebhookRegistration = {
   name: 'namespaces.portcullis.dev',
   path: '/validate/namespaces',
+  description:
+    'denies invalid Pod Security labels, and returns warnings about existing pods that violate a new level, labels without effect and invalid SCC modes',
   kind: 'ValidatingWebhookConfiguration',
   rules: [{ feature: 'podSecurity', rule: webhookRule(WRITES, '', ['namespaces'], { scope: 'Cluster' }) }],
   matchConditions: [relevantUpdate(LABELS_CHANGED)],

@@ -27,6 +27,8 @@ const CLOSED_RULES: WebhookRegistration['rules'] = [
 export const CHANGE_OBJECTS: WebhookRegistration = {
   name: 'mutate.objects.portcullis.dev',
   path: '/mutate/objects',
+  description:
+    'sets the fields that short SCCs omit. Records the authors of a PodSecurityException, and the user and time of its approval',
   kind: 'MutatingWebhookConfiguration',
   rules: CLOSED_RULES,
   timeoutSeconds: 10,
@@ -38,6 +40,8 @@ const VALIDATE = { path: '/validate/objects', kind: 'ValidatingWebhookConfigurat
 export const VALIDATE_OBJECTS: WebhookRegistration = {
   ...VALIDATE,
   name: 'objects.portcullis.dev',
+  description:
+    'denies invalid SCCs, PodSecurityExceptions beyond the limits in the settings, and approvals by users without the `approve` permission or by an author. Sends a SubjectAccessReview for each approval, with the same limit as for `authorization: sar`. Returns warnings about SCCs that admit existing pods differently',
   rules: CLOSED_RULES,
   timeoutSeconds: 10,
   failure: 'closed',
@@ -47,6 +51,8 @@ export const VALIDATE_OBJECTS: WebhookRegistration = {
 export const VALIDATE_SETTINGS: WebhookRegistration = {
   ...VALIDATE,
   name: 'fail-open.objects.portcullis.dev',
+  description:
+    'returns warnings about a PSAEnforcementConfig that would deny known workloads, and about changes of the settings: namespaces that newly fail closed, active exceptions that end, and workloads that `spec.scc.mode: enforce` denies. With the `kubelet` feature, denies a minimum in `nodes.config.openshift.io` that some nodes do not meet, with a warning for each of these nodes, and changes between the worker latency profiles `Default` and `LowUpdateSlowReaction`',
   rules: [
     {
       feature: 'podSecurity',

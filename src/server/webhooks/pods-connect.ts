@@ -25,6 +25,8 @@ import { webhookRule, type Webhook } from '../webhook.ts';
 export const CONNECT_PODS: WebhookRegistration = {
   name: 'connect.pods.portcullis.dev',
   path: '/connect/pods',
+  description:
+    'denies `exec` and `attach` for a pod that the user could not create. Reads the pod from the API server, up to 8 pods concurrently',
   kind: 'ValidatingWebhookConfiguration',
   rules: [{ feature: 'scc', rule: webhookRule(['CONNECT'], '', ['pods/attach', 'pods/exec']) }],
   // The review would allow these requests. Without the condition, administrators could not enter containers while no

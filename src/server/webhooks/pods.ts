@@ -44,6 +44,8 @@ const MUTATE = { path: '/mutate/pods', kind: 'MutatingWebhookConfiguration' } as
 export const MUTATE_PODS: WebhookRegistration = {
   ...MUTATE,
   name: 'mutate.pods.portcullis.dev',
+  description:
+    'hardens new pods of the Operator Lifecycle Manager, sets absent security context fields, and assigns an SCC to the pod and defaults the pod where SCCs are enforced. Only the last step denies pods. For a new namespace where SCCs are enforced, and for the standard SCCs of a new installation, it waits at most 10 s, and at most half a second less than the `timeout` in the URL',
   rules: [
     { feature: 'scc', rule: webhookRule(WRITES, '', ['pods']) },
     { feature: 'scc', rule: webhookRule(['UPDATE'], '', ['pods/ephemeralcontainers', 'pods/resize']) },
@@ -78,6 +80,7 @@ export const MUTATE_OLM_PODS: WebhookRegistration = {
   ...MUTATE,
   ...CREATED,
   name: `olm.${MUTATE_PODS.name}`,
+  description: `hardens new pods of the Operator Lifecycle Manager to which \`${MUTATE_PODS.name}\` did not assign an SCC`,
   rules: [{ feature: 'olm', rule: CREATE_POD }],
   matchConditions: [OLM_POD, NOT_ASSIGNED],
 };
@@ -90,6 +93,7 @@ export const MUTATE_DEFAULTED_PODS: WebhookRegistration = {
   ...MUTATE,
   ...CREATED,
   name: `${DEFAULTS_PREFIX}${MUTATE_PODS.name}`,
+  description: `sets absent security context fields of new pods to which \`${MUTATE_PODS.name}\` did not assign an SCC. Registered only if API servers do not support the MutatingAdmissionPolicy that sets the same defaults`,
   rules: [{ feature: 'defaults', rule: CREATE_POD }],
   matchConditions: [NOT_MIRROR, NOT_ASSIGNED],
 };
@@ -98,6 +102,8 @@ export const MUTATE_DEFAULTED_PODS: WebhookRegistration = {
 export const VALIDATE_PODS: WebhookRegistration = {
   name: 'validate.pods.portcullis.dev',
   path: '/validate/pods',
+  description:
+    'evaluates the pod after all mutations: Pod Security Admission, the SCC of the pod or, in report mode, the warnings about it, and with the setting `spec.kubelet.admission.nodeWrites`, mirror pods of nodes whose kubelet is below the minimum in force. If several policies deny the pod, the message contains all reasons',
   kind: 'ValidatingWebhookConfiguration',
   rules: [
     { feature: 'podSecurity', rule: webhookRule(WRITES, '', ['pods', 'pods/ephemeralcontainers']) },

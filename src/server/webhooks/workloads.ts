@@ -20,6 +20,7 @@ import { webhookRule, WRITES } from '../webhook.ts';
 export const WORKLOADS: WebhookRegistration = {
   name: 'workloads.portcullis.dev',
   path: '/validate/workloads',
+  description: 'returns warnings about pod templates whose pods a policy would deny. Never denies a workload',
   kind: 'ValidatingWebhookConfiguration',
   rules: [
     webhookRule(WRITES, '', ['podtemplates', 'replicationcontrollers']),
