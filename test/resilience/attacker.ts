@@ -2,6 +2,7 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { parentPort, workerData } from 'node:worker_threads';
+import { lowerPriority } from './priority.ts';
 
 export interface Attack {
   readonly port: number;
@@ -19,6 +20,7 @@ export interface Attack {
   readonly isRepeated?: boolean;
 }
 
+lowerPriority();
 const {
   port,
   protocol,

@@ -32,6 +32,7 @@ import { createWebhookClient, type WebhookClient } from '../support/webhook-clie
 import type { Attack } from './attacker.ts';
 import { imageEnvironment } from './image.ts';
 import { measureThread } from './measured-client.ts';
+import { NICENESS } from './priority.ts';
 import { buildSpec, NAMESPACE, REVIEWS, WITHOUT_SCCS } from './stage.ts';
 import type { StrangerAttack } from './stranger-attacks.ts';
 import { ATTACK_LABEL, ENFORCED, TENANT_ATTACKS, type TenantAttack, UNENFORCED } from './tenant-attacks.ts';
@@ -156,7 +157,7 @@ interface StageOptions {
 
 /** Sets up the installation and two replicas. */
 export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Promise<TenantStage> {
-  const plane = await startControlPlane();
+  const plane = await startControlPlane({ niceness: NICENESS });
   const system = await createSystem(plane, {
     objectsFor: (port) => localObjects(port, { features: ALL_FEATURES }),
     args: ['--leader-elect-lease-duration=6s', '--shutdown-delay-duration=1s'],

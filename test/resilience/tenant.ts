@@ -5,6 +5,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import { objectPath, resourcePath } from '../../src/kube/resources.ts';
 import { objectMetadata } from '../support/answers.ts';
 import { type ApiClientOptions, type ApiResponse, createApiClient } from '../support/api-client.ts';
+import { lowerPriority } from './priority.ts';
 import { buildAttack, LARGEST_BYTES, TENANT_ATTACKS } from './tenant-attacks.ts';
 
 export interface TenantWork extends ApiClientOptions {
@@ -29,6 +30,7 @@ export interface TenantReport {
   readonly rejections: Readonly<Record<string, number>>;
 }
 
+lowerPriority();
 const work = workerData as TenantWork;
 const found = TENANT_ATTACKS.find(({ name }) => name === work.attack);
 if (!found) throw new Error(`no attack ${work.attack}`);

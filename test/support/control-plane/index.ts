@@ -42,6 +42,8 @@ export interface ControlPlaneOptions {
   readonly admissionConfig?: string;
   /** Value of kube-apiserver's `--feature-gates`. */
   readonly featureGates?: string;
+  /** Lowers the priority of kube-apiserver and etcd, so they do not delay servers that a test measures. */
+  readonly niceness?: number;
   /** Replacement for the controllers that tests depend on. Default: minimal. */
   readonly controllers?: 'minimal' | 'none';
 }

@@ -170,15 +170,18 @@ export async function startKubeApiserver(
     authorizationConfig,
     admissionConfig,
     featureGates,
+    niceness,
     controllers = 'minimal',
   }: ControlPlaneOptions,
 ): Promise<ControlPlane> {
   const credentials = await createCredentials();
   const [port = 0, etcdPort = 0, peerPort = 0] = await freePorts(3);
-  const etcd = await startEtcd(assets, credentials.folder, etcdPort, peerPort).catch(async (error: unknown) => {
-    await credentials.remove();
-    throw error;
-  });
+  const etcd = await startEtcd(assets, credentials.folder, [etcdPort, peerPort], niceness).catch(
+    async (error: unknown) => {
+      await credentials.remove();
+      throw error;
+    },
+  );
   const plugins = podSecurityPlugin === 'off' ? ['--disable-admission-plugins=PodSecurity'] : [];
   const authorization =
     authorizationConfig === undefined ? '--authorization-mode=RBAC' : `--authorization-config=${authorizationConfig}`;
@@ -194,7 +197,7 @@ export async function startKubeApiserver(
   const admin = credentials.administrator(port);
   const log = join(credentials.folder, 'kube-apiserver.log');
   const start = async (): Promise<Daemon> => {
-    const daemon = startDaemon(join(assets, 'kube-apiserver'), args, log);
+    const daemon = startDaemon(join(assets, 'kube-apiserver'), args, log, niceness);
     await untilReady(daemon, 'kube-apiserver', log, async () => (await admin.send('GET', '/readyz')).status === 200);
     return daemon;
   };
@@ -233,7 +236,12 @@ export async function startKubeApiserver(
   };
 }
 
-async function startEtcd(assets: string, folder: string, port: number, peerPort: number): Promise<Daemon> {
+async function startEtcd(
+  assets: string,
+  folder: string,
+  [port, peerPort]: readonly [port: number, peerPort: number],
+  niceness: number | undefined,
+): Promise<Daemon> {
   const clients = `http://127.0.0.1:${port}`;
   const peers = `http://127.0.0.1:${peerPort}`;
   const log = join(folder, 'etcd.log');
@@ -249,6 +257,7 @@ async function startEtcd(assets: string, folder: string, port: number, peerPort:
       '--unsafe-no-fsync',
     ],
     log,
+    niceness,
   );
   await untilReady(daemon, 'etcd', log, async () => (await fetch(`${clients}/health`)).ok);
   return daemon;

@@ -23,10 +23,14 @@ export interface Daemon {
 /** Time between SIGTERM and SIGKILL. */
 const GRACE_MS = 10_000;
 
-/** Starts a process that writes its log to a file. The process is killed when this process exits. */
-export function startDaemon(command: string, args: readonly string[], logFile: string): Daemon {
+/**
+ * Starts a process that writes its log to a file. `niceness` lowers its priority. The process is killed when this
+ * process exits.
+ */
+export function startDaemon(command: string, args: readonly string[], logFile: string, niceness = 0): Daemon {
   const log = createWriteStream(logFile, { flags: 'a' });
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const [file, ...rest] = niceness === 0 ? [command] : ['nice', '-n', String(niceness), command];
+  const child = spawn(file, [...rest, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
   child.stdout.pipe(log, { end: false });
   child.stderr.pipe(log, { end: false });
   let [ended, isStopping] = [false, false];
