@@ -203,8 +203,7 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
   const expected = new WeakSet<Replica>();
   const ended: string[] = [];
   const start = async (): Promise<Replica> => {
-    const turns = `${plane.folder}/turns-${ended.length}-${Date.now()}`;
-    const env = imageEnvironment(512, turns);
+    const env = imageEnvironment(512);
     const [replica] = await system.start(1, { ...(main === undefined ? {} : { main }), env });
     assert.ok(replica);
     void replica.finished.then(({ code, stderr }) => {
