@@ -254,11 +254,12 @@ function sccTiers(
   const unchanged = unchangedNamespaces(namespace);
   const enforced = selectEnforcedNamespaces(scc, unchanged);
   const closed: Tier = { prefix: '', failure: 'closed', namespaces: [...enforced, NOT_LABELED_OPEN] };
-  const open = (prefix: string, requirement: Requirement): Tier => ({
+  const open = (prefix: string, ...requirements: readonly Requirement[]): Tier => ({
     prefix,
     failure: 'open',
-    namespaces: [...selectSccNamespaces(scc, unchanged), requirement],
+    namespaces: [...selectSccNamespaces(scc, unchanged), ...requirements],
   });
+  if (failure === 'open') return [open('')];
   // In report mode, no pod is changed.
   const reported =
     kind === 'MutatingWebhookConfiguration'

@@ -394,6 +394,19 @@ suite('tiers', () => {
     assert.deepEqual(names({ runtimeClasses: ['kata'] }), [closed, open]);
   });
 
+  test('a registration that fails open has one tier, which fails open, even if it is only for SCCs', () => {
+    for (const registration of WEBHOOK_REGISTRATIONS.filter(({ rules }) =>
+      rules.some(({ feature }) => feature === 'scc'),
+    )) {
+      const open = { ...registration, failure: 'open', namespaces: 'sccs' } as const;
+      const required = requiredConfigurations([open], buildEnforcement('enforce'), { service: SERVICE });
+      assert.deepEqual(
+        required.flatMap(({ webhooks }) => webhooks.map(({ name, failurePolicy }) => [name, failurePolicy])),
+        [[registration.name, 'Ignore']],
+      );
+    }
+  });
+
   test('the timeout in the settings applies to fail-closed webhooks', () => {
     const target = { service: SERVICE, timeoutSeconds: 20 };
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce'), target);
