@@ -9,7 +9,7 @@ import {
 } from '../api/names.ts';
 import type { Store } from '../cluster/store.ts';
 import { printYaml } from '../config/yaml.ts';
-import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { type ConditionState, READY_TYPES, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import type { ConfigMap, Lease, Namespace } from '../kube/types.ts';
@@ -27,6 +27,7 @@ import {
   isAwaitingLabel,
   type ManagementSettings,
   managementSettings,
+  phaseConditions,
   planEffect,
   planRaise,
   podSecurityDefaultsFor,
@@ -273,18 +274,22 @@ function nextGeneration({ generation }: Pick<RolloutView, 'generation'>, leases:
 }
 
 /** The conditions that this controller owns. */
-const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing']);
+const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'Upgradeable', ...READY_TYPES]);
 
-/** The conditions if there is no rollout. */
-const ENDED: readonly ConditionState[] = [
-  {
-    type: 'Enforcing',
-    status: 'False',
-    reason: 'PhaseNotEnforcing',
-    message: 'nothing is enforced in the Disabled phase',
-  },
-  { type: 'Progressing', status: 'False', reason: 'AsExpected', message: '' },
-];
+/** The conditions if there is no rollout, and while its labels are being removed. */
+const ENDED: ConditionState = {
+  type: 'Enforcing',
+  status: 'False',
+  reason: 'PhaseNotEnforcing',
+  message: 'nothing is enforced in the Disabled phase',
+};
+const RELEASED: ConditionState = { type: 'Progressing', status: 'False', reason: 'AsExpected', message: '' };
+const RELEASING: ConditionState = {
+  type: 'Progressing',
+  status: 'True',
+  reason: 'ReleasingLabels',
+  message: 'enforce labels are being removed',
+};
 
 /**
  * Cleans up the state of the previous rollout: sets the default level to privileged and makes the syncer remove its
@@ -301,14 +306,20 @@ async function endRollout(
   const effect = { enforce: 'privileged', syncer: isReleased ? 'Hold' : 'Advise' } as const;
   if (configMap) await publish({ ...outcome, configMap, effect }, context);
   const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
-  if (object?.status?.conditions) await writeConditions(object, { states: ENDED, date: outcome.date }, context);
+  if (object?.status?.conditions) {
+    const ended = [ENDED, isReleased ? RELEASED : RELEASING];
+    const { generation } = object.metadata ?? {};
+    const input = { ...readEnforcement(object), phase: 'Disabled', evaluation: 'never', states: ended } as const;
+    const states = [...ended, ...phaseConditions({ ...input, generation, decidedGeneration: generation })];
+    await writeConditions(object, { states, date: outcome.date }, context);
+  }
   return isReleased ? undefined : { requeueAfterMs: CHECK_MS };
 }
 
 async function applyConditions(input: EnforcementStep, context: ReconcileContext): Promise<void> {
   const object = context.cluster.store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   if (!object) return;
-  const states = computeConditions(input, readEnforcement(object), object.status);
+  const states = computeConditions(input, object);
   await writeConditions(object, { states, date: input.date }, context);
 }
 
@@ -326,16 +337,18 @@ async function writeConditions(
 
 function computeConditions(
   { settings, view, effect, labels, replicas, currentEnforce, raisedAtMs, date }: EnforcementStep,
-  modes: ReturnType<typeof readEnforcement>,
-  status: Parameters<typeof getEvaluationResult>[0]['status'],
+  object: PSAEnforcementConfig,
 ): readonly ConditionState[] {
+  const { metadata, status } = object;
+  const { phase } = settings;
+  const modes = readEnforcement(object);
   const evaluation = getEvaluationResult({
     status,
     nowMs: date.getTime(),
     maxAgeMs: settings.maxEvaluationAgeMs,
     inconclusivePolicy: settings.inconclusivePolicy,
   });
-  return currentConditions({
+  const states = currentConditions({
     ...modes,
     ...effect,
     ...labels,
@@ -343,12 +356,16 @@ function computeConditions(
       raiseSettleMs: settings.raiseSettleMs,
       nextRaiseTime: findNextRaise(raisedAtMs, date.getTime()),
     },
-    phase: settings.phase,
+    phase,
     gate: view.gate,
     want: view.want,
     generation: view.generation,
     evaluation,
     replicas,
     currentEnforce,
-  }).filter(({ type }) => OWN_CONDITIONS.has(type));
+  });
+  const own = states.filter(({ type }) => OWN_CONDITIONS.has(type));
+  const decidedGeneration = status?.observedGeneration ?? undefined;
+  const generation = metadata?.generation;
+  return [...own, ...phaseConditions({ ...modes, phase, evaluation, states, generation, decidedGeneration })];
 }

@@ -1,8 +1,8 @@
 /** Reports the status of PodSecurityExceptions, and announces when they expire. */
-import { EXPIRY_NOTICE_MS } from '../api/names.ts';
+import { CONFIGURATION_NAME, EXPIRY_NOTICE_MS } from '../api/names.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import type { Store } from '../cluster/store.ts';
-import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { type ConditionState, readyConditions, withTransitionTimes } from '../kube/conditions.ts';
 import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { PodSecurityException } from '../kube/pod-security-exception.ts';
@@ -63,6 +63,7 @@ function createReconciler(context: ControllerContext): Reconciler {
     resyncMs: RESYNC_MS,
     sources: [
       watch(KIND, (object) => [objectKey(object)]),
+      watchChanges('PortcullisConfiguration', (_object, store) => store.list(KIND).map(objectKey)),
       watchChanges('Namespace', ({ metadata }, store) => store.list(KIND, metadata?.name ?? '').map(objectKey)),
     ],
     async reconcile(key, reconcileContext) {
@@ -212,7 +213,26 @@ function describe(
       shadow ?? 'no other policy denies its pods',
     ),
     condition('Unused', isUnused, unusedReason, `running pods that need it: ${pods.length}`),
+    ...describeReady(problem, shadow, store),
   ];
+}
+
+/** Returns the conditions about whether all replicas apply the exception and no other component denies its pods. */
+function describeReady(
+  problem: ExceptionProblem | undefined,
+  shadow: string | undefined,
+  store: Store,
+): readonly ConditionState[] {
+  if (problem) return readyConditions(unapproved(problem) ? 'reconciling' : 'stalled', problem);
+  if (shadow !== undefined) return readyConditions('stalled', { reason: 'Shadowed', message: shadow });
+  const settings = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
+  const applied = settings?.status?.conditions?.find(({ type }) => type === 'Applied');
+  const isApplied = applied?.status === 'True' && applied.observedGeneration === settings?.metadata?.generation;
+  if (settings && !isApplied) {
+    const message = 'not all replicas have applied the settings yet';
+    return readyConditions('reconciling', { reason: 'SettingsProgressing', message });
+  }
+  return readyConditions('ready', { reason: 'Applies', message: 'all replicas apply it to new pods' });
 }
 
 function condition(type: string, isTrue: boolean, reason: string, message: string): ConditionState {

@@ -8,24 +8,33 @@ import {
   SETTINGS_EXISTED_ANNOTATION,
   SETTINGS_GENERATION_ANNOTATION,
 } from '../api/names.ts';
+import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../api/webhooks.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
+import type { Store } from '../cluster/store.ts';
 import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
-import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import type { Settings } from '../config/settings.ts';
+import { type ConditionState, READY_TYPES, readyConditions, withTransitionTimes } from '../kube/conditions.ts';
 import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
+import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { ApiError } from '../kube/status.ts';
 import { type JsonObject, type Lease, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
+import { findPendingPhase } from '../policy/rollout/index.ts';
 import type { Service } from '../tls/trust.ts';
+import { isBreakGlassOn, watchBreakGlass } from './break-glass.ts';
+import { configObserver } from './config-observer.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
+  isDisabled,
   type ReconcileContext,
   type Reconciler,
   watch,
   watchValue,
 } from './controller.ts';
 import { rbacRule, statusRule } from './permissions.ts';
+import { readiness } from './readiness.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
 const KIND = 'PortcullisConfiguration';
@@ -62,13 +71,16 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     const replicas = listReplicas(observeReplicas(cluster.store.list('Lease', service.namespace), now()));
     const missing = OPTIONAL_FEATURES.filter((feature) => !features[feature] && object.spec?.[feature] != null);
     const facts = { generation, missing, replicas, overridden: findOverridden(spec, object) };
-    return { generation, replicas, states: describe(facts, settingsStatus()) };
+    const states = describe(facts, settingsStatus());
+    return { generation, replicas, states: [...states, ...describeReady(states, settings.value, cluster.store)] };
   };
   return {
     initialKeys: [CONFIGURATION_NAME],
     sources: [
       watch(KIND, ({ metadata }) => (metadata?.name === CONFIGURATION_NAME ? [CONFIGURATION_NAME] : [])),
       watch('Lease', (lease) => (isReplicaLease(lease) ? [CONFIGURATION_NAME] : [])),
+      watch('PSAEnforcementConfig', () => [CONFIGURATION_NAME]),
+      ...watchBreakGlass([CONFIGURATION_NAME]),
       watchValue(settings, () => [CONFIGURATION_NAME]),
     ],
     async reconcile(name, context) {
@@ -177,7 +189,8 @@ function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserv
 /** Returns the part of the status that this controller owns. Other controllers own the other fields and conditions. */
 function ownStatus({ status = {} }: PortcullisConfiguration, states: readonly ConditionState[]): object {
   const { observedGeneration, applied, sccMode, rolloutPhase, replicas, conditions = [] } = status;
-  const own = conditions.filter(({ type }) => states.some((state) => state.type === type));
+  const types = [...READY_TYPES, ...states.map(({ type }) => type)];
+  const own = conditions.filter(({ type }) => types.includes(type));
   return {
     observedGeneration,
     ...(applied ? { applied } : {}),
@@ -270,4 +283,38 @@ function findObstacle({ generation, replicas, missing }: Facts, applied: number)
   if (feature === undefined) return undefined;
   const message = `spec.${feature} has no effect, because the ${feature} feature is not installed: set spec.${feature} to null, or install the feature with portcullis install --${feature}`;
   return { reason: 'FeatureNotInstalled', message };
+}
+
+/**
+ * Returns the conditions about whether all replicas and API servers enforce the settings, and whether the requested
+ * phase of the rollout is reached.
+ */
+function describeReady(
+  states: readonly ConditionState[],
+  { scc, rollout, disabledControllers }: Settings,
+  store: Store,
+): readonly ConditionState[] {
+  const failed = states.find(({ status }) => status === 'False');
+  const observed = defined({ observedGeneration: states[0]?.observedGeneration });
+  const pending = (reason: string, message: string) => readyConditions('reconciling', { reason, message, ...observed });
+  if (failed) {
+    const { reason, message } = failed;
+    const isStalled = reason === 'Invalid' || reason === 'FeatureNotInstalled';
+    return readyConditions(isStalled ? 'stalled' : 'reconciling', { reason, message, ...observed });
+  }
+  if (isBreakGlassOn(store)) {
+    const message = 'break-glass is on, so nothing is enforced: portcullis break-glass off';
+    return readyConditions('stalled', { reason: 'BreakGlass', message, ...observed });
+  }
+  const configuration = store.get('MutatingWebhookConfiguration', CONFIGURATION_NAMES.MutatingWebhookConfiguration);
+  if (scc.mode === 'enforce' && configuration?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION] !== 'enforce') {
+    return pending('WebhookNotRegistered', 'SCCs are enforced once API servers call the webhook that defaults pods');
+  }
+  const hasRollout = ![configObserver, readiness].some((controller) => isDisabled(controller, disabledControllers));
+  if (rollout.phase !== 'Disabled' && hasRollout) {
+    const conditions = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG)?.status?.conditions ?? [];
+    const phase = findPendingPhase(conditions, rollout.phase);
+    if (phase) return pending('RolloutProgressing', phase.message);
+  }
+  return readyConditions('ready', { reason: 'InForce', message: 'all replicas enforce these settings', ...observed });
 }

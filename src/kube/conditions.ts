@@ -1,3 +1,5 @@
+import { defined } from './defined.ts';
+
 /** An item of `status.conditions`. */
 export interface Condition extends ConditionState {
   /** Time when `status` last changed, in RFC 3339 format with second precision. */
@@ -30,4 +32,24 @@ export function withTransitionTimes(
     const { status, lastTransitionTime = now } = known.get(state.type) ?? {};
     return { ...state, lastTransitionTime: status === state.status ? lastTransitionTime : now };
   });
+}
+
+/** Types of the conditions from which kstatus, and so Flux and Helm, compute whether an object is ready. */
+export const READY_TYPES: readonly string[] = ['Ready', 'Reconciling', 'Stalled'];
+
+/**
+ * Returns the `Ready` condition, and `Reconciling` or `Stalled`, which are absent unless they are true. A stalled object
+ * does not become ready until a user changes it or another object.
+ * @see https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
+ */
+export function readyConditions(
+  progress: 'ready' | 'reconciling' | 'stalled',
+  { reason, message, observedGeneration }: Omit<ConditionState, 'type' | 'status'>,
+): readonly ConditionState[] {
+  const state = { reason, message, ...defined({ observedGeneration }) };
+  if (progress === 'ready') return [{ ...state, type: 'Ready', status: 'True' }];
+  return [
+    { ...state, type: 'Ready', status: 'False' },
+    { ...state, type: progress === 'stalled' ? 'Stalled' : 'Reconciling', status: 'True' },
+  ];
 }

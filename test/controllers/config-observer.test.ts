@@ -56,7 +56,9 @@ suite('the default level', () => {
   };
   const decide = async (enforcementMode: EnforcementMode): Promise<void> => {
     const metadata = { name: 'cluster' };
-    await cluster.applyStatus('PSAEnforcementConfig', { metadata, status: { enforcementMode } }, { fieldManager: 'K' });
+    const { generation } = cluster.store.get('PSAEnforcementConfig', 'cluster')?.metadata ?? {};
+    const status = { enforcementMode, observedGeneration: generation ?? 0 };
+    await cluster.applyStatus('PSAEnforcementConfig', { metadata, status }, { fieldManager: 'K' });
     await running.idle();
   };
   const label = async (value: string | undefined): Promise<void> => {
@@ -94,12 +96,14 @@ suite('the default level', () => {
       .concat(annotations?.['portcullis.dev/label-sync-mode'])
       .join(' ');
   };
-  const conditions = (): Record<string, string> =>
+  const conditionsOf = (...types: readonly string[]): Record<string, string> =>
     Object.fromEntries(
-      (cluster.store.get('PSAEnforcementConfig', 'cluster')?.status?.conditions ?? []).map(
-        ({ type, status, reason, message }) => [type, `${status} ${reason}: ${message}`],
-      ),
+      (cluster.store.get('PSAEnforcementConfig', 'cluster')?.status?.conditions ?? [])
+        .filter(({ type }) => types.includes(type))
+        .map(({ type, status, reason, message }) => [type, `${status} ${reason}: ${message}`]),
     );
+  const conditions = () => conditionsOf('Enforcing', 'Progressing');
+  const ready = () => conditionsOf('Ready', 'Reconciling', 'Stalled', 'Upgradeable');
   /** Raises the default level. */
   const raise = async (): Promise<void> => {
     await run();
@@ -166,6 +170,48 @@ plugins:
       Enforcing: 'True Restricted: the restricted level applies to namespaces without a label',
       Progressing: 'False AsExpected: ',
     });
+  });
+
+  test('makes the object ready once all replicas enforce it, and again once none does', async () => {
+    await run();
+    await report('a', 'privileged', 1);
+    const undecided = 'the leader has not decided on the current spec yet';
+    const upgradeable = { Upgradeable: 'True AsExpected: ' };
+    const notReady = (reason: string) => ({
+      Ready: `False ${reason}`,
+      Reconciling: `True ${reason}`,
+      ...upgradeable,
+    });
+    assert.deepEqual(ready(), notReady(`DecisionPending: ${undecided}`));
+    await decide('Restricted');
+    assert.deepEqual(ready(), notReady('LabelingNamespaces: namespaces are being labeled; missing: shop'));
+    await label('baseline');
+    await wait(40);
+    const rollingOut = 'RollingOutConfiguration: replicas are switching to the restricted default level';
+    assert.deepEqual(ready(), notReady(rollingOut));
+    await report('a', 'restricted', 2);
+    await report('b', 'privileged', 1);
+    assert.deepEqual(ready(), notReady(rollingOut), 'one of two replicas does not enforce it');
+    await report('b', 'restricted', 2);
+    const enforcing = 'the restricted level applies to namespaces without a label';
+    assert.deepEqual(ready(), { Ready: `True Enforcing: ${enforcing}`, ...upgradeable });
+    const metadata = { name: 'cluster' };
+    const spec = { enforcementMode: 'Legacy' };
+    await cluster.apply('PSAEnforcementConfig', { metadata, spec }, { ...BY_TEST, force: true });
+    await running.idle();
+    const legacy = {
+      Upgradeable:
+        'False LegacyMode: the cluster is in Legacy mode, which a later version may not support: set spec.enforcementMode to ""',
+    };
+    assert.deepEqual(ready(), { ...notReady(`DecisionPending: ${undecided}`), ...legacy });
+    await decide('Legacy');
+    const reverting = 'RevertingConfiguration: replicas are switching to the privileged default level';
+    assert.deepEqual(ready(), { ...notReady(reverting), ...legacy });
+    for (const name of ['a', 'b']) await report(name, 'privileged', 3);
+    assert.deepEqual(ready(), { Ready: 'True LegacyMode: nothing is enforced in Legacy mode', ...legacy });
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+    await running.pass(5_000);
+    assert.deepEqual(ready(), { Ready: 'True Disabled: the rollout has ended', ...upgradeable });
   });
 
   const WAYS_DOWN: readonly (readonly [way: string, go: () => Promise<void>, reason: string])[] = [

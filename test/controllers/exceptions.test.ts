@@ -106,6 +106,8 @@ suite('the status of exceptions', () => {
       'Expired=False NotExpired: expiresAt is 2026-02-01T00:00:00Z',
       'Shadowed=False NotShadowed: no other policy denies its pods',
       'Unused=False NotActive: running pods that need it: 0',
+      'Ready=False NotApproved: it is not approved: portcullis exception approve e -n shop',
+      'Reconciling=True NotApproved: it is not approved: portcullis exception approve e -n shop',
     ]);
     assert.equal(await expiry(), undefined);
     await approve();
@@ -115,6 +117,7 @@ suite('the status of exceptions', () => {
       'Expired=False NotExpired: expiresAt is 2026-02-01T00:00:00Z',
       'Shadowed=False NotShadowed: no other policy denies its pods',
       'Unused=False InUse: running pods that need it: 1',
+      'Ready=True Applies: all replicas apply it to new pods',
     ]);
     assert.deepEqual((await status())['workloads'], ['Pod/gateway']);
     assert.equal(await expiry(), '{exception="shop/e"} 1769904000');
@@ -131,6 +134,10 @@ suite('the status of exceptions', () => {
     assert.deepEqual((await conditions()).slice(1, 3), [
       'Active=False Expired: it expired at 2026-02-01T00:00:00Z',
       'Expired=True Expired: expiresAt is 2026-02-01T00:00:00Z',
+    ]);
+    assert.deepEqual((await conditions()).slice(5), [
+      'Ready=False Expired: it expired at 2026-02-01T00:00:00Z',
+      'Stalled=True Expired: it expired at 2026-02-01T00:00:00Z',
     ]);
     assert.equal(await expiry(), undefined);
   });

@@ -106,6 +106,8 @@ export interface Facts {
   /** Permanent grants that were created or changed while the SCC was granted temporarily. */
   readonly suspectGrants: Fact<readonly SuspectGrant[]>;
   readonly probes: readonly Probe[];
+  /** Why the cluster should not be upgraded yet. */
+  readonly upgradeProblem: Fact<string | undefined>;
 }
 
 export type CheckName =
@@ -124,6 +126,7 @@ export type CheckName =
   | 'policies'
   | 'reachability'
   | 'replicas'
+  | 'rollout'
   | 'tiers'
   | 'webhooks';
 

@@ -41,6 +41,7 @@ import { findObsolete } from '../installation/obsolete-objects.ts';
 import { hasSettings, type InstalledPolicy, readAnnotatedSettings } from '../installation/policies.ts';
 import { readServerCertificate } from '../installation/served-certificate.ts';
 import { isOpenShift } from '../installation/settings.ts';
+import { readUpgradeProblem } from '../installation/upgrade-problem.ts';
 import { effectiveSpec, readRolloutState, findWeakerThanPolicies } from '../installation/weakening.ts';
 import {
   type Fact,
@@ -92,6 +93,7 @@ export async function gatherFacts(
     obsolete,
     exceptions,
     suspectGrants,
+    upgradeProblem,
     probes,
   ] = await Promise.all([
     readFact(() => findOtherInstallations(client, namespace)),
@@ -105,6 +107,7 @@ export async function gatherFacts(
           async () => (await client.list(RESOURCES.PodSecurityException)) as unknown as readonly PodSecurityException[],
         ),
     readFact(() => readSuspectGrants(client, factValue(namespaces) ?? [])),
+    readFact(() => readUpgradeProblem(client)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
@@ -125,6 +128,7 @@ export async function gatherFacts(
     obsolete,
     exceptions,
     suspectGrants,
+    upgradeProblem,
     probes,
   };
 }

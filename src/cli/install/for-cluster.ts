@@ -11,11 +11,12 @@ import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
-import { withCluster } from '../cluster.ts';
+import { ignoreApiError, withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
 import { findIncompatibility } from '../installation/deployment.ts';
 import { divideSettings, type Installation, readInstallation } from '../installation/installation.ts';
 import { deleteObsolete, findObsolete } from '../installation/obsolete-objects.ts';
+import { readUpgradeProblem } from '../installation/upgrade-problem.ts';
 import {
   readRolloutState,
   checkWeakenings,
@@ -73,9 +74,12 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const manifests = buildManifests({ ...plan.settings, ...(deployment ? { initial } : {}) });
     const obsolete = await findObsolete(client, plan.settings);
     const closed = deployment && current ? await findNewlyClosed(client, plan.settings, installed) : [];
+    // The command also prints the manifests if the user may not read the object.
+    const legacy = upgrade && (await readUpgradeProblem(client).catch(ignoreApiError));
     const lines = [
       ...plan.notes.map((note) => `Note: ${note}`),
       ...(closed.length === 0 ? [] : [`Note: ${printNewlyClosed(closed)}`]),
+      ...(legacy === undefined ? [] : [`Note: PSAEnforcementConfig cluster: Upgradeable is False: ${legacy}`]),
       ...(policySettings ? [POLICIES_REMAIN] : []),
       ...(removal ? [`settings: ${printCommand(removal)}`] : []),
       ...(obsolete.length === 0

@@ -1,5 +1,6 @@
 /** The conditions that describe the state of enforcement. */
-import type { ConditionState } from '../../kube/conditions.ts';
+import { type Condition, type ConditionState, readyConditions } from '../../kube/conditions.ts';
+import { defined } from '../../kube/defined.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
 import { formatTimestamp } from '../../kube/units.ts';
@@ -11,6 +12,7 @@ import {
   type PublishedLevel,
   RAISE_INTERVAL_MS,
 } from './enforcement.ts';
+import type { RolloutPhase } from './settings.ts';
 
 /** The cluster state that the conditions are computed from. */
 interface CurrentState
@@ -203,6 +205,76 @@ function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | unde
     'UnknownEnforcementMode',
     `spec.enforcementMode: ${quote(spec)} is not one of ${valid}, so the state does not change`,
   );
+}
+
+/** Reasons of `Enforcing=False` that remain until a user changes the mode, a workload or the feature gate. */
+const BLOCKED: readonly string[] = ['LegacyMode', 'FeatureGateDisabled'];
+
+/** Reasons of `Ready=True` in each phase. */
+const REACHED: Readonly<Record<RolloutPhase, readonly string[]>> = {
+  Disabled: ['Disabled'],
+  Evaluate: ['Evaluated'],
+  Enforce: ['Enforcing', ...BLOCKED],
+};
+
+/** Returns the Ready condition of the PSAEnforcementConfig if it describes another phase or is not true. */
+export function findPendingPhase(
+  conditions: readonly Condition[],
+  phase: RolloutPhase,
+): Pick<Condition, 'message'> | undefined {
+  const ready = conditions.find(({ type }) => type === 'Ready');
+  if (ready?.status !== 'True') return ready ?? { message: 'the leader has not reported the state of the rollout yet' };
+  return REACHED[phase].includes(ready.reason) ? undefined : { message: `the ${phase} phase has not started yet` };
+}
+
+interface PhaseInput extends Pick<EnforcementInput, 'phase' | 'evaluation' | 'spec' | 'status'> {
+  /** The conditions of the current state. */
+  readonly states: readonly ConditionState[];
+  /** Generation of the PSAEnforcementConfig. */
+  readonly generation: number | undefined;
+  /** Generation that the leader has decided on. */
+  readonly decidedGeneration: number | undefined;
+}
+
+/**
+ * Returns the conditions for tools that wait for the requested phase or for an upgrade. The phase is reached if all
+ * replicas apply it, or if only a user can continue it, so tools do not time out.
+ */
+export function phaseConditions(input: PhaseInput): readonly ConditionState[] {
+  const { phase, spec, status, generation } = input;
+  const isLegacy = phase !== 'Disabled' && (spec === 'Legacy' || (spec === '' && status === 'Legacy'));
+  const legacy = 'the cluster is in Legacy mode, which a later version may not support: set spec.enforcementMode to ""';
+  return [
+    ...readyPhase(input).map((condition) => ({ ...condition, ...defined({ observedGeneration: generation }) })),
+    { type: 'Upgradeable', ...(isLegacy ? no('LegacyMode', legacy) : yes('AsExpected')) },
+  ];
+}
+
+function readyPhase({
+  phase,
+  evaluation,
+  states,
+  generation,
+  decidedGeneration,
+}: PhaseInput): readonly ConditionState[] {
+  const find = (type: string, status: string) =>
+    states.find((condition) => condition.type === type && condition.status === status);
+  const invalid = find('SpecInvalid', 'True');
+  if (invalid) return readyConditions('stalled', invalid);
+  if (generation !== decidedGeneration) {
+    const message = 'the leader has not decided on the current spec yet';
+    return readyConditions('reconciling', { reason: 'DecisionPending', message });
+  }
+  const change = find('Progressing', 'True') ?? (phase === 'Evaluate' ? INCOMPLETE[evaluation] : undefined);
+  if (change) return readyConditions('reconciling', change);
+  if (phase === 'Disabled') return readyConditions('ready', { reason: 'Disabled', message: 'the rollout has ended' });
+  if (phase === 'Evaluate') {
+    return readyConditions('ready', { reason: 'Evaluated', message: 'all namespaces have been evaluated' });
+  }
+  const enforcing = find('Enforcing', 'True');
+  if (enforcing) return readyConditions('ready', { ...enforcing, reason: 'Enforcing' });
+  const { reason = '', message = '' } = find('Enforcing', 'False') ?? {};
+  return readyConditions(BLOCKED.includes(reason) ? 'ready' : 'reconciling', { reason, message });
 }
 
 function missing(unlabeled: readonly string[] = []): string {

@@ -6,7 +6,14 @@ export {
   grantedSccs,
   serviceAccountSubjects,
 } from './affected-namespaces.ts';
-export { currentConditions, enforcementConditions, findNextRaise, printRaiseTimes } from './enforcement-conditions.ts';
+export {
+  currentConditions,
+  enforcementConditions,
+  findNextRaise,
+  findPendingPhase,
+  phaseConditions,
+  printRaiseTimes,
+} from './enforcement-conditions.ts';
 export {
   defaultInForce,
   type DefaultLevel,

@@ -217,11 +217,33 @@ Writes of SCCs: denied
       `unknown  replicas         Deployments in other namespaces: deployments.apps is forbidden: ${denied('list', 'deployments', 'apps', 'at the cluster scope')}`,
       `unknown  leases           Leases: leases.coordination.k8s.io is forbidden: ${denied('list', 'leases', 'coordination.k8s.io', 'in the namespace "portcullis"')}`,
       `unknown  configuration    configuration: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
+      `unknown  rollout          PSAEnforcementConfig cluster: psaenforcementconfigs.config.openshift.io "cluster" is forbidden: ${denied('get', 'psaenforcementconfigs', 'config.openshift.io', 'at the cluster scope')}`,
       `unknown  other-admission  PodSecurity plugin: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  tiers            namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  deadlocks        namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
     ]);
     assert.equal(code, 0);
+  });
+
+  test('a cluster in Legacy mode is reported before an upgrade, also by upgrade', async () => {
+    const path = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
+    const type = { apiVersion: 'config.openshift.io/v1alpha1', kind: 'PSAEnforcementConfig' };
+    await cluster.admin.send('POST', path, { ...type, metadata: { name: 'cluster' }, spec: {} });
+    const state = { type: 'Upgradeable', status: 'False', reason: 'LegacyMode', message: 'leave it' };
+    const conditions = [{ ...state, lastTransitionTime: '2026-11-30T00:00:00Z' }];
+    const headers = { 'content-type': 'application/merge-patch+json' };
+    const { status, text } = await cluster.admin.send(
+      'PATCH',
+      `${path}/cluster/status`,
+      { status: { conditions } },
+      headers,
+    );
+    assert.equal(status, 200, text);
+    const expected = 'PSAEnforcementConfig cluster: Upgradeable is False: leave it';
+    assert.ok((await run()).stdout.includes(`${expected}\n`));
+    const { stderr } = await runProgram(['upgrade', `--kubeconfig=${await cluster.kubeconfig()}`]);
+    assert.ok(stderr.includes(`Note: ${expected}\n`), stderr);
+    await cluster.admin.send('DELETE', `${path}/cluster`);
   });
 
   test('uses the last valid settings if the settings are invalid', async () => {
@@ -431,6 +453,7 @@ const HEALTHY: Facts = {
   obsolete: { value: [] },
   exceptions: { value: [] },
   suspectGrants: { value: [] },
+  upgradeProblem: { value: undefined },
   probes: [dryRun('a pod', 'pods', 'default'), dryRun('a violating pod', 'pods', 'portcullis')],
 };
 

@@ -3,14 +3,19 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { parsePodSecurity } from '../../../src/config/configuration.ts';
-import { withTransitionTimes } from '../../../src/kube/conditions.ts';
+import { type ConditionState, withTransitionTimes } from '../../../src/kube/conditions.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
 import type { FeatureGate } from '../../../src/kube/types.ts';
-import { enforcementConditions } from '../../../src/policy/rollout/enforcement-conditions.ts';
+import {
+  enforcementConditions,
+  findPendingPhase,
+  phaseConditions,
+} from '../../../src/policy/rollout/enforcement-conditions.ts';
 import {
   areAllRaised,
   defaultInForce,
   type EnforcementInput,
+  type EvaluationResult,
   EVALUATION_RESULTS,
   forcedWarning,
   getEvaluationResult,
@@ -20,7 +25,7 @@ import {
 } from '../../../src/policy/rollout/enforcement.ts';
 import { ENFORCEMENT_GATE, isFeatureOn } from '../../../src/policy/rollout/feature-gate.ts';
 import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
-import { ROLLOUT_PHASES } from '../../../src/policy/rollout/settings.ts';
+import { ROLLOUT_PHASES, type RolloutPhase } from '../../../src/policy/rollout/settings.ts';
 import { readFixture } from '../../support/fixtures.ts';
 
 /** No mode is requested, no namespace has violations, and the feature gate is on. */
@@ -209,4 +214,50 @@ test('the API server configuration is valid, and contains the exemptions', () =>
   const { defaults, exemptions } = parsePodSecurity({ file: 'config.json', text: JSON.stringify(document) });
   assert.deepEqual(defaults.enforce, { level: 'restricted', version: 'latest' });
   assert.ok(exemptions.runtimeClass('kata') && exemptions.user('system:serviceaccount:builds:builder'));
+});
+
+suite('whether a phase is reached', () => {
+  const state = (text: string): ConditionState => {
+    const [, type = '', status, reason = ''] = /^(\w+)=(\w+) (\w+)$/.exec(text) ?? [];
+    return { type, status: status === 'True' ? 'True' : 'False', reason, message: 'm' };
+  };
+  const [idle, waiting] = ['Progressing=False AsExpected', 'Progressing=True EvaluationPending'];
+  const cases: readonly (readonly [
+    phase: RolloutPhase,
+    evaluation: EvaluationResult,
+    states: readonly string[],
+    expected: string,
+  ])[] = [
+    ['Disabled', 'never', [idle], 'Ready=True Disabled'],
+    ['Disabled', 'never', ['Progressing=True ReleasingLabels'], 'Reconciling=True ReleasingLabels'],
+    ['Evaluate', 'never', [idle], 'Reconciling=True NeverRan'],
+    ['Evaluate', 'stale', [idle], 'Reconciling=True Stale'],
+    ['Evaluate', 'inconclusive', [idle], 'Reconciling=True Inconclusive'],
+    ['Evaluate', 'violations', [idle], 'Ready=True Evaluated'],
+    ['Evaluate', 'clean', ['Progressing=True RevertingConfiguration'], 'Reconciling=True RevertingConfiguration'],
+    ['Enforce', 'inconclusive', [waiting, 'Enforcing=False AwaitingEvaluation'], 'Reconciling=True EvaluationPending'],
+    ['Enforce', 'violations', [idle, 'Enforcing=False AwaitingEvaluation'], 'Reconciling=True AwaitingEvaluation'],
+    ['Enforce', 'violations', [idle, 'Enforcing=False LegacyMode'], 'Ready=True LegacyMode'],
+    ['Enforce', 'clean', [idle, 'Enforcing=False FeatureGateDisabled'], 'Ready=True FeatureGateDisabled'],
+    ['Enforce', 'clean', [idle, 'Enforcing=True Restricted'], 'Ready=True Enforcing'],
+    ['Enforce', 'clean', [idle, 'SpecInvalid=True UnknownEnforcementMode'], 'Stalled=True UnknownEnforcementMode'],
+  ];
+  for (const [phase, evaluation, states, expected] of cases) {
+    test(`${phase}, ${evaluation}: ${states.join(', ')}`, () => {
+      const input = { phase, evaluation, spec: '', status: '', states: states.map(state) } as const;
+      const found = phaseConditions({ ...input, generation: 2, decidedGeneration: 2 });
+      const last = found.filter(({ type }) => type !== 'Upgradeable').at(-1);
+      assert.equal(last && `${last.type}=${last.status} ${last.reason}`, expected);
+      assert.equal(found[0]?.observedGeneration, 2);
+    });
+  }
+
+  test('is unknown for another phase', () => {
+    const condition = { type: 'Ready', status: 'True', message: '', lastTransitionTime: '' } as const;
+    const find = (reason: string, phase: RolloutPhase) => findPendingPhase([{ ...condition, reason }], phase)?.message;
+    assert.equal(find('Evaluated', 'Evaluate'), undefined);
+    assert.equal(find('Evaluated', 'Enforce'), 'the Enforce phase has not started yet');
+    assert.equal(find('LegacyMode', 'Enforce'), undefined);
+    assert.equal(findPendingPhase([], 'Enforce')?.message, 'the leader has not reported the state of the rollout yet');
+  });
 });

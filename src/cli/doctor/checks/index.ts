@@ -14,6 +14,7 @@ import { otherAdmission } from './other-admission.ts';
 import { policies } from './policies.ts';
 import { reachability } from './reachability.ts';
 import { replicas } from './replicas.ts';
+import { rollout } from './rollout.ts';
 import { tiers } from './tiers.ts';
 import { webhooks } from './webhooks.ts';
 
@@ -29,6 +30,7 @@ const CHECKS: readonly DoctorCheck[] = [
   replicas,
   leases,
   configuration,
+  rollout,
   exceptions,
   grants,
   otherAdmission,
