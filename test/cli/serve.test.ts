@@ -41,7 +41,7 @@ async function ask(running: RunningServer, ca?: string): Promise<boolean> {
 }
 
 suite('an unavailable address is explained', () => {
-  test('an invalid address', async () => {
+  test('an address that cannot be resolved is an error', async () => {
     const args = [...FREE_PORTS, `--cert-dir=${folder}/invalid`, '--bind-address=999.1.1.1'];
     const { code, stderr } = await start(args).finished;
     assert.equal(code, 2);

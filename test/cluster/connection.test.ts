@@ -228,9 +228,10 @@ describe('credentials', () => {
     return shown.map(([name, value]) => `${name}: ${String(value)}`);
   }
 
-  test('a token', async () => assert.deepEqual(await headersFor({ token: 'abc' }), ['authorization: Bearer abc']));
+  test('a token is sent as a bearer token', async () =>
+    assert.deepEqual(await headersFor({ token: 'abc' }), ['authorization: Bearer abc']));
 
-  test('a username and a password', async () => {
+  test('a username and a password are sent as basic credentials', async () => {
     const expected = `authorization: Basic ${Buffer.from('alice:secret').toString('base64')}`;
     assert.deepEqual(await headersFor({ username: 'alice', password: 'secret' }), [expected]);
   });
@@ -271,7 +272,7 @@ describe('credentials', () => {
     assert.equal(closed.length, 2);
   });
 
-  test('impersonation with UID, groups and extra fields', async () => {
+  test('impersonation headers contain the UID, groups and extra fields', async () => {
     const user = {
       token: 'abc',
       as: 'bob',

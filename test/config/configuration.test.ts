@@ -40,13 +40,13 @@ suite('an invalid configuration', () => {
     test(name, () => assert.throws(() => parse(text), { name: 'UserError', message: error }));
   }
 
-  test('a syntax error', () => {
+  test('a syntax error is reported with its position', () => {
     const message = /^error converting YAML to JSON: yaml: .+ \(config\.yaml:\d+:\d+\)$/;
     assert.throws(() => parse(`${HEAD}defaults: {\n`), { name: 'UserError', message });
   });
 });
 
-test('exemptions', () => {
+test('exemptions apply to users, namespaces and runtime classes', () => {
   const lists =
     '{usernames: [bob, "system:serviceaccount:a:b"], namespaces: [kube-system], runtimeClasses: [kata.example]}';
   const { exemptions } = parse(`${HEAD}exemptions: ${lists}\n`).podSecurity;
@@ -77,7 +77,7 @@ suite('reading files', () => {
     return file;
   };
 
-  test('a plain file', async () => {
+  test('a plain file is read as it is', async () => {
     const file = join(folder, 'plain.yaml');
     assert.deepEqual(await readPodSecuritySource(file), { file, text: HEAD });
   });

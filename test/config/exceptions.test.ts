@@ -165,7 +165,7 @@ suite('exceptions', () => {
     });
   }
 
-  test('unknown fields and versions', () => {
+  test('unknown fields and versions are reported', () => {
     const object = {
       apiVersion: 'policy.portcullis.dev/v1alpha1',
       kind: 'PodSecurityException',

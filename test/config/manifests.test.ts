@@ -393,7 +393,7 @@ describe('readManifests', () => {
     ]);
   });
 
-  test('standard input', async () => {
+  test('standard input is read once, even if a character is split', async () => {
     const input = Readable.from([
       Buffer.from(`${POD}metadata: {name: "ä`),
       Buffer.from([0xc3]),
@@ -406,7 +406,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('URLs', async (context) => {
+  test('URLs are read, and failed downloads are errors', async (context) => {
     const server = createServer((request, response) => {
       if (request.url === '/interrupted') {
         response.writeHead(200, { 'content-length': 1000 }).write(POD, () => void response.destroy());

@@ -86,7 +86,7 @@ function readFixture(file: string): unknown {
   return parse(readFileSync(join(FIXTURES, file), 'utf8'));
 }
 
-test('the example for each check', () => {
+test('the policies deny the example of each check with the same message', () => {
   for (const { id, level, violation } of checks) {
     const pod = violatingPod({ violation });
     const policy = { level, version: 'latest', emulationVersion: RECORDED_VERSION } as const;

@@ -99,7 +99,7 @@ suite('the status of exceptions', () => {
   const expiry = async (): Promise<string | undefined> =>
     /^portcullis_exception_expiry_timestamp_seconds(\{.*)$/m.exec(await metrics.expose())?.[1];
 
-  test('before and after the approval, and after expiry', async () => {
+  test('the conditions change with the approval and with expiry', async () => {
     assert.deepEqual(await conditions(), [
       'Approved=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',

@@ -320,7 +320,7 @@ suite('unreviewed pods', () => {
     assert.ok(String(events()[1]?.[2]).includes('kubectl get pod/command -n limited -o yaml'));
   });
 
-  test('with an ephemeral container that was added without a review, during or after an outage', async () => {
+  test('are reported if an ephemeral container was added during or after an outage', async () => {
     const limited = ['limited/before', 'limited/debugged', 'limited/late-clock', 'limited/later', 'limited/no-owners'];
     for (const name of [...limited, 'shop/debugged', 'shop/plain']) {
       await createPod(name, name.startsWith('shop') ? BY_RESTRICTED : {}, name.startsWith('shop') ? RECORDED : {});

@@ -95,7 +95,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
   test('environment', (t) =>
     t.diagnostic(`${plane.title}, ${NODES} simulated nodes, ${NAMESPACES} namespaces, ${DEPLOYMENTS * REPLICAS} pods`));
 
-  test('restart without Portcullis', (t) => restart(t));
+  test('all pods restart without Portcullis', (t) => restart(t));
 
   test('two replicas evaluate the cluster', async (t) => {
     await system.install();
@@ -111,7 +111,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     }
   });
 
-  test('restart with Pod Security and SCC admission', async (t) => {
+  test('all pods restart with Pod Security and SCC admission', async (t) => {
     await restart(t);
     const pods = responseItems(await plane.admin.send('GET', `/api/v1/namespaces/${namespaceName(0)}/pods`));
     const restarted = pods.filter((pod) => objectMetadata(pod)['annotations'] !== undefined);

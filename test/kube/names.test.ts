@@ -100,7 +100,7 @@ describe('selectors', () => {
   for (const [name, selector, matches] of cases) {
     test(name, () => assert.equal(matchesLabelSelector(selector, labels), matches));
   }
-  test('without labels', () => {
+  test('a missing map of labels matches only the empty selector', () => {
     assert.equal(matchesLabelSelector({}, undefined), true);
     assert.equal(matchesLabelSelector({ matchLabels: { a: 'b' } }, undefined), false);
   });

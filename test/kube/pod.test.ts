@@ -77,7 +77,7 @@ describe('controller users', () => {
     });
   }
 
-  test('the username of a node', () => {
+  test('a node has a username and the groups of nodes', () => {
     assert.deepEqual(nodeUser('n1'), { username: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] });
   });
 });
@@ -100,7 +100,7 @@ describe('pod defaulting', () => {
   };
   const containers = [{ name: 'a' }];
 
-  test('the service account in both fields', () => {
+  test('the service account is set in both fields', () => {
     const { serviceAccount, serviceAccountName } = getSpec({ containers, serviceAccountName: 'db' });
     assert.deepEqual([serviceAccount, serviceAccountName], ['db', 'db']);
     assert.equal(getSpec({ containers, serviceAccount: 'old' })['serviceAccountName'], 'old');
@@ -124,7 +124,7 @@ describe('pod defaulting', () => {
     assert.deepEqual(submittedPod(once), once);
   });
 
-  test('host ports in the host network', () => {
+  test('host ports equal container ports in the host network', () => {
     const spec = getSpec({ hostNetwork: true, containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] });
     assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
   });

@@ -81,7 +81,7 @@ describe('the SCC CRD', () => {
     );
   });
 
-  test('user namespace levels', () => {
+  test('user namespace levels have the values and the default of the source code', () => {
     const level = schemas.get('userNamespaceLevel');
     assert.deepEqual(level?.enum, USER_NAMESPACE_LEVELS);
     assert.equal(level?.default, USER_NAMESPACE_LEVELS[0]);

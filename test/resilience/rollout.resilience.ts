@@ -25,7 +25,7 @@ suite('three replicas under load', () => {
 
   test('control plane', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
 
-  test('rolling restart', { timeout: 300_000 }, async (t) => {
+  test('a rolling restart loses no review', { timeout: 300_000 }, async (t) => {
     const startMs = performance.now();
     const report = await stage.underLoad(async () => {
       for (const old of [...stage.system.replicas]) {

@@ -10,7 +10,7 @@ const validity = { now: new Date(), days: 2 };
 const pair = createServing(createAuthority(validity), { dnsNames: ['localhost'], ipAddresses: [] }, validity);
 
 describe('protocolSettings', () => {
-  test('defaults', () => {
+  test('the default is TLS 1.2 with cipher suites that have forward secrecy', () => {
     assert.deepEqual(protocolSettings(), {
       minVersion: 'TLSv1.2',
       ciphers: [

@@ -57,7 +57,7 @@ const codes: readonly (readonly [name: string, scc: string, code: number, ...arg
   ['no name', `${SCC.replace('"name":"a"', '')},${RIGHT}}`, 1],
 ];
 
-test('a 64-bit ID', async () => {
+test('an SCC with the largest 64-bit ID is valid', async () => {
   const uidRange = '"runAsUser":{"type":"MustRunAsRange","uidRangeMin":1,"uidRangeMax":9223372036854775807}';
   const stdin = `${SCC},${uidRange},"seLinuxContext":{"type":"RunAsAny"}}`;
   const { code, stdout } = await runProgram(['check', '-f', '-'], { stdin });

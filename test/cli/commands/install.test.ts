@@ -248,7 +248,7 @@ describe('install for a cluster', () => {
   const seen = (notes: string): RegExp =>
     new RegExp(`^Note: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}$`);
 
-  test('a cluster without operators', async () => {
+  test('a cluster without operators gets the default manifests', async () => {
     const { code, stdout, stderr } = await install();
     assert.match(stderr, seen(''));
     assert.deepEqual(read(stdout), printed({}));
@@ -327,7 +327,7 @@ describe('install for a cluster', () => {
     assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', message]);
   });
 
-  test('a cluster with the Portcullis CRDs and operators', async () => {
+  test('detected operators add a ServiceMonitor and alerts, and are noted', async () => {
     for (const definition of CRDS) await send(definition);
     await define('servicemonitors.monitoring.coreos.com', 'ServiceMonitor');
     await define('certificates.cert-manager.io', 'Certificate');
@@ -340,7 +340,7 @@ describe('install for a cluster', () => {
     assert.deepEqual(read(stdout), printed({ monitoring: 'prometheus-operator' }));
   });
 
-  test('OpenShift', async () => {
+  test('on OpenShift, the rollout is omitted and --scc is rejected', async () => {
     await define('routes.route.openshift.io', 'Route');
     const { stdout, stderr } = await install('--monitoring=false', '--cert-manager');
     assert.match(stderr, seen('Note: detected OpenShift, which manages SCCs, their CRDs and ranges\n'));

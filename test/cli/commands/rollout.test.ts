@@ -388,7 +388,7 @@ shop (baseline)
     assert.equal(code, 1);
   });
 
-  test('a version without new checks, and an unknown future version', async () => {
+  test('an unknown future version is evaluated as the newest known version', async () => {
     const { code, stdout } = await plan('--kubernetes-version', 'v1.50', '-n', 'shop');
     assert.match(stdout, /; Kubernetes v1\.36 as the current version\.\n/);
     assert.match(
@@ -398,7 +398,7 @@ shop (baseline)
     assert.equal(code, 0);
   });
 
-  test('with another level', async () => {
+  test('applies to the level in the arguments', async () => {
     const { code, stdout } = await plan('--kubernetes-version=v1.34', '--level=baseline');
     assert.match(stdout, /\nopen +privileged \(label\) +baseline +violating +1\n/);
     assert.match(stdout, /; 2 workloads \(0 running pods\) would be denied by Kubernetes v1\.34 but not by v1\.33\n$/);

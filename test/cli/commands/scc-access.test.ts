@@ -29,7 +29,7 @@ describe('scc who-can and scc pods print', () => {
 });
 
 describe('scc pods shows', () => {
-  test('CSV without formulas', async () => {
+  test('no formulas in CSV', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '-o', 'csv', ...CLUSTER]);
     const lines = stdout.split('\r\n');
     assert.equal(lines[0], 'namespace,pod,scc,subject,granted through,since,owner,service account');

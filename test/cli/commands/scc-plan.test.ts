@@ -362,7 +362,7 @@ describe('a cluster without SCCs', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('an unreachable server', async (t) => {
+  test('an unreachable server is an error', async (t) => {
     const cluster = await startCluster();
     const kubeconfig = join(await folder(t), 'kubeconfig');
     await copyFile(await cluster.kubeconfig(), kubeconfig);

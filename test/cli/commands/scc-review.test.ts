@@ -150,7 +150,7 @@ describe('reviews with their status', () => {
     });
     assert.match(stderr, /^Assumed: the 13 standard /);
   });
-  test('self subject review without a user', async () => {
+  test('a self subject review without a user is reviewed for the current user', async () => {
     const self = '{"apiVersion":"security.openshift.io/v1","kind":"PodSecurityPolicySelfSubjectReview","spec":{}}';
     const { code, stdout } = await review('-f -', self);
     assert.deepEqual(

@@ -200,7 +200,7 @@ describe('usage errors', () => {
     });
   }
 
-  test('an unreachable cluster', async () => {
+  test('a missing kubeconfig is an error', async () => {
     assert.match(await fail('audit user-namespaces --kubeconfig /nonexistent'), /^error: .*\/nonexistent/);
   });
 });

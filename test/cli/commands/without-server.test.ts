@@ -99,7 +99,7 @@ describe('invalid arguments', () => {
       });
     });
   }
-  test('a version without known checks', async () => {
+  test('the checks of the newest supported version apply to a newer version', async () => {
     const { code, stderr } = await runProgram([...INSTALL, '--for-kubernetes=1.99']);
     assert.deepEqual(
       [code, stderr],
@@ -135,7 +135,7 @@ const ANNOTATION = 'portcullis.dev/policy-settings';
 const CONTENT =
   '{"program":"0.1.0","kubernetes":"v1.36","spec":{"podSecurity":{"exemptions":{"namespaces":["kube-system"]},"defaults":{"enforce":"baseline"}}}}';
 
-test('the objects, with defaults and exemptions', async () => {
+test('the output contains a policy and its bindings for each level, with the exemptions in the settings', async () => {
   const { stdout, objects } = await generate(
     '--set=podSecurity.defaults.warn=restricted',
     '--set=podSecurity.exemptions={usernames: [root], namespaces: [kube-system], runtimeClasses: [kata]}',
@@ -266,7 +266,7 @@ test('each policy contains its settings, and the output is deterministic', async
   );
 });
 
-test('pod defaults', async () => {
+test('pod defaults add a MutatingAdmissionPolicy and its binding', async () => {
   const { stdout, objects } = await generate('--set=defaults={mode: apply, fields: [runAsNonRoot]}');
   const [policy, binding] = objects.slice(-2);
   assert.deepEqual(

@@ -122,7 +122,7 @@ describe('plugins default pods', () => {
     });
   }
 
-  test('that mirror a kubelet manifest, without a service account', async () => {
+  test('mirror pods get no service account', async () => {
     const mirror = pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } });
     assert.equal(await admit({ resource: 'pods', object: mirror }), undefined);
     assert.deepEqual(mirror['spec'], { ...PLAIN, ...ALWAYS });

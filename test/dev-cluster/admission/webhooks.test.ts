@@ -160,7 +160,7 @@ describe('mutating webhooks', () => {
     });
   }
 
-  test('a patch for a request without an object', async () => {
+  test('a patch for a request without an object is an error', async () => {
     const { admission } = chain({
       mutating: [{ name: 'h', answer: () => patch([{ op: 'add', path: '/a', value: 1 }]) }],
     });

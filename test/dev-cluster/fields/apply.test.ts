@@ -65,7 +65,7 @@ const getEntries = (object: ApiObject): Record<string, unknown>[] =>
 suite('labels', () => {
   const created = apply(undefined, config({ a: 'one', b: 'one' }));
 
-  test('conflicts with several managers', () => {
+  test('conflicts with several managers are grouped by manager', () => {
     const three = update(
       created,
       { ...created, metadata: { ...created.metadata, labels: { a: 'one', b: 'three' } } },

@@ -164,7 +164,7 @@ suite('namespaces with defaults', () => {
     });
   }
 
-  test('the selector and the exemptions', () => {
+  test('the policy selects namespaces by the selector and the exemptions', () => {
     const defaults = { ...SETTINGS.defaults, namespaceSelector: { matchLabels: { tier: 'apps' } } };
     const [policy, binding] = generateDefaultsPolicy({ ...SETTINGS, defaults }, 'defaults.example.com');
     assert.deepEqual((policy?.spec['matchConstraints'] as JsonObject)['namespaceSelector'], {
@@ -194,7 +194,7 @@ suite('namespaces with defaults', () => {
     assert.deepEqual(has, [true, false, false]);
   });
 
-  test('off mode', () => {
+  test('no namespace has defaults in off mode', () => {
     const off = { ...SETTINGS, defaults: { ...SETTINGS.defaults, mode: 'off' as const } };
     assert.deepEqual(generateDefaultsPolicy(off, 'defaults.example.com'), []);
     assert.equal(hasDefaults({ metadata: { name: 'shop' } }, off), false);

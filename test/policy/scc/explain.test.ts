@@ -65,7 +65,7 @@ describe('denied pods', () => {
     assert.deepEqual(Object.keys(verdict), ['outcome', 'message']);
     assert.ok(sccs.every(({ isCandidate }) => !isCandidate));
   });
-  test('no SCCs', () => {
+  test('the explanation is empty if there are no SCCs', () => {
     const { sccs, ...rest } = explainPod(request({ sccs: [] }));
     assert.deepEqual([sccs, Object.keys(rest)], [[], ['verdict', 'decision']]);
   });
@@ -89,7 +89,7 @@ describe('denied pods', () => {
 });
 
 describe('admitted pods', () => {
-  test('the chosen SCC, the next SCC and the reason', () => {
+  test('the explanation contains the chosen SCC, the next SCC and the reason', () => {
     const explanation = explainPod(request({ userInfo: ADMIN }));
     const { verdict, next, decision } = explanation;
     assert.deepEqual(getNames(explanation), IN_ORDER);

@@ -112,7 +112,7 @@ test('more namespaces than fit into a warning', () => {
   ]);
 });
 
-test('pods of several SCCs', () => {
+test('the SCCs with the most pods are listed, and the others are summarized', () => {
   const others = ['a', 'b', 'c', 'd', 'e'].map((name) => laxScc({ name }));
   const pods = others.flatMap(({ metadata }, index) =>
     Array.from({ length: index + 1 }, () => {

@@ -146,7 +146,7 @@ suite('a standard SCC', () => {
   });
 });
 
-test('a standard role', () => {
+test('changed rules of a standard role are reverted, and other changes are kept', () => {
   const [role] = STANDARD_CLUSTER_ROLES;
   assert.ok(role);
   const metadata = { ...role.metadata, resourceVersion: '7', labels: { team: 'red' } };
@@ -162,7 +162,7 @@ test('a standard role', () => {
   assert.deepEqual(planRbacObject(role, aggregated)?.fields, ['aggregationRule']);
 });
 
-test('a standard binding', () => {
+test('changed subjects and roles of a standard binding are reverted, and other changes are kept', () => {
   const [binding] = STANDARD_CLUSTER_ROLE_BINDINGS;
   assert.ok(binding);
   const metadata = { ...binding.metadata, resourceVersion: '7' };

@@ -141,7 +141,7 @@ suite('findNamespaceNeed', () => {
     test(name, () => assert.deepEqual(findMissingRanges(namespace, SMALL), expected));
   }
 
-  test('labels per block', () => {
+  test('each block gets at least one label', () => {
     for (const [labelsPerBlock, label] of [
       [0, 's0:c2,c0'],
       [1, 's0:c2,c0'],
@@ -245,7 +245,7 @@ suite('planRepair', () => {
     assert.deepEqual([...repair(['10/2'], 'AQ==', [[0, [0]]]).orphans], []);
   });
 
-  test('isFull', () => {
+  test('a repair reports whether all blocks are in use', () => {
     assert.equal(repair(['10/2', '12/2', '14/2', '16/2'], '', []).isFull, false);
     assert.equal(repair(['10/2', '12/2', '14/2', '16/2', '18/2'], '', []).isFull, true);
   });

@@ -192,7 +192,7 @@ suite('sets of blocks', () => {
     );
   });
 
-  test('union, difference and the lowest free block', () => {
+  test('union, difference and the lowest free block equal those of sets of indexes', () => {
     fc.assert(
       fc.property(ranges, ranges, fc.nat(500), (one, two, count) => {
         const [a, b] = [uniteBlocks(one), uniteBlocks(two)];
