@@ -20,7 +20,7 @@ suite('rollout areas', () => {
   );
 });
 
-test('every row of the state table', () => {
+test('each row of the state table has the recorded result', () => {
   const { rows } = readCases<{ readonly rows: readonly StateRow[] }>('rollout/state-table.json');
   for (const row of rows) checkState(row);
   assert.equal(rows.length, 1080);

@@ -142,7 +142,7 @@ suite('tenants and strangers', { timeout: 7_200_000 }, () => {
       test(`${attack.name}${suffix}`, attackStranger(attack, configuration));
   }
 
-  test('all attacks at once', async (t) => {
+  test('all attacks at once do not affect other tenants', async (t) => {
     await stage.restore();
     let restartMs: number | 'ended' | undefined;
     const effect = await stage.measure(async () => {

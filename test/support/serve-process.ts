@@ -20,7 +20,7 @@ export interface StartedProcess {
   output(): { readonly stdout: string; readonly stderr: string };
 }
 
-/** A process that serves. */
+/** A process of `portcullis serve` that is ready. */
 export interface RunningServer {
   readonly child: ChildProcess;
   readonly port: number;

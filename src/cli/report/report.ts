@@ -42,9 +42,9 @@ export const command = defineCommand({
   options: {
     ...rolloutOptions,
     namespace: sccReviewOptions.namespace,
-    compare: option('FILE', nonEmpty, undefined, { help: 'Earlier report to compare with, which -o json wrote' }),
+    compare: option('FILE', nonEmpty, undefined, { help: 'Earlier report to compare with, written with -o json' }),
     fleet: flag({
-      help: 'Join the reports of many clusters, which -o json wrote',
+      help: 'Join the reports of many clusters, written with -o json',
       conflicts: ['compare', 'config', 'context', 'kubeconfig', 'scc-mode'],
     }),
     output: outputOption(['html', 'json', 'csv']),

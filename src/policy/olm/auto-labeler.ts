@@ -150,7 +150,10 @@ function decideShipped(input: LabelerInput): LabelerDecision {
   return { action: 'label', row: 'shipped', reason: 'an operator is installed' };
 }
 
-/** Reacts only to events, and also labels exempt and terminating namespaces. A copy is recognized only by its label. */
+/**
+ * Returns the decision in seed mode, which reacts only to events, and also labels exempt and terminating namespaces. A
+ * copy is recognized only by its label.
+ */
 function decideSeed(input: LabelerInput): LabelerDecision {
   const { name, label, annotation } = readState(input);
   const isInstalled = input.csvs.some((csv) => !hasCopiedLabel(csv));

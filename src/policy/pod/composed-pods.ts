@@ -31,7 +31,7 @@ const FIELDS = [
   'serviceAccountName',
 ] as const;
 
-/** Without one of these fields, an object without containers does not describe a pod. */
+/** Fields of which an object without containers needs at least one to describe a pod. */
 const SIGNIFICANT = ['hostNetwork', 'hostPID', 'hostIPC', 'securityContext', 'volumes'] as const;
 
 const CONTAINER_FIELDS = [

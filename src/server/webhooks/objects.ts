@@ -13,7 +13,7 @@ export interface ObjectReviewer extends Pick<Webhook, 'enforces'> {
 
 const { SecurityContextConstraints: SCC, PodSecurityException: EXCEPTION, NodesConfig } = RESOURCES;
 
-/** Objects of which a wrong one permits more. They cannot be written while no replica responds. */
+/** Objects whose mistakes can permit more. They cannot be written while no replica responds. */
 const CLOSED_RULES: WebhookRegistration['rules'] = [
   // Without its defaults, an SCC may allow more. For example, `allowHostDirVolumePlugin` limits `volumes` only there.
   { feature: 'scc', rule: webhookRule(WRITES, SCC.group, [SCC.resource], { scope: 'Cluster' }) },
