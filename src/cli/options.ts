@@ -41,6 +41,8 @@ export interface Option<T> extends OptionText {
   readonly choices?: readonly string[];
   /** The default in the help. */
   readonly fallback?: string;
+  /** True if the command line may contain the option only once. */
+  readonly isSingle?: boolean;
   /** Combines all occurrences, in order, into one value. Returns the default if there are none. */
   resolve(texts: readonly string[]): T;
 }
@@ -51,18 +53,16 @@ export type Options = Readonly<Record<string, Option<unknown>>>;
 /** Option values by option name. */
 export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] extends Option<infer T> ? T : never };
 
-/** An option with a value. The last occurrence applies. */
+/** An option with one value. */
 export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
   const shown = text.shown ?? (typeof fallback === 'string' || typeof fallback === 'number' ? fallback : undefined);
   return {
     ...text,
     value,
+    isSingle: true,
     ...defined({ choices: parse.choices }),
     ...(shown === undefined ? {} : { fallback: String(shown) }),
-    resolve(texts) {
-      const last = texts.at(-1);
-      return last === undefined ? fallback : parse(last);
-    },
+    resolve: ([value]) => (value === undefined ? fallback : parse(value)),
   };
 }
 
@@ -112,7 +112,8 @@ export interface Sources {
 
 /**
  * Returns the values of all options of a command.
- * @throws {UsageError} for an invalid value, with its source and the expected format
+ * @throws {UsageError} for an invalid value, with its source and the expected format, and for several values of an
+ * option that takes one
  */
 export function resolveValues<O extends Options>(options: O, sources: Sources): Values<O> {
   const values = Object.entries(options).map(([name, definition]) => {
@@ -139,6 +140,9 @@ function resolveOption(source: string, texts: readonly string[], definition: Opt
     throw new UsageError(
       `invalid argument ${quote(start)} for ${source}: may not be more than ${LIMITS.optionCharacters} characters`,
     );
+  }
+  if (definition.isSingle === true && texts.length > 1) {
+    throw new UsageError(`${source} takes one value, not ${texts.length}: ${texts.map(quote).join(', ')}`);
   }
   try {
     return definition.resolve(texts);

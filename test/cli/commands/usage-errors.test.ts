@@ -121,6 +121,9 @@ const OPTIONS: readonly (readonly [command: string, args: string, message: strin
     'invalid argument "v1.33.0" for "--minimum" flag: must be a Kubernetes version x.y.z such as 1.33.0',
   ],
   ['completion', 'tcsh', 'unsupported shell tcsh: must be one of bash, zsh, fish'],
+  ['rollout status', '-n shop --namespace=test', '"-n, --namespace" flag takes one value, not 2: "shop", "test"'],
+  ['version', '--output json -o json', '"-o, --output" flag takes one value, not 2: "json", "json"'],
+  ['serve', '--log-level=info --log-level=debug', '"--log-level" flag takes one value, not 2: "info", "debug"'],
   ['scc plan', '--namespace=', 'invalid argument "" for "-n, --namespace" flag: must not be empty'],
   [
     'scc pods',
