@@ -112,7 +112,11 @@ export async function serve(
   options: ProcessOptions = {},
 ): Promise<RunningServer> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-serve-'));
-  const started = start([...FREE_PORTS, `--cert-dir=${folder}`, ...args], env, main, options);
+  const defaults = [...FREE_PORTS, `--cert-dir=${folder}`].filter((flag) => {
+    const [name] = flag.split('=');
+    return !args.some((arg) => arg.startsWith(`${name}=`));
+  });
+  const started = start([...defaults, ...args], env, main, options);
   const { child, finished } = started;
   const logged = (message: string): Promise<Record<string, unknown>> => waitForLog(started, message);
   const { port, probesPort } = await logged('serving');
