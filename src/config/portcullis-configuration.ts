@@ -49,6 +49,8 @@ export const CONFIGURATION_SCHEMA = schema;
 
 /** All policy settings of an installation. */
 export interface Settings {
+  /** Name of the cluster in reports. */
+  readonly clusterName?: string | undefined;
   /** Defaults and exemptions of Pod Security Admission. */
   readonly podSecurity: PodSecurity;
   /** Exceptions from individual checks. */
@@ -156,6 +158,7 @@ const validate = compileFields(schema);
 
 /** The spec after schema validation. */
 interface Spec {
+  readonly clusterName?: string;
   readonly podSecurity?: {
     readonly defaults?: Partial<Record<(typeof DEFAULTS)[number][0], string>>;
     readonly exemptions?: Partial<PodSecurityConfiguration['exemptions']>;
@@ -214,6 +217,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     if (!known.includes(name)) errors.push(notSupported(`spec.controllers.disabled[${index}]`, name, known));
   }
   return {
+    ...defined({ clusterName: spec.clusterName }),
     podSecurity: toPodSecurity(spec.podSecurity, rollout, errors),
     exceptions: toExceptions(spec.podSecurity, errors),
     workloadResources: toWorkloadResources(spec.podSecurity, errors),
