@@ -68,14 +68,27 @@ export async function resolveCluster(source: ClusterSource): Promise<ClusterTarg
 }
 
 /** Like `resolveCluster`, but resolves to `undefined` if no cluster is configured. */
-export async function findCluster({ kubeconfig, context, env }: ClusterSource): Promise<ClusterTarget | undefined> {
-  if (kubeconfig !== undefined) return await kubeconfigTarget([await readSource(kubeconfig)], context, kubeconfig);
+export async function findCluster(source: ClusterSource): Promise<ClusterTarget | undefined> {
+  const { kubeconfig, context, env } = source;
+  const sources = await readKubeconfigs(source);
   const files = kubeconfigFiles(env);
-  const sources = (await Promise.all(files.map(readIfExists))).filter((source) => source !== undefined);
-  if (sources.length > 0) return await kubeconfigTarget(sources, context, files.join(delimiter));
+  if (sources.length > 0) return await kubeconfigTarget(sources, context, kubeconfig ?? files.join(delimiter));
   // It is an error if an explicitly specified kubeconfig is missing, even in a pod.
   if (env['KUBECONFIG']) throw notFound(files);
   return isPod(env) ? await podTarget() : undefined;
+}
+
+/** Returns the names of the contexts. Rejects with a UserError if there is no kubeconfig, or if it is invalid. */
+export async function listContexts(source: Omit<ClusterSource, 'context'>): Promise<readonly string[]> {
+  const sources = await readKubeconfigs(source);
+  if (sources.length === 0) throw notFound(kubeconfigFiles(source.env));
+  return mergeKubeconfigs(sources).contexts.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
+}
+
+/** Reads the kubeconfig in the options, otherwise the existing files that the environment specifies. */
+async function readKubeconfigs({ kubeconfig, env }: ClusterSource): Promise<readonly TextFile[]> {
+  if (kubeconfig !== undefined) return [await readSource(kubeconfig)];
+  return (await Promise.all(kubeconfigFiles(env).map(readIfExists))).filter((source) => source !== undefined);
 }
 
 function notFound(files: readonly string[]): UserError {

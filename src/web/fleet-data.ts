@@ -12,14 +12,37 @@ export interface FleetData {
   readonly clusters: readonly FleetCluster[];
   /** The violated checks, each of which is the one whose fix then admits the most additional workloads. */
   readonly checks: readonly FleetCheck[];
-  /** Problems of files that are not part of the report. */
+  /** Clusters that could not be read. They are not part of any count. */
+  readonly unread: readonly UnreadCluster[];
+  /** Name of the reference cluster, and the differences of the other clusters from it. */
+  readonly reference?: string | undefined;
+  readonly differences?: readonly FleetDifference[] | undefined;
+  /** Reports that are not part of the data, and properties that could not be compared. */
   readonly notes: readonly string[];
+}
+
+export interface UnreadCluster {
+  readonly name: string;
+  readonly error: string;
+}
+
+/** A property in which clusters differ from the reference cluster. */
+export interface FleetDifference {
+  /** `check` is a check that denied workloads violate only in the clusters, and not in the reference cluster. */
+  readonly kind: 'setting' | 'level' | 'exemption' | 'grant' | 'exception' | 'check';
+  readonly name: string;
+  /** Value in the reference cluster. */
+  readonly reference: string;
+  /** Value in the clusters. */
+  readonly value: string;
+  readonly clusters: readonly string[];
 }
 
 /** The state of a cluster. The counts do not include namespaces that were not evaluated. */
 export interface FleetCluster {
-  /** Unique name: the context, or the name of the file without its extension. */
+  /** Unique name: the name in the settings, the context, or the name of the file without its extension. */
   readonly name: string;
+  readonly context?: string | undefined;
   /** UID of the namespace kube-system. Absent for a report on manifests. */
   readonly uid?: string | undefined;
   /** The API server's address, or the manifests. */

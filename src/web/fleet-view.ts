@@ -34,19 +34,23 @@ export function countViolations(cluster: FleetCluster, check: string): number | 
 }
 
 /** Returns one row for each cluster as CSV. A cell is empty if the number is not known. */
-export function fleetToCsv(clusters: readonly FleetCluster[], checks: FleetData['checks']): string {
+export function fleetToCsv(
+  clusters: readonly FleetCluster[],
+  { checks, unread }: Pick<FleetData, 'checks' | 'unread'>,
+): string {
   const columns = checks.map(({ check }) => check);
   const header = [
-    ...['cluster', 'uid', 'source', 'time', 'version', 'state', 'phase', 'default', 'namespaces', ...LEVELS],
+    ...['cluster', 'error', 'uid', 'source', 'time', 'version', 'state', 'phase', 'default', 'namespaces', ...LEVELS],
     ...['deniedNow', 'wouldBeDenied', 'restart', 'notEvaluated', ...columns],
   ];
   const rows = clusters.map((cluster) => [
-    ...[cluster.name, cluster.uid ?? '', cluster.source, cluster.time, cluster.version],
+    ...[cluster.name, '', cluster.uid ?? '', cluster.source, cluster.time, cluster.version],
     ...[cluster.state, cluster.phase, cluster.default, cluster.namespaces],
     ...LEVELS.map((level) => cluster.levels[level]),
     ...[cluster.workloads.deniedNow, cluster.workloads.wouldBeDenied, cluster.workloads.restart],
     cluster.notEvaluated.length,
     ...columns.map((check) => countViolations(cluster, check) ?? ''),
   ]);
-  return formatCsv(header, rows);
+  const failed = unread.map(({ name, error }) => [name, error, ...header.slice(2).map(() => '')]);
+  return formatCsv(header, [...rows, ...failed]);
 }

@@ -44,6 +44,7 @@ const STATES: Readonly<Record<FleetCluster['state'], 'ok' | 'bad' | 'warn' | 'pl
 function Fleet({ data }: { readonly data: FleetData }) {
   const [view, setView] = useFragment(parseFleetView, formatFleetView);
   const clusters = useMemo(() => selectClusters(data.clusters, view), [data, view]);
+  const unread = data.unread.filter(({ name }) => view.state === undefined && name.includes(view.cluster ?? ''));
   return (
     <>
       <Header title="Portcullis fleet report">
@@ -56,10 +57,11 @@ function Fleet({ data }: { readonly data: FleetData }) {
       ))}
       <main class="report">
         <Filters data={data} clusters={clusters} view={view} onView={setView} />
-        <Tiles clusters={clusters} />
-        <Clusters clusters={clusters} view={view} />
+        <Tiles clusters={clusters} unread={unread.length} />
+        <Clusters clusters={clusters} unread={unread} view={view} />
         <Fixes data={data} view={view} />
         <Matrix clusters={clusters} checks={data.checks} view={view} />
+        <Differences data={data} clusters={clusters} />
         <Workloads clusters={clusters} view={view} />
       </main>
     </>
@@ -109,7 +111,7 @@ function Filters({ data, clusters, view, onView: replaceView }: FilterProps) {
       <button type="button" onClick={() => onView({})}>
         Show all
       </button>
-      <button type="button" onClick={() => download(`${name}.csv`, 'text/csv', fleetToCsv(clusters, data.checks))}>
+      <button type="button" onClick={() => download(`${name}.csv`, 'text/csv', fleetToCsv(clusters, data))}>
         CSV
       </button>
       <button type="button" onClick={() => download(`${name}.json`, 'application/json', JSON.stringify(data, null, 2))}>
@@ -129,7 +131,7 @@ interface ClustersProps {
   readonly view: FleetView;
 }
 
-function Tiles({ clusters }: Pick<ClustersProps, 'clusters'>) {
+function Tiles({ clusters, unread }: Pick<ClustersProps, 'clusters'> & { readonly unread: number }) {
   const sum = (value: (cluster: FleetCluster) => number): number =>
     clusters.reduce((total, cluster) => total + value(cluster), 0);
   const spread = (value: (cluster: FleetCluster) => number): string =>
@@ -140,7 +142,11 @@ function Tiles({ clusters }: Pick<ClustersProps, 'clusters'>) {
   const enforcing = clusters.filter(({ state }) => state === 'Enforcing').length;
   return (
     <dl class="tiles">
-      <Tile title="Clusters" value={clusters.length} note={`${enforcing} enforcing`} />
+      <Tile
+        title="Clusters"
+        value={clusters.length}
+        note={`${enforcing} enforcing${unread === 0 ? '' : `, ${unread} more not read`}`}
+      />
       {tile('Namespaces', ({ namespaces }) => namespaces, false)}
       {tile('Denied now', ({ workloads }) => workloads.deniedNow)}
       {tile('Would be denied', ({ workloads }) => workloads.wouldBeDenied)}
@@ -150,7 +156,7 @@ function Tiles({ clusters }: Pick<ClustersProps, 'clusters'>) {
   );
 }
 
-function Clusters({ clusters, view }: ClustersProps) {
+function Clusters({ clusters, unread, view }: ClustersProps & Pick<FleetData, 'unread'>) {
   return (
     <Section
       title="Clusters"
@@ -163,18 +169,27 @@ function Clusters({ clusters, view }: ClustersProps) {
           ...['Cluster', 'State', 'Default', 'Levels', 'Denied now', 'Would be denied'],
           ...['To restart', 'Not evaluated', 'Next action', 'Report'],
         ]}
-        rows={clusters.map((cluster) => [
-          clusterLink(cluster, view),
-          <Chip tone={STATES[cluster.state]}>{cluster.state}</Chip>,
-          cluster.default,
-          <span class="nowrap">{LEVELS.map((level) => cluster.levels[level]).join(' / ')}</span>,
-          cluster.workloads.deniedNow,
-          cluster.workloads.wouldBeDenied,
-          cluster.workloads.restart,
-          cluster.notEvaluated.length === 0 ? 0 : <Chip tone="warn">{cluster.notEvaluated.length}</Chip>,
-          cluster.next ?? 'nothing to do',
-          <span class="nowrap">{reportLink(cluster, {}, cluster.time)}</span>,
-        ])}
+        rows={[
+          ...unread.map(({ name, error }) => [
+            <span class="nowrap">{name}</span>,
+            <Chip tone="bad">Not read</Chip>,
+            ...Array.from({ length: 6 }, () => '?'),
+            error,
+            '',
+          ]),
+          ...clusters.map((cluster) => [
+            clusterLink(cluster, view),
+            <Chip tone={STATES[cluster.state]}>{cluster.state}</Chip>,
+            cluster.default,
+            <span class="nowrap">{LEVELS.map((level) => cluster.levels[level]).join(' / ')}</span>,
+            cluster.workloads.deniedNow,
+            cluster.workloads.wouldBeDenied,
+            cluster.workloads.restart,
+            cluster.notEvaluated.length === 0 ? 0 : <Chip tone="warn">{cluster.notEvaluated.length}</Chip>,
+            cluster.next ?? 'nothing to do',
+            <span class="nowrap">{reportLink(cluster, {}, cluster.time)}</span>,
+          ]),
+        ]}
         limit={[MAX_ROWS, 'clusters']}
         empty="No cluster matches the filter."
       />
@@ -215,10 +230,7 @@ function Fixes({ data: { checks }, view }: { readonly data: FleetData; readonly 
           <a href={formatFleetView({ ...view, check, at: 'workloads' })}>{check}</a>,
           workloads.toLocaleString('en'),
           admitted.toLocaleString('en'),
-          <details>
-            <summary>{count(clusters.length, 'cluster')}</summary>
-            {clusters.join(', ')}
-          </details>,
+          clusterNames(clusters),
           fix,
         ])}
       />
@@ -252,6 +264,43 @@ function Matrix({ clusters, checks, view }: MatrixProps) {
         limit={[MAX_ROWS, 'clusters']}
       />
     </Section>
+  );
+}
+
+function Differences({ data, clusters }: Pick<FilterProps, 'data' | 'clusters'>) {
+  const { reference, differences = [] } = data;
+  if (reference === undefined) return null;
+  const selected = new Set(clusters.map(({ name }) => name));
+  const shown = differences.filter((difference) => difference.clusters.some((name) => selected.has(name)));
+  return (
+    <Section
+      title={`Differences from ${reference}`}
+      note="Settings, levels in force, exemptions, grants of SCCs and exceptions that differ from the reference cluster, and the checks that are violated only in other clusters."
+    >
+      <Table
+        caption="Differences"
+        kind="wide"
+        head={['Name', 'Kind', reference, 'Other value', 'Clusters']}
+        rows={shown.map((difference) => [
+          difference.name,
+          difference.kind,
+          difference.reference,
+          difference.value,
+          clusterNames(difference.clusters),
+        ])}
+        limit={[MAX_ROWS, 'differences']}
+        empty="The selected clusters do not differ from the reference cluster."
+      />
+    </Section>
+  );
+}
+
+function clusterNames(names: readonly string[]) {
+  return (
+    <details>
+      <summary>{count(names.length, 'cluster')}</summary>
+      {names.join(', ')}
+    </details>
   );
 }
 

@@ -1,5 +1,5 @@
 /** The data of a report, which the page renders and `portcullis report -o json` prints. */
-import type { UnreviewedPod } from '../kube/types.ts';
+import type { JsonObject, UnreviewedPod } from '../kube/types.ts';
 import type { Level } from '../policy/pss/index.ts';
 import type {
   NamespaceCounts,
@@ -14,10 +14,16 @@ import type { SccDenial, TemporaryGrant } from '../policy/scc/index.ts';
 /** API version of reports that are saved as JSON. It changes if fields change their meaning or are removed. */
 export const REPORT_API_VERSION = 'report.portcullis.dev/v1alpha1';
 
+/** One of several reports, for a cluster that could not be read. */
+export interface UnreadReport {
+  readonly cluster: ClusterIdentity;
+  readonly error: string;
+}
+
 export interface ReportData {
   readonly apiVersion: typeof REPORT_API_VERSION;
   readonly kind: 'Report';
-  readonly cluster: ReportCluster;
+  readonly cluster: ClusterIdentity;
   /** The API server's address, or the manifests. */
   readonly source: string;
   /** RFC 3339. */
@@ -25,6 +31,10 @@ export interface ReportData {
   readonly version: string;
   /** Source of the settings. Absent if they are the defaults. */
   readonly settings?: string | undefined;
+  /** Spec of the PortcullisConfiguration in force. Absent if it was not read, or if other settings are in force. */
+  readonly spec?: JsonObject | undefined;
+  /** Optional kinds that the user may not read. */
+  readonly unread: readonly string[];
   readonly assumptions: readonly string[];
   readonly summary: NamespaceCounts;
   readonly rollout: ReportRollout;
@@ -44,11 +54,13 @@ export interface ReportData {
   readonly comparison?: ReportComparison | undefined;
 }
 
-/** Identifies a cluster. Both fields are absent for a report on manifests. */
-interface ReportCluster {
+/** Identifies a cluster. A report on manifests has at most a name. */
+export interface ClusterIdentity {
   /** UID of the namespace kube-system. */
   readonly uid?: string | undefined;
   /** Context in the kubeconfig. */
+  readonly context?: string | undefined;
+  /** `spec.clusterName` in the settings. */
   readonly name?: string | undefined;
 }
 

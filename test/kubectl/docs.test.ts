@@ -74,6 +74,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   ],
   [/^kubectl create quota/, 'the development cluster has no quotas'],
   [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
+  [/^portcullis .*--context /, 'needs many clusters; test/cli/commands/clusters.test.ts'],
   [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/kubectl/runbook.test.ts executes the commands'],
 ];
 

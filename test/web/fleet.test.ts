@@ -39,9 +39,14 @@ describe('fleet report', { skip: noBrowser }, () => {
       const saved = { ...data, cluster: { uid: name, name } };
       await writeFile(join(folder, `${name.replace(/\W/g, '-')}.json`), JSON.stringify(saved));
     }
+    const failed = { cluster: { context: 'lab' }, error: 'connection refused' };
+    const list = { apiVersion: report.apiVersion, kind: 'ReportList', items: [failed] };
+    await writeFile(join(folder, 'list.json'), JSON.stringify(list));
     await writeFile(join(folder, 'prod-1.html'), '');
-    const page = await runProgram(['report', '--fleet', folder]);
-    assert.deepEqual([page.code, page.stderr], [0, '']);
+    const page = await runProgram(['report', '--fleet', folder, '--reference=prod-2']);
+    const stderr =
+      'warning: The checks of test-<b> are not compared, because they are not known.\nerror: cluster lab: connection refused\n';
+    assert.deepEqual([page.code, page.stderr], [0, stderr]);
     await writeFile(join(folder, 'fleet.html'), page.stdout);
     url = pathToFileURL(join(folder, 'fleet.html')).href;
   });
@@ -55,7 +60,7 @@ describe('fleet report', { skip: noBrowser }, () => {
       const { page, errors, requests, texts } = await browser.open(url, view);
       await page.waitForSelector('.report');
       assert.deepEqual(await texts('.tile'), [
-        'Clusters\n3\n1 enforcing',
+        'Clusters\n3\n1 enforcing, 1 more not read',
         'Namespaces\n24\nin 3 clusters',
         'Denied now\n0\nin 0 clusters',
         'Would be denied\n4\nin 1 cluster',
@@ -67,6 +72,10 @@ describe('fleet report', { skip: noBrowser }, () => {
         'test-<b>\t?\t?\t?\t?\t?\t?\t?\t8',
         'prod-2\t0\t0\t0\t0\t0\t0\t0\t0',
       ]);
+      const [unread] = await texts('[aria-label="Clusters"] tbody tr');
+      assert.equal(unread, 'lab\tNot read\t?\t?\t?\t?\t?\t?\tconnection refused\t');
+      const [difference] = await texts('[aria-label="Differences"] tbody tr');
+      assert.equal(difference, 'allowPrivilegeEscalation\tcheck\tpassed\tviolated\t\n1 cluster');
       assert.equal(await page.evaluate('document.documentElement.scrollWidth'), view.width ?? 1280);
       assert.deepEqual(await findAccessibilityProblems(page), []);
       assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
@@ -89,6 +98,7 @@ describe('fleet report', { skip: noBrowser }, () => {
     for (const [fragment, names] of [
       ['#cluster=prod', ['prod-1', 'prod-2']],
       ['#cluster=prod-2', ['prod-2']],
+      ['#cluster=lab', ['lab']],
       ['#state=Blocked', ['test-<b>']],
       ['#cluster=none', []],
     ] as const) {

@@ -4,10 +4,11 @@ import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import { readException } from '../../views/exceptions.ts';
 import { type ExemptionUses, readExemptionUses } from '../../views/exemption-uses.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
-import { defineCommand, EXIT } from '../command.ts';
+import { clustersOptions, defineClusterCommand } from '../clusters.ts';
+import { EXIT } from '../command.ts';
 import { listExemptions } from '../inventory/exemptions.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
-import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printTable, withHeader } from '../output/print.ts';
 
 const DETAILS = `
 Lists all exemptions from the policies, for audits:
@@ -31,6 +32,7 @@ pods admitted since the replicas started, as published in their Leases.
 Examples:
   portcullis audit exemptions
   portcullis audit exemptions -o json
+  portcullis audit exemptions --all-contexts
   portcullis audit exemptions -f cluster-dump/ --config config.yaml
 `;
 
@@ -45,11 +47,14 @@ const KINDS: readonly Kind[] = [
 
 const HEADER = ['KIND', 'NAME', 'POLICY', 'SOURCE', 'SINCE', 'PODS', 'USES'];
 
-export const command = defineCommand({
+const COLUMNS = ['default', 'namespace', 'user', 'runtimeClass', 'scc', 'grant', 'exception'] as const;
+
+export const command = defineClusterCommand({
   details: DETAILS,
-  options: { ...rolloutOptions, ...listOptions },
-  async run(options, _operands, io) {
-    const { config, output, 'installation-namespace': namespace } = options;
+  options: { ...rolloutOptions, ...clustersOptions, ...listOptions },
+  columns: COLUMNS.map((kind) => kind.toUpperCase()),
+  async gather(options, io) {
+    const { config, 'installation-namespace': namespace } = options;
     const facts = await gatherRollout(options, io, new Date(), { kinds: KINDS });
     const { store, podSecurity, management, assumptions, settingsSource } = facts;
     const hasWebhooks = facts.isInstalled && !facts.policies;
@@ -74,12 +79,17 @@ export const command = defineCommand({
     const counted = uses && { since: uses.since, replicas: uses.replicas };
     const data = { exemptions, uses: counted, settings: settingsSource, assumptions };
     const rows = exemptions.map(printExemption);
-    printListing(io, output, { data, objects: exemptions }, (style) => [
-      ...assumptionBlocks(assumptions, settingsSource),
-      ...(rows.length === 0 ? [] : [printTable(withHeader(HEADER, rows, options))]),
-      `${style('bold', printCount(exemptions.length, 'exemption'))}\n${printUses(uses)}\n`,
-    ]);
-    return EXIT.passed;
+    return {
+      data,
+      objects: exemptions,
+      blocks: (style) => [
+        ...assumptionBlocks(assumptions, settingsSource),
+        ...(rows.length === 0 ? [] : [printTable(withHeader(HEADER, rows, options))]),
+        `${style('bold', printCount(exemptions.length, 'exemption'))}\n${printUses(uses)}\n`,
+      ],
+      code: EXIT.passed,
+      row: COLUMNS.map((column) => `${exemptions.filter(({ kind }) => kind === column).length}`),
+    };
   },
 });
 

@@ -1,18 +1,10 @@
 import type { BreakGlassStatus } from '../../install/break-glass-state.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
-import { clusterOptions, ignoreApiError, namespaceOption, withCluster } from '../cluster.ts';
-import { defineCommand, EXIT } from '../command.ts';
+import { ignoreApiError, namespaceOption, withCluster } from '../cluster.ts';
+import { clustersOptions, defineClusterCommand } from '../clusters.ts';
+import { EXIT } from '../command.ts';
 import { readPolicyObjects } from '../installation/policies.ts';
-import {
-  type Cell,
-  DATA_AND_TABLE,
-  outputOption,
-  outputStyle,
-  printData,
-  printTable,
-  type Style,
-  type Tone,
-} from '../output/print.ts';
+import { type Cell, DATA_AND_TABLE, outputOption, printTable, type Style, type Tone } from '../output/print.ts';
 import { readBreakGlass } from './checks/break-glass.ts';
 import { evaluateChecks } from './checks/index.ts';
 import type { DoctorFinding, Severity } from './facts.ts';
@@ -31,17 +23,20 @@ reports the facts that it could not read. The exit code is 1 if there are proble
 
 Examples:
   portcullis doctor
+  portcullis doctor --context 'prod-*'
   portcullis doctor -o json | jq '.findings[] | select(.severity == "problem")'
 `;
 
-export const command = defineCommand({
+export const command = defineClusterCommand({
   details: DETAILS,
   options: {
-    ...clusterOptions,
+    ...clustersOptions,
     ...namespaceOption,
-    output: outputOption(DATA_AND_TABLE),
+    output: outputOption([...DATA_AND_TABLE, 'wide']),
   },
-  async run({ output, namespace, ...options }, _operands, io) {
+  columns: ['PROBLEMS', 'WARNINGS', 'UNKNOWN', 'BREAK-GLASS'],
+  async gather({ namespace, kubeconfig, context }, io) {
+    const options = { kubeconfig, context };
     const flags = Object.entries(options).flatMap(([name, value]) =>
       value === undefined ? [] : [`--${name}=${value}`],
     );
@@ -60,9 +55,15 @@ export const command = defineCommand({
       const findings = evaluateChecks(facts).map(print);
       return { server, breakGlass, findings, outage: simulateOutage(facts), sccWrites: simulateSccWrites(facts) };
     });
-    if (output === 'table') io.text.write(formatDiagnosis(diagnosis, outputStyle(io)));
-    else io.stdout.write(printData(output, diagnosis));
-    return diagnosis.findings.some(({ severity }) => severity === 'problem') ? EXIT.violations : EXIT.passed;
+    const { findings, breakGlass } = diagnosis;
+    const counts = countFindings(findings);
+    return {
+      data: diagnosis,
+      blocks: (style) => [formatDiagnosis(diagnosis, style)],
+      code: counts[0] === 0 ? EXIT.passed : EXIT.violations,
+      row: [...counts.map(String), breakGlass],
+      message: findings.find(({ severity }) => severity === 'problem')?.message,
+    };
   },
 });
 
@@ -121,10 +122,15 @@ function formatOutage({ outage, sccWrites, breakGlass }: Diagnosis, style: Style
   return `\n${style('bold', title)}\n${printTable([header, ...rows])}${sccs}`;
 }
 
+/** Returns the numbers of problems, warnings and unknown facts. */
+function countFindings(findings: readonly PrintedFinding[]): readonly [number, number, number] {
+  const count = (severity: Severity): number => findings.filter((finding) => finding.severity === severity).length;
+  return [count('problem'), count('warning'), count('unknown')];
+}
+
 /** Formats the number of findings: `2 problems, 1 warning, 3 unknown`. */
 function formatCounts(findings: readonly PrintedFinding[]): string {
-  const count = (severity: Severity): number => findings.filter((finding) => finding.severity === severity).length;
-  const unknown = count('unknown');
-  const known = `${printCount(count('problem'), 'problem')}, ${printCount(count('warning'), 'warning')}`;
+  const [problems, warnings, unknown] = countFindings(findings);
+  const known = `${printCount(problems, 'problem')}, ${printCount(warnings, 'warning')}`;
   return unknown === 0 ? known : `${known}, ${unknown} unknown`;
 }

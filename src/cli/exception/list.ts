@@ -1,9 +1,10 @@
-import { defineCommand, EXIT } from '../command.ts';
+import { clustersOptions, defineClusterCommand } from '../clusters.ts';
+import { EXIT } from '../command.ts';
 import { listExceptions } from '../inventory/exceptions.ts';
 import { inventoryOptions, readInventory, selectedNamespace, selectionOptions } from '../inventory/inventory.ts';
 import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { option, time } from '../options.ts';
-import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printTable, withHeader } from '../output/print.ts';
 
 const DETAILS = `
 Lists PodSecurityExceptions with their service accounts, expiry times, approvers and uses, and whether they
@@ -14,20 +15,23 @@ Examples:
   portcullis exception list
   portcullis exception list -n shop -o wide
   portcullis exception list --at 2027-02-01
+  portcullis exception list --context 'prod-*' -o wide
 `;
 
 const HEADER = ['NAMESPACE', 'NAME', 'ACCOUNT', 'STATE', 'EXPIRES', 'APPROVED BY', 'USES'];
 
-export const command = defineCommand({
+export const command = defineClusterCommand({
   details: DETAILS,
   options: {
     ...inventoryOptions,
+    ...clustersOptions,
     ...selectionOptions,
     ...listOptions,
     config: sccOptions.config,
     at: option('DATE', time, undefined, { help: 'Show the states at this date. Default: now' }),
   },
-  async run(values, _operands, io) {
+  columns: ['EXCEPTIONS', 'USES'],
+  async gather(values, io) {
     const only = selectedNamespace(values);
     const inventory = await readInventory(values, io, { kinds: ['PodSecurityException'], only });
     const { store, assumptions } = inventory;
@@ -49,10 +53,17 @@ export const command = defineCommand({
     ]);
     const header = isWide ? [...HEADER, 'REASON', 'SPEC HASH', 'PROBLEM'] : HEADER;
     const objects = exceptions.map(({ name }) => ({ kind: 'PodSecurityException', name }));
-    printListing(io, values.output, { data: { exceptions, settings: source, assumptions }, objects }, (style) => [
-      ...assumptionBlocks(assumptions, source),
-      rows.length === 0 ? 'No exceptions.\n' : printTable(withHeader(header, rows, values), { style }),
-    ]);
-    return EXIT.passed;
+    const states = Map.groupBy(exceptions, ({ state }) => state);
+    return {
+      data: { exceptions, settings: source, assumptions },
+      objects,
+      blocks: (style) => [
+        ...assumptionBlocks(assumptions, source),
+        rows.length === 0 ? 'No exceptions.\n' : printTable(withHeader(header, rows, values), { style }),
+      ],
+      code: EXIT.passed,
+      row: [`${exceptions.length}`, `${exceptions.reduce((sum, { uses }) => sum + uses, 0)}`],
+      message: [...states].map(([state, { length }]) => `${length} ${state}`).join(', '),
+    };
   },
 });

@@ -98,9 +98,10 @@ export async function computeRollout(
 ) {
   const { config, 'installation-namespace': namespace, 'scc-mode': mode } = values;
   const { store, customSources, source: origin } = inventory;
-  const { settings, source, isWithoutServer } = await findSettings({ config, store, namespace });
+  const { settings, source, spec, isWithoutServer } = await findSettings({ config, store, namespace });
   store.emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   const isDefault = source === undefined;
+  const unread = [...new Set(inventory.unread.map(({ kind }) => kind))];
   const rollout = isDefault ? { ...settings.rollout, phase: 'Evaluate' as const } : settings.rollout;
   const scc = expectedSettings({ settings, source }, mode);
   const management = managementSettings(scc);
@@ -112,6 +113,11 @@ export async function computeRollout(
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
   return {
     store,
+    clusterName: settings.clusterName,
+    /** Spec of the settings. Absent if it was not read. */
+    spec: config === undefined && unread.includes('PortcullisConfiguration') ? undefined : spec,
+    /** Optional kinds that the user may not read. */
+    unread,
     /** Pod templates in manifests whose kinds the store does not contain. */
     customSources,
     podSecurity,

@@ -1,11 +1,13 @@
 /** Reads the settings of an installation, which options can override. */
 import { CONFIGURATION_NAME, INSTALLATION } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
-import { settingsFromObject, settingsInForce } from '../../config/configuration.ts';
+import { lastValidObject, settingsFromObject, settingsInForce } from '../../config/configuration.ts';
+import type { TextFile } from '../../config/files.ts';
 import { loadSettings, type Settings } from '../../config/settings.ts';
+import { readDocuments } from '../../config/yaml.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import { quote } from '../../kube/text.ts';
-import type { PortcullisConfiguration } from '../../kube/types.ts';
+import { isObject, type JsonObject, type PortcullisConfiguration, valueAt } from '../../kube/types.ts';
 import { SCC_MODES, type SccMode } from '../../policy/scc/index.ts';
 import { readAnnotatedSettings, POLICIES_SOURCE, equivalentConfiguration } from '../installation/policies.ts';
 import { nonEmpty, oneOf, option, text, type Values } from '../options.ts';
@@ -26,7 +28,8 @@ export const sccOptions = {
 
 /**
  * Returns the settings from the `--config` file, otherwise from the policies or the PortcullisConfiguration, otherwise
- * the defaults. `source` describes their source, and is absent for the defaults. `isWithoutServer` is true if
+ * the defaults. `source` describes their source, and is absent for the defaults. `spec` is the document, which is absent
+ * for upstream's configuration files. `isWithoutServer` is true if
  * policies of an installation without a server exist.
  * @throws {UserError} for invalid settings
  */
@@ -44,8 +47,9 @@ export async function findSettings({
   const policies = readAnnotatedSettings(store.list('ValidatingAdmissionPolicy'));
   const isWithoutServer = policies !== undefined;
   if (config !== undefined) {
-    const { settings } = await loadSettings(config, decode);
-    return { settings: withoutUnusedSccs(settings, undefined, store), source: config, isWithoutServer };
+    const { settings, source } = await loadSettings(config, decode);
+    const spec = readSpec(source);
+    return { settings: withoutUnusedSccs(settings, undefined, store), source: config, spec, isWithoutServer };
   }
   const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
   // The object may remain from an uninstalled server. If a server is still installed, it enforces the object in
@@ -53,11 +57,18 @@ export async function findSettings({
   if (policies) {
     const settings = settingsFromObject(equivalentConfiguration(policies), decode);
     const source = object ? `${POLICIES_SOURCE}. ${name} is not evaluated, even if a server uses it` : POLICIES_SOURCE;
-    return { settings, source, isWithoutServer };
+    return { settings, source, spec: policies.spec, isWithoutServer };
   }
   const { settings, isLastValid } = settingsInForce(object, decode);
   const source = object && (isLastValid ? `the last valid settings, because ${name} is invalid` : name);
-  return { settings: withoutUnusedSccs(settings, object, store), source, isWithoutServer };
+  const spec = (isLastValid ? lastValidObject(object) : object)?.spec ?? {};
+  return { settings: withoutUnusedSccs(settings, object, store), source, spec, isWithoutServer };
+}
+
+/** Returns the spec of a PortcullisConfiguration file. Other configuration files have no spec. */
+function readSpec({ text, file }: TextFile): JsonObject | undefined {
+  const value = valueAt(readDocuments(text, file).documents[0]?.value, ['spec']);
+  return isObject(value) ? value : undefined;
 }
 
 /**

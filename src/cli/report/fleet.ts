@@ -1,63 +1,125 @@
-/** Joins the reports of many clusters, which `portcullis report -o json` wrote. */
+/** Joins the reports of many clusters. */
 import { existsSync } from 'node:fs';
 import { basename, extname, sep } from 'node:path';
-import { compareBytes, sortedSet } from '../../kube/text.ts';
+import { compareBytes, quote, sortedSet } from '../../kube/text.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { LEVELS } from '../../policy/pss/index.ts';
 import { orderChecks } from '../../web/check-order.ts';
-import type { FleetCheck, FleetCluster, FleetData, FleetWorkload } from '../../web/fleet-data.ts';
-import { REPORT_API_VERSION, type ReportData } from '../../web/report-data.ts';
+import type { FleetCheck, FleetCluster, FleetData, FleetWorkload, UnreadCluster } from '../../web/fleet-data.ts';
+import { REPORT_API_VERSION, type ReportData, type UnreadReport } from '../../web/report-data.ts';
 import { VERSION } from '../command.ts';
-import { readReport } from './saved-report.ts';
+import { compareClusters, findTraits, type Traits } from './differences.ts';
+import type { SavedReport } from './saved-report.ts';
 
 interface FleetOptions {
   /** RFC 3339. */
   readonly time: string;
   /** Maximum number of denied workloads to list, of which each report gets the same share. */
   readonly maxWorkloads: number;
+  /** Number of reports, which may be an estimate. */
+  readonly reports: number;
+  /** Name or context of the cluster that the others are compared with. */
+  readonly reference?: string | undefined;
+}
+
+/** Location of a report: a context, or the path of a file. */
+interface Origin {
+  /** Unique text for messages. */
+  readonly origin: string;
+  /** The file that contains only this report. */
+  readonly file?: string | undefined;
 }
 
 interface Joined {
-  readonly file: string;
+  readonly origin: string;
+  readonly file: string | undefined;
   readonly cluster: FleetCluster;
   /** Number of denied workloads by their violated checks, which a space separates. */
   readonly causes: ReadonlyMap<string, number>;
+  /** Empty if there is no reference cluster. */
+  readonly traits: Traits;
 }
 
-/**
- * Reads the files one after the other, so the memory for reports does not depend on their number. Of several reports
- * with the same cluster UID, only the latest counts. Rejects with a UserError if a file is not a report.
- */
-export async function joinReports(files: readonly string[], { time, maxWorkloads }: FleetOptions): Promise<FleetData> {
+/** Joins reports one after the other, so the memory for reports does not depend on their number. */
+export interface Fleet {
+  /** Adds a report. Of several reports with the same cluster UID, only the latest counts. */
+  add(report: SavedReport, origin: Origin): void;
+  /** @throws {UserError} if there is no report of the reference cluster, or more than one */
+  finish(): FleetData;
+}
+
+export function createFleet({ time, maxWorkloads, reports, reference }: FleetOptions): Fleet {
   const joined = new Map<string, Joined>();
+  const unread: (UnreadCluster & UnreadReport)[] = [];
   const fixes = new Map<string, string>();
   const notes: string[] = [];
-  const limit = Math.floor(maxWorkloads / Math.max(1, files.length));
-  for (const file of files) {
-    const report = await readReport(file);
-    const key = report.cluster.uid ?? file;
-    const other = joined.get(key);
-    const isLatest = other === undefined || other.cluster.time < report.time;
-    if (other) {
-      const [shown, hidden] = isLatest ? [file, other.file] : [other.file, file];
-      notes.push(`${hidden} is not part of the report, because ${shown} is a later report of the same cluster.`);
-    }
-    if (!isLatest) continue;
-    for (const [check, fix] of Object.entries(report.fixes)) fixes.set(check, fix);
-    joined.set(key, summarize(report, file, limit));
-  }
-  const entries = withUniqueNames([...joined.values()]);
   return {
-    apiVersion: REPORT_API_VERSION,
-    kind: 'FleetReport',
-    time,
-    version: VERSION,
-    clusters: entries.map(({ cluster }) => cluster).toSorted(compareClusters),
-    checks: listChecks(entries, fixes),
-    notes,
+    add(report, { origin, file }) {
+      const { cluster } = report;
+      if ('error' in report) {
+        unread.push({ name: cluster.name ?? cluster.context ?? origin, cluster, error: report.error });
+        return;
+      }
+      const key = cluster.uid ?? origin;
+      const other = joined.get(key);
+      const isLatest = other === undefined || isLater({ origin, time: report.time }, other);
+      if (other) {
+        const [shown, hidden] = isLatest ? [origin, other.origin] : [other.origin, origin];
+        notes.push(`${hidden} is not part of the report, because ${shown} is the latest report of the same cluster.`);
+      }
+      if (!isLatest) return;
+      for (const [check, fix] of Object.entries(report.fixes)) fixes.set(check, fix);
+      const entry = summarize(report, { origin, file });
+      const traits = reference === undefined ? {} : findTraits(report);
+      joined.set(key, { ...entry, traits, cluster: limitWorkloads(entry.cluster, maxWorkloads / reports) });
+    },
+    finish() {
+      const entries = withUniqueNames([...joined.values()]);
+      const clusters = entries.map(({ cluster }) => limitWorkloads(cluster, maxWorkloads / entries.length));
+      const comparison = reference === undefined ? undefined : compareWith(reference, entries, unread);
+      return {
+        apiVersion: REPORT_API_VERSION,
+        kind: 'FleetReport',
+        time,
+        version: VERSION,
+        clusters: clusters.toSorted(byDenied),
+        checks: listChecks(entries, fixes),
+        unread: unread.map(({ name, error }) => ({ name, error })),
+        reference: comparison?.reference,
+        differences: comparison?.differences,
+        notes: [...notes, ...(comparison?.notes ?? [])],
+      };
+    },
   };
 }
 
-function summarize(report: ReportData, file: string, limit: number): Joined {
+/** Reports with the same time are ordered by their origin. */
+function isLater(report: { readonly origin: string; readonly time: string }, { origin, cluster }: Joined): boolean {
+  return report.time === cluster.time ? compareBytes(report.origin, origin) < 0 : report.time > cluster.time;
+}
+
+function limitWorkloads(cluster: FleetCluster, limit: number): FleetCluster {
+  const denied = cluster.denied.slice(0, Math.floor(limit));
+  return { ...cluster, denied, omitted: cluster.omitted + cluster.denied.length - denied.length };
+}
+
+function compareWith(name: string, entries: readonly Joined[], unread: readonly (UnreadCluster & UnreadReport)[]) {
+  const matching = entries.filter(({ cluster, file }) =>
+    [cluster.name, cluster.context, file && basename(file, extname(file))].includes(name),
+  );
+  const [reference, ...others] = matching;
+  const failed = unread.find(({ name: own, cluster }) => own === name || cluster.context === name);
+  const names = entries.map(({ cluster }) => cluster.name).join(', ');
+  if (failed) throw new UserError(`the reference cluster ${quote(name)} could not be read: ${failed.error}`);
+  if (!reference) throw new UserError(`no report of the reference cluster ${quote(name)}; the clusters are ${names}`);
+  if (others.length > 0)
+    throw new UserError(`several clusters have the name ${quote(name)}; the clusters are ${names}`);
+  const toCompared = ({ cluster, traits }: Joined) => ({ name: cluster.name, traits });
+  const compared = entries.filter((entry) => entry !== reference).map(toCompared);
+  return { reference: reference.cluster.name, ...compareClusters(toCompared(reference), compared) };
+}
+
+function summarize(report: ReportData, { origin, file }: Origin): Omit<Joined, 'traits'> {
   const { source, time, version, rollout, namespaces, summary } = report;
   const evaluated = namespaces.filter(({ verdict }) => verdict !== 'inconclusive');
   const denied = evaluated.flatMap(({ name: namespace, workloads }) =>
@@ -74,14 +136,16 @@ function summarize(report: ReportData, file: string, limit: number): Joined {
     for (const check of workload.checks) increment(checks, check);
   }
   const { deniedNow, wouldBeDenied, restart } = summary.workloads;
-  const page = `${file.slice(0, file.length - extname(file).length)}.html`;
+  const page = file === undefined ? undefined : `${file.slice(0, file.length - extname(file).length)}.html`;
+  const { uid, context, name = context ?? basename(file ?? origin, extname(file ?? '')) } = report.cluster;
   const cluster: FleetCluster = {
-    name: report.cluster.name ?? basename(file, extname(file)),
-    uid: report.cluster.uid,
+    name,
+    uid,
+    context,
     source,
     time,
     version,
-    href: existsSync(page) ? page.split(sep).map(encodeURIComponent).join('/') : undefined,
+    href: page !== undefined && existsSync(page) ? page.split(sep).map(encodeURIComponent).join('/') : undefined,
     isInstalled: rollout.isInstalled,
     state: rollout.state,
     phase: rollout.phase,
@@ -96,10 +160,10 @@ function summarize(report: ReportData, file: string, limit: number): Joined {
       restart: restart.workloads,
     },
     checks: Object.fromEntries(checks),
-    denied: denied.slice(0, limit),
-    omitted: Math.max(0, denied.length - limit),
+    denied,
+    omitted: 0,
   };
-  return { file, cluster, causes };
+  return { origin, file, cluster, causes };
 }
 
 function increment(counts: Map<string, number>, key: string, number = 1): void {
@@ -113,18 +177,18 @@ function countLevels(namespaces: ReportData['namespaces']): FleetCluster['levels
   return { privileged, baseline, restricted };
 }
 
-/** Adds the file to names that several clusters have. */
+/** Adds the origin to names that several clusters have. */
 function withUniqueNames(entries: readonly Joined[]): readonly Joined[] {
   const names = Map.groupBy(entries, ({ cluster }) => cluster.name);
   return entries.map((entry) => {
     const { name } = entry.cluster;
     const isUnique = names.get(name)?.length === 1;
-    return isUnique ? entry : { ...entry, cluster: { ...entry.cluster, name: `${name} (${entry.file})` } };
+    return isUnique ? entry : { ...entry, cluster: { ...entry.cluster, name: `${name} (${entry.origin})` } };
   });
 }
 
 /** Clusters with the most denied workloads come first, then clusters that were not completely evaluated. */
-function compareClusters(a: FleetCluster, b: FleetCluster): number {
+function byDenied(a: FleetCluster, b: FleetCluster): number {
   return (
     countDenied(b) - countDenied(a) || b.notEvaluated.length - a.notEvaluated.length || compareBytes(a.name, b.name)
   );

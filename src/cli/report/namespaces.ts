@@ -17,6 +17,8 @@ import {
   type PlanScope,
   planUpgrade,
   type Upgrade,
+  WORKLOAD_VERDICTS,
+  type WorkloadVerdict,
 } from '../../policy/rollout/index.ts';
 import { evaluateFromStore } from '../../views/evaluation.ts';
 import { namespacePolicies, type NamespacePolicies } from '../../views/rollout.ts';
@@ -73,6 +75,20 @@ export function findNewerVersions(
     { level: level ?? 'privileged', version: plannedVersion ?? 'latest' },
   ]);
   return listNewerVersions([{ level: 'restricted', version: emulationVersion }, ...policies]);
+}
+
+/** Columns of the counts in the table of several clusters. */
+export const COUNT_COLUMNS = ['NAMESPACES', 'DENIED NOW', 'WOULD BE DENIED', 'TO RESTART', 'NOT EVALUATED'];
+
+/** Returns the cells of these columns. The numbers of workloads are unknown if no namespace was evaluated. */
+export function countCells(
+  namespaces: number,
+  notEvaluated: number,
+  countWorkloads: (verdict: WorkloadVerdict) => number,
+): readonly string[] {
+  const isUnknown = namespaces > 0 && notEvaluated === namespaces;
+  const workloads = WORKLOAD_VERDICTS.map((verdict) => (isUnknown ? '?' : countWorkloads(verdict)));
+  return [namespaces, ...workloads, notEvaluated].map(String);
 }
 
 function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): PlannedNamespace {

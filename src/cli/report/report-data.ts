@@ -89,11 +89,13 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
   return {
     apiVersion: REPORT_API_VERSION,
     kind: 'Report',
-    cluster: { uid: store.get('Namespace', KUBE_SYSTEM)?.metadata?.uid, name: context },
+    cluster: { uid: store.get('Namespace', KUBE_SYSTEM)?.metadata?.uid, context, name: facts.clusterName },
     source,
     time: formatTimestamp(date.getTime()),
     version: VERSION,
     settings: settingsSource,
+    spec: facts.spec,
+    unread: facts.unread,
     assumptions: [...facts.assumptions, ...findNewerVersions(planned, store)],
     summary,
     rollout: {

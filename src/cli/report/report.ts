@@ -1,18 +1,27 @@
 import { findCluster } from '../../cluster/cluster-source.ts';
+import { printCount } from '../../kube/text.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
+import type { FleetData } from '../../web/fleet-data.ts';
 import { fleetToCsv } from '../../web/fleet-view.ts';
-import type { DeniedWorkload, ReportComparison, ReportData } from '../../web/report-data.ts';
+import {
+  type DeniedWorkload,
+  REPORT_API_VERSION,
+  type ReportComparison,
+  type ReportData,
+} from '../../web/report-data.ts';
+import { type ClusterOutcome, clustersOptions, gatherClusters, printClusters, selectContexts } from '../clusters.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
+import { gatherRollout, rolloutOptions, type RolloutValues } from '../inventory/rollout.ts';
 import { sccReviewOptions } from '../inventory/settings.ts';
-import { flag, nonEmpty, option } from '../options.ts';
+import { flag, nonEmpty, option, type Values } from '../options.ts';
 import { bundlePage } from '../output/bundle.ts';
 import { renderPage } from '../output/html.ts';
-import { outputOption, printData } from '../output/print.ts';
-import { joinReports } from './fleet.ts';
+import { outputOption, outputStyle, printable, printData, printTable, type Style } from '../output/print.ts';
+import { createFleet, type Fleet } from './fleet.ts';
+import { COUNT_COLUMNS, countCells } from './namespaces.ts';
 import { computeReport } from './report-data.ts';
-import { listReports, readReport } from './saved-report.ts';
+import { listReports, readReport, readReports, REPORT_LIST } from './saved-report.ts';
 
 const DETAILS = `
 Writes a self-contained HTML file with the state of the enforcement rollout, the denied workloads of each
@@ -27,7 +36,14 @@ complete cluster. The command changes nothing. It requires permissions to read a
 
 With --fleet, the command joins reports of many clusters that -o json wrote. It reads only these files, or the
 .json files of a directory. The page links to a cluster's own report if an .html file with the same name exists.
--o csv writes one row for each cluster.
+-o csv and -o table print one row for each cluster.
+
+With several --context flags, a pattern, or --all-contexts, the command computes the reports of these clusters and
+joins them in the same way. -o json prints a list of the reports, which --fleet reads. If a cluster cannot be read,
+its row contains the error, and the exit code is 2.
+
+With --reference, the joined report also lists the differences from one cluster: settings, levels, exemptions,
+grants, exceptions, and the checks that only the other clusters violate.
 
 Examples:
   portcullis report > report.html
@@ -35,34 +51,41 @@ Examples:
   portcullis report -o json > monday.json
   portcullis report --compare monday.json > report.html
   portcullis report --fleet reports/ > fleet.html
+  portcullis report --context 'prod-*' --reference prod-1 -o table
 `;
+
+const options = {
+  ...rolloutOptions,
+  ...clustersOptions,
+  namespace: sccReviewOptions.namespace,
+  compare: option('FILE', nonEmpty, undefined, { help: 'Earlier report to compare with, written with -o json' }),
+  fleet: flag({
+    help: 'Join the reports of many clusters, written with -o json',
+    conflicts: ['compare', 'config', 'context', 'all-contexts', 'kubeconfig', 'scc-mode'],
+  }),
+  reference: option('NAME', nonEmpty, undefined, {
+    help: 'With --fleet or several contexts, compare the clusters with the one of this name or context',
+  }),
+  output: outputOption(['html', 'json', 'csv', 'table']),
+};
 
 export const command = defineCommand({
   details: DETAILS,
-  options: {
-    ...rolloutOptions,
-    namespace: sccReviewOptions.namespace,
-    compare: option('FILE', nonEmpty, undefined, { help: 'Earlier report to compare with, written with -o json' }),
-    fleet: flag({
-      help: 'Join the reports of many clusters, written with -o json',
-      conflicts: ['compare', 'config', 'context', 'kubeconfig', 'scc-mode'],
-    }),
-    output: outputOption(['html', 'json', 'csv']),
-  },
+  options,
   async run(options, _operands, io) {
-    const { output, filename, 'installation-namespace': namespace } = options;
+    const { output, filename, compare, reference, fleet: isFleet } = options;
     if (output === 'html' && io.stdout.isTTY === true) {
       throw new UserError('the output is an HTML page: write it to a file with > report.html, or set -o json');
     }
-    const date = new Date();
-    if (options.fleet) return await reportFleet(filename, output, { io, date });
-    if (output === 'csv') throw new UserError('-o csv requires --fleet; the page of one cluster exports CSV');
-    const before = options.compare === undefined ? undefined : await readReport(options.compare);
-    const facts = await gatherRollout(options, io, date);
-    const target = filename.length > 0 ? undefined : await findCluster({ ...options, env: io.env });
-    const source = target?.server ?? filename.join(', ');
-    const isFromFile = options.config !== undefined;
-    const report = await computeReport({ facts, date, source, context: target?.context, namespace, isFromFile }, io);
+    if (isFleet) return await reportFiles(filename, options, io);
+    const contexts = await selectContexts(options, io);
+    if (contexts) return await reportClusters(contexts, options, io);
+    if (output === 'csv')
+      throw new UserError('-o csv requires --fleet or several contexts; the page of one cluster exports CSV');
+    if (output === 'table') throw new UserError('-o table requires --fleet or several contexts');
+    if (reference !== undefined) throw new UserError('--reference requires --fleet or several contexts');
+    const before = compare === undefined ? undefined : await readReport(compare);
+    const report = await reportCluster({ ...options, context: options.context[0] }, io);
     const data = { ...report, comparison: before && compareReports(before, report) };
     if (output === 'json') io.stdout.write(printData('json', data));
     else io.stdout.write(renderPage(await bundlePage('report'), { title: 'Portcullis report', data }));
@@ -70,23 +93,102 @@ export const command = defineCommand({
   },
 });
 
+async function reportCluster(options: RolloutValues, io: Io): Promise<ReportData> {
+  const { filename, config, 'installation-namespace': namespace } = options;
+  const date = new Date();
+  const facts = await gatherRollout(options, io, date);
+  const target = filename.length > 0 ? undefined : await findCluster({ ...options, env: io.env });
+  const source = target?.server ?? filename.join(', ');
+  const isFromFile = config !== undefined;
+  return await computeReport({ facts, date, source, context: target?.context, namespace, isFromFile }, io);
+}
+
 /** Number of denied workloads that a page lists, which keeps it below 5 MB. JSON contains all of them. */
 const MAX_LISTED = 50_000;
 
-async function reportFleet(
-  paths: readonly string[],
-  output: 'html' | 'json' | 'csv',
-  { io, date }: { readonly io: Io; readonly date: Date },
-): Promise<number> {
+type FleetValues = Pick<Values<typeof options>, 'output' | 'reference'>;
+
+function startFleet({ output, reference }: FleetValues, reports: number): Fleet {
+  const time = formatTimestamp(Date.now());
+  return createFleet({ time, reports, reference, maxWorkloads: output === 'html' ? MAX_LISTED : Infinity });
+}
+
+async function reportFiles(paths: readonly string[], values: FleetValues, io: Io): Promise<number> {
   if (paths.length === 0) throw new UserError('--fleet requires the files or the directories of reports');
-  const maxWorkloads = output === 'html' ? MAX_LISTED : Infinity;
-  const time = formatTimestamp(date.getTime());
-  const data = await joinReports(await listReports(paths), { time, maxWorkloads });
-  for (const note of data.notes) io.stderr.write(`warning: ${note}\n`);
-  if (output === 'json') io.stdout.write(printData('json', data));
-  else if (output === 'csv') io.stdout.write(fleetToCsv(data.clusters, data.checks));
-  else io.stdout.write(renderPage(await bundlePage('fleet'), { title: 'Portcullis fleet report', data }));
+  const files = await listReports(paths);
+  const fleet = startFleet(values, files.length);
+  for (const file of files) {
+    const reports = await readReports(file);
+    for (const report of reports) {
+      const { context = report.cluster.name } = report.cluster;
+      fleet.add(report, reports.length === 1 ? { origin: file, file } : { origin: `${file}: ${context}` });
+    }
+  }
+  await writeFleet(fleet.finish(), values, io);
   return EXIT.passed;
+}
+
+async function reportClusters(contexts: readonly string[], values: Values<typeof options>, io: Io): Promise<number> {
+  const { output, compare, reference } = values;
+  if (compare !== undefined) throw new UserError('--compare compares the reports of one cluster: select one context');
+  if (output === 'json' && reference !== undefined) {
+    throw new UserError('-o json saves the reports without a comparison: join them with --fleet and --reference');
+  }
+  const fleet = startFleet(values, contexts.length);
+  const outcomes = await gatherClusters({ contexts, values, io }, async (own, ownIo) => {
+    const report = await reportCluster(own, ownIo);
+    // A report that is late is not part of the fleet.
+    ownIo.signal.throwIfAborted();
+    if (output === 'json') return report;
+    fleet.add(report, { origin: own.context ?? '' });
+    return undefined;
+  });
+  const failed = outcomes.flatMap(({ cluster, error }) => (error === undefined ? [] : [{ cluster, error }]));
+  for (const report of failed) fleet.add(report, { origin: report.cluster.context ?? '' });
+  if (output === 'json') {
+    for (const { cluster, error } of failed)
+      io.stderr.write(`error: ${printable(`cluster ${cluster.name ?? cluster.context}: ${error}`)}\n`);
+    writeReports(outcomes, io);
+  } else await writeFleet(fleet.finish(), values, io);
+  return failed.length === 0 ? EXIT.passed : EXIT.usage;
+}
+
+/** Prints a list of reports one after the other, because a string with all of them may be too long for Node. */
+function writeReports(outcomes: readonly ClusterOutcome<ReportData | undefined>[], { stdout }: Io): void {
+  stdout.write(`{\n  "apiVersion": "${REPORT_API_VERSION}",\n  "kind": "${REPORT_LIST}",\n  "items": [\n`);
+  for (const [index, { cluster, error, result }] of outcomes.entries()) {
+    stdout.write(`${index === 0 ? '' : ',\n'}${printData('json', result ?? { cluster, error }).trimEnd()}`);
+  }
+  stdout.write('\n  ]\n}\n');
+}
+
+async function writeFleet(data: FleetData, { output }: FleetValues, io: Io): Promise<void> {
+  for (const note of data.notes) io.stderr.write(`warning: ${printable(note)}\n`);
+  for (const { name, error } of output === 'table' ? [] : data.unread) {
+    io.stderr.write(`error: ${printable(`cluster ${name}: ${error}`)}\n`);
+  }
+  if (output === 'json') io.stdout.write(printData('json', data));
+  else if (output === 'csv') io.stdout.write(fleetToCsv(data.clusters, data));
+  else if (output === 'table') io.text.write(printFleet(data, outputStyle(io)));
+  else io.stdout.write(renderPage(await bundlePage('fleet'), { title: 'Portcullis fleet report', data }));
+}
+
+function printFleet({ clusters, unread, reference, differences = [] }: FleetData, style: Style): string {
+  const rows = clusters.map((cluster) => {
+    const { name, state, default: level, namespaces, notEvaluated, next } = cluster;
+    const counts = countCells(namespaces, notEvaluated.length, (verdict) => cluster.workloads[verdict]);
+    return { cluster: { name }, result: { row: [state, level, ...counts], message: next } };
+  });
+  const failed = unread.map(({ name, error }) => ({ cluster: { name }, error }));
+  const table = printClusters([...rows, ...failed], { columns: ['STATE', 'DEFAULT', ...COUNT_COLUMNS], style });
+  if (reference === undefined) return table;
+  const header = ['KIND', 'NAME', reference.toUpperCase(), 'VALUE', 'CLUSTERS'];
+  const lines = differences.map(({ clusters: names, ...one }) => [
+    ...[one.kind, one.name, one.reference, one.value],
+    names.join(', '),
+  ]);
+  const title = `${printCount(differences.length, 'difference')} from ${reference}`;
+  return `${table}\n${style('bold', printable(title))}\n${lines.length === 0 ? '' : printTable([header, ...lines])}`;
 }
 
 type ComparedReport = Pick<ReportData, 'source' | 'time' | 'namespaces'>;

@@ -5,14 +5,18 @@ import { join } from 'node:path';
 import { compileSchema } from '../../config/ajv.ts';
 import { readSource } from '../../config/files.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
+import { isObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import type { ReportData } from '../../web/report-data.ts';
+import type { ReportData, UnreadReport } from '../../web/report-data.ts';
 import schema from './report.schema.json' with { type: 'json' };
 
 /** JSON schema of a report. It permits additional fields, which later versions may add. */
 export const REPORT_SCHEMA = schema;
 
-let check: ReturnType<typeof compileSchema> | undefined;
+let check: Readonly<Record<'one' | 'list', ReturnType<typeof compileSchema>>> | undefined;
+
+/** Kind of a list of reports. */
+export const REPORT_LIST = 'ReportList';
 
 /**
  * Returns the files, and the `.json` files of the directories, in order. Rejects with a UserError if a path does not
@@ -32,19 +36,35 @@ export async function listReports(paths: readonly string[]): Promise<readonly st
   return [...new Set(files.flat())];
 }
 
-/** Rejects with a UserError if the file does not contain a report. */
+/** A report, or the reason why there is none. */
+export type SavedReport = ReportData | UnreadReport;
+
+/** Rejects with a UserError if the file does not contain one report. */
 export async function readReport(file: string): Promise<ReportData> {
+  const [report, ...others] = await readReports(file);
+  if (report && !('error' in report) && others.length === 0) return report;
+  throw new UserError(`${file} does not contain the report of one cluster`);
+}
+
+/** Reads a report or a list of reports. Rejects with a UserError if the file contains neither. */
+export async function readReports(file: string): Promise<readonly SavedReport[]> {
   const { text } = await readSource(file);
   const problem = (message: string, cause?: unknown): UserError =>
     new UserError(`${file} is not the output of portcullis report -o json: ${message}`, { cause });
-  let report: unknown;
+  let value: unknown;
   try {
-    report = JSON.parse(text.replace(/^\ufeff/, ''));
+    value = JSON.parse(text.replace(/^\ufeff/, ''));
   } catch (error) {
     throw problem(error instanceof Error ? error.message : String(error), error);
   }
-  check ??= compileSchema(schema);
-  const error = check(report);
+  const items = isObject(value) && value['kind'] === REPORT_LIST ? value['items'] : undefined;
+  check ??= { one: compileSchema(schema), list: compileSchema({ ...schema.$defs.reportList, $defs: schema.$defs }) };
+  const error = items === undefined ? check.one(value) : check.list(value);
   if (error !== undefined) throw problem(error);
-  return report as ReportData;
+  const reports = (items ?? [value]) as readonly SavedReport[];
+  for (const [index, report] of items === undefined ? [] : reports.entries()) {
+    const invalid = 'error' in report ? undefined : check.one(report);
+    if (invalid !== undefined) throw problem(`items.${index}: ${invalid}`);
+  }
+  return reports;
 }

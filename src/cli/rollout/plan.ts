@@ -2,14 +2,22 @@ import type { Store } from '../../cluster/store.ts';
 import { evaluatedAs, latestVersion, newestVersion, type Version } from '../../policy/pss/index.ts';
 import { countNamespaces, needsFix } from '../../policy/rollout/index.ts';
 import { listDenials, sccMode } from '../../policy/scc/index.ts';
-import { defineCommand, EXIT } from '../command.ts';
+import { clustersOptions, defineClusterCommand } from '../clusters.ts';
+import { EXIT } from '../command.ts';
 import { findNamespace, selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { policyVersion } from '../inventory/policy-version.ts';
 import { gatherRollout, type RolloutFacts, rolloutOptions } from '../inventory/rollout.ts';
 import { planSccs } from '../inventory/scc-input.ts';
 import { oneOf, option, time, type Values } from '../options.ts';
-import { assumptionBlocks, listOptions, printListing } from '../output/print.ts';
-import { findNewerVersions, planNamespaces, planUpgrades, selectNamespaces } from '../report/namespaces.ts';
+import { assumptionBlocks, listOptions } from '../output/print.ts';
+import {
+  COUNT_COLUMNS,
+  countCells,
+  findNewerVersions,
+  planNamespaces,
+  planUpgrades,
+  selectNamespaces,
+} from '../report/namespaces.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts, sccBlocks } from './namespace-table.ts';
 
 const DETAILS = `
@@ -37,11 +45,13 @@ Examples:
   portcullis rollout plan --kubernetes-version v1.37
   portcullis rollout plan --at 2027-02-01
   portcullis rollout plan --level restricted
+  portcullis rollout plan --context staging --context 'prod-*'
   portcullis rollout plan -f exported/ --scc-mode enforce
 `;
 
 const options = {
   ...rolloutOptions,
+  ...clustersOptions,
   ...selectionOptions,
   ...selectorOption,
   ...listOptions,
@@ -54,10 +64,11 @@ const options = {
   }),
 };
 
-export const command = defineCommand({
+export const command = defineClusterCommand({
   details: DETAILS,
   options,
-  async run(values, _operands, io) {
+  columns: COUNT_COLUMNS,
+  async gather(values, io) {
     const only = selectedNamespace(values);
     const facts = await gatherRollout(values, io, new Date());
     const { settingsSource: settings } = facts;
@@ -78,13 +89,19 @@ export const command = defineCommand({
     const sccPlan = only === undefined || versions ? undefined : planEnforcedSccs(only, facts);
     const sccDenials = sccPlan && listDenials(sccPlan);
     const data = { summary: counts, versions, namespaces, sccDenials, settings, assumptions };
-    printListing(io, values.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
-      ...assumptionBlocks(assumptions, settings),
-      ...namespaceSections(namespaces, { ...values, namespace: only }, style),
-      ...(sccPlan ? sccBlocks(sccPlan, style) : []),
-      `${style('bold', [printNamespaceCounts(counts, denial), ...newer].join('; '))}\n`,
-    ]);
-    return namespaces.some(needsFix) ? EXIT.violations : EXIT.passed;
+    return {
+      data,
+      objects: listedNamespaces(namespaces),
+      blocks: (style) => [
+        ...assumptionBlocks(assumptions, settings),
+        ...namespaceSections(namespaces, { ...values, namespace: only }, style),
+        ...(sccPlan ? sccBlocks(sccPlan, style) : []),
+        `${style('bold', [printNamespaceCounts(counts, denial), ...newer].join('; '))}\n`,
+      ],
+      code: namespaces.some(needsFix) ? EXIT.violations : EXIT.passed,
+      row: countCells(counts.namespaces, counts.inconclusive, (verdict) => counts.workloads[verdict].workloads),
+      message: newer.join('; '),
+    };
   },
 });
 
@@ -101,7 +118,10 @@ function planEnforcedSccs(name: string, { store, customSources, management: { sc
  * Returns the default policy to plan. Without a server, its level is the default level in `--config`, otherwise
  * `restricted`.
  */
-function plannedDefault({ policies, podSecurity }: RolloutFacts, { level, config }: Values<typeof options>) {
+function plannedDefault(
+  { policies, podSecurity }: RolloutFacts,
+  { level, config }: Pick<Values<typeof options>, 'level' | 'config'>,
+) {
   if (!policies) return level && ({ level, version: 'latest' } as const);
   const { enforce } = podSecurity.defaults;
   return { ...enforce, level: level ?? (config === undefined ? 'restricted' : enforce.level) };

@@ -1,10 +1,17 @@
 import { countNamespaces, needsFix, type RolloutStatus } from '../../policy/rollout/index.ts';
-import { defineCommand, EXIT, type Io } from '../command.ts';
+import { clustersOptions, defineClusterCommand } from '../clusters.ts';
+import { EXIT } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
-import type { Values } from '../options.ts';
-import { assumptionBlocks, listOptions, printListing, printTable } from '../output/print.ts';
-import { countEvaluated, findNewerVersions, planNamespaces, selectNamespaces } from '../report/namespaces.ts';
+import { assumptionBlocks, listOptions, printTable } from '../output/print.ts';
+import {
+  COUNT_COLUMNS,
+  countCells,
+  countEvaluated,
+  findNewerVersions,
+  planNamespaces,
+  selectNamespaces,
+} from '../report/namespaces.ts';
 import { rolloutStatus } from '../report/rollout-status.ts';
 import { describeInterface, describeStatus } from '../report/state-rows.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
@@ -27,17 +34,19 @@ Examples:
   portcullis rollout status
   portcullis rollout status -n shop
   portcullis rollout status -o json
+  portcullis rollout status --context 'prod-*'
   portcullis rollout status -f exported/ --config config.yaml --scc-mode enforce
 `;
 
-export const command = defineCommand({
+export const command = defineClusterCommand({
   details: DETAILS,
-  options: { ...rolloutOptions, ...selectionOptions, ...selectorOption, ...listOptions },
-  async run(options, _operands, io) {
+  options: { ...rolloutOptions, ...clustersOptions, ...selectionOptions, ...selectorOption, ...listOptions },
+  columns: ['STATE', 'DEFAULT', ...COUNT_COLUMNS],
+  async gather(options, io) {
     const only = selectedNamespace(options);
     const facts = await gatherRollout(options, io, new Date());
     const { state, settingsSource: settings, isInstalled } = facts;
-    if (!isInstalled) return printMissing(options, io);
+    if (!isInstalled) return MISSING;
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
     const newer = findNewerVersions(planned, facts.store);
@@ -47,15 +56,25 @@ export const command = defineCommand({
     const status = facts.policies ? WITHOUT_SERVER : rolloutStatus(state, countEvaluated(planned, facts));
     const data = { isInstalled, ...status, ...state, summary: counts, namespaces, settings, assumptions };
     const isWide = options.output === 'wide';
-    printListing(io, options.output, { data, objects: listedNamespaces(namespaces) }, (style) => [
-      ...assumptionBlocks(assumptions, settings),
-      printTable([...describeStatus(state, status), ...(isWide ? describeInterface(state) : [])], {
-        gap: '  ',
-      }),
-      ...namespaceSections(namespaces, { ...options, namespace: only }, style),
-      `${style('bold', [printNamespaceCounts(counts), ...newer].join('; '))}\n`,
-    ]);
-    return EXIT.passed;
+    return {
+      data,
+      objects: listedNamespaces(namespaces),
+      blocks: (style) => [
+        ...assumptionBlocks(assumptions, settings),
+        printTable([...describeStatus(state, status), ...(isWide ? describeInterface(state) : [])], {
+          gap: '  ',
+        }),
+        ...namespaceSections(namespaces, { ...options, namespace: only }, style),
+        `${style('bold', [printNamespaceCounts(counts), ...newer].join('; '))}\n`,
+      ],
+      code: EXIT.passed,
+      row: [
+        status.state,
+        state.default,
+        ...countCells(counts.namespaces, counts.inconclusive, (verdict) => counts.workloads[verdict].workloads),
+      ],
+      message: status.next,
+    };
   },
 });
 
@@ -65,10 +84,10 @@ const NOT_INSTALLED =
 const INSTALL =
   'Evaluate the cluster with portcullis rollout plan, and then install Portcullis: portcullis install --help.';
 
-function printMissing({ output }: Values<typeof listOptions>, io: Io): number {
-  const status: RolloutStatus = { state: 'Off', reasons: [NOT_INSTALLED], next: INSTALL };
-  printListing(io, output, { data: { isInstalled: false, ...status }, objects: [] }, () => [
-    `${NOT_INSTALLED}\n\nNext: ${INSTALL}\n`,
-  ]);
-  return EXIT.violations;
-}
+const MISSING = {
+  data: { isInstalled: false, state: 'Off', reasons: [NOT_INSTALLED], next: INSTALL },
+  blocks: () => [`${NOT_INSTALLED}\n\nNext: ${INSTALL}\n`],
+  code: EXIT.violations,
+  row: ['Off', ...['DEFAULT', ...COUNT_COLUMNS].map(() => '?')],
+  message: INSTALL,
+};

@@ -1,6 +1,6 @@
 /** Reports of many clusters. The page itself is tested in `test/web`. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -32,7 +32,8 @@ describe('report --fleet', () => {
 
   const computeReport = async (...objects: readonly object[]): Promise<ReportData> => {
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [namespace('shop'), ...objects] });
-    const { stdout } = await runProgram(['report', '-f', '-', '-o', 'json'], { stdin });
+    const { stdout, stderr } = await runProgram(['report', '-f', '-', '-o', 'json'], { stdin });
+    assert.equal(stderr, '');
     return JSON.parse(stdout) as ReportData;
   };
   const save = async (name: string, report: unknown): Promise<string> => {
@@ -127,7 +128,7 @@ describe('report --fleet', () => {
 
   test('uses the latest report of a cluster, and warns about the others', async () => {
     const report = await computeReport(HOST_NETWORK);
-    const cluster = { uid: 'c0ffee', name: 'prod' };
+    const cluster = { uid: 'c0ffee', context: 'prod' };
     const monday = await save('monday', { ...report, cluster, time: '2026-11-23T08:00:00Z' });
     const friday = await save('friday', { ...report, cluster, time: '2026-11-27T08:00:00Z' });
     for (const files of [
@@ -139,7 +140,7 @@ describe('report --fleet', () => {
       assert.deepEqual([code, clusters.map(({ name, time }) => [name, time])], [0, [['prod', '2026-11-27T08:00:00Z']]]);
       assert.equal(
         stderr,
-        `warning: ${monday} is not part of the report, because ${friday} is a later report of the same cluster.\n`,
+        `warning: ${monday} is not part of the report, because ${friday} is the latest report of the same cluster.\n`,
       );
     }
   });
@@ -147,12 +148,98 @@ describe('report --fleet', () => {
   test('adds the file to the names of clusters with the same context name', async () => {
     const report = await computeReport();
     const files = await Promise.all(
-      ['a', 'b'].map(async (uid) => await save(uid, { ...report, cluster: { uid, name: 'admin' } })),
+      ['a', 'b'].map(async (uid) => await save(uid, { ...report, cluster: { uid, context: 'admin' } })),
     );
     const { clusters } = await joinFiles(...files);
     assert.deepEqual(
       clusters.map(({ name }) => name),
       files.map((file) => `admin (${file})`),
+    );
+  });
+
+  const configuration = (spec: object) => ({
+    apiVersion: 'config.portcullis.dev/v1alpha1',
+    kind: 'PortcullisConfiguration',
+    metadata: { name: 'cluster' },
+    spec,
+  });
+  const useOfScc = (name: string, scc: string) => [
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name },
+      rules: [
+        {
+          apiGroups: ['security.openshift.io'],
+          resources: ['securitycontextconstraints'],
+          resourceNames: [scc],
+          verbs: ['use'],
+        },
+      ],
+    },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'RoleBinding',
+      metadata: { name, namespace: 'shop' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace: 'shop' }],
+    },
+  ];
+  const exception = (name: string) => ({
+    apiVersion: 'policy.portcullis.dev/v1alpha1',
+    kind: 'PodSecurityException',
+    metadata: { name, namespace: 'shop' },
+    spec: {
+      serviceAccountName: name,
+      allow: [{ check: 'hostNamespaces', values: ['hostNetwork'] }],
+      expiresAt: '2099-01-01T00:00:00Z',
+      reason: 'SEC-1',
+    },
+  });
+
+  test('lists the differences from the reference cluster, grouped by value', async () => {
+    const [strict, loose] = [
+      { clusterName: 'prod-1', rollout: { phase: 'Evaluate' }, scc: { mode: 'report' } },
+      { rollout: { phase: 'Evaluate' }, scc: { mode: 'off' }, podSecurity: { exemptions: { usernames: ['ci'] } } },
+    ];
+    const one = await save('one', await computeReport(configuration(strict), namespace('web'), HOST_NETWORK));
+    const others = await Promise.all(
+      ['two', 'three'].map(async (name) => {
+        const web = { ...namespace('web'), metadata: { name: 'web' } };
+        const objects = [...useOfScc('build', 'privileged'), exception('agent'), web, HOST_PATH, HOST_NETWORK];
+        return await save(name, await computeReport(configuration(loose), ...objects));
+      }),
+    );
+    const unread = { ...(JSON.parse(await readFile(one, 'utf8')) as ReportData), cluster: {}, spec: undefined };
+    const four = await save('four', { ...unread, unread: ['PodSecurityException', 'PortcullisConfiguration'] });
+    const args = ['report', '--fleet', one, ...others, four, '--reference', 'prod-1'];
+    const { stdout, stderr } = await runProgram([...args, '-o', 'json']);
+    const { reference, differences = [] } = JSON.parse(stdout) as FleetData;
+    assert.equal(reference, 'prod-1');
+    assert.equal(
+      stderr,
+      'warning: The settings of four are not compared, because they are not known.\n' +
+        'warning: The exceptions of four are not compared, because they are not known.\n',
+    );
+    assert.ok(differences.every(({ clusters }) => clusters.join() === 'two,three'));
+    assert.deepEqual(
+      differences.map(({ kind, name, reference: expected, value }) => [kind, name, expected, value]),
+      [
+        ['setting', 'spec.podSecurity.exemptions.usernames', 'not set', '["ci"]'],
+        ['setting', 'spec.scc.mode', 'report', 'off'],
+        ['level', 'namespace web', 'baseline', 'privileged'],
+        ['exemption', 'default off from SCC', 'none', 'spec.scc.mode'],
+        ['exemption', 'default report from SCC', 'spec.scc.mode', 'none'],
+        ['exemption', 'user ci from Pod Security', 'none', 'spec.podSecurity.exemptions.usernames'],
+        ['grant', 'SCC privileged to ServiceAccount shop/build in namespace shop', 'none', 'granted'],
+        ['exception', 'shop/agent', 'none', 'Proposed until 2099-01-01T00:00:00Z, spec 0e6c4e26cdf5'],
+        ['check', 'hostPathVolumes', 'passed', 'violated'],
+      ],
+    );
+    const table = await runProgram([...args, '-o', 'table']);
+    assert.match(
+      table.stdout,
+      /\n\n9 differences from prod-1\nKIND +NAME +PROD-1 +VALUE +CLUSTERS\n(?:.*\n){8}check +hostPathVolumes +passed +violated +two, three\n$/,
     );
   });
 
@@ -179,6 +266,15 @@ describe('report --fleet', () => {
         [await save('count', { ...report, namespaces: [{ ...report.namespaces[0], workloads: 3 }] })],
         `${join(folder, 'count.json')} is not the output of portcullis report -o json: namespaces.0.workloads: must be array`,
       ],
+      [
+        [await save('item', { apiVersion: report.apiVersion, kind: 'ReportList', items: [{ ...report, source: 3 }] })],
+        `${join(folder, 'item.json')} is not the output of portcullis report -o json: items.0: source: must be string`,
+      ],
+      [
+        [await save('items', { apiVersion: report.apiVersion, kind: 'ReportList', items: [{ error: 'x' }] })],
+        `${join(folder, 'items.json')} is not the output of portcullis report -o json: items.0: must have required property 'cluster'`,
+      ],
+      [[valid, '--reference=prod'], 'no report of the reference cluster "prod"; the clusters are valid'],
       [[valid, '--context=prod'], "option '--fleet' cannot be used with option '--context <name>'"],
     ];
     for (const [args, error] of cases) {
@@ -186,6 +282,9 @@ describe('report --fleet', () => {
       assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', `error: ${error}`]);
     }
     const csv = await runProgram(['report', '-f', 'examples/cluster', '-o', 'csv']);
-    assert.equal(csv.stderr, 'error: -o csv requires --fleet; the page of one cluster exports CSV\n');
+    assert.equal(
+      csv.stderr,
+      'error: -o csv requires --fleet or several contexts; the page of one cluster exports CSV\n',
+    );
   });
 });
