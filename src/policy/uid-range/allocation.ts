@@ -204,7 +204,6 @@ interface RepairInput {
 interface Repair {
   readonly taken: Blocks;
   readonly orphans: Orphans;
-  readonly isFull: boolean;
 }
 
 /** How long to reserve an allocated block for a namespace that has not been annotated yet. */
@@ -227,7 +226,7 @@ export function planRepair({ range, namespaces, state, orphans: known, nowMs }: 
   }
   if (unused.length > 0) orphans.set(nowMs, uniteBlocks([...unused, ...(orphans.get(nowMs) ?? [])]));
   const taken = uniteBlocks([used, ...orphans.values()].flat());
-  return { taken, orphans, isFull: lowestFreeBlock(taken, blockCount(range)) === undefined };
+  return { taken, orphans };
 }
 
 interface NamespaceIds extends IdBlock {
