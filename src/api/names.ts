@@ -199,3 +199,15 @@ export const TEMPORARY_GRANTS_ANNOTATION = 'portcullis.dev/temporary-grants';
 
 /** On a PodSecurityException: JSON list of the users who created the exception or changed its spec. Only the webhook writes it. */
 export const AUTHORS_ANNOTATION = 'portcullis.dev/authors';
+
+/**
+ * An approval that a trusted deployer applies with an exception, instead of `status.approval`: the approver, the person
+ * who proposed the exception, and the hash of the approved spec. The webhook records the deployer and the time.
+ */
+export const APPROVAL_ANNOTATIONS = {
+  by: 'portcullis.dev/approved-by',
+  proposedBy: 'portcullis.dev/proposed-by',
+  specHash: 'portcullis.dev/approved-spec-hash',
+  through: 'portcullis.dev/approved-through',
+  at: 'portcullis.dev/approved-at',
+} as const;

@@ -278,7 +278,14 @@ function toExceptions(
   if (maxDurationMs === 0) {
     errors.push(invalidValue('spec.podSecurity.exceptions.maxDuration', maxDuration, 'must be greater than 0'));
   }
-  return { mode: 'off', forbiddenChecks: [], namespaces: [], selfApproval: false, ...settings, maxDurationMs };
+  const defaults = {
+    mode: 'off',
+    forbiddenChecks: [],
+    namespaces: [],
+    selfApproval: false,
+    trustedApprovers: [],
+  } as const;
+  return { ...defaults, ...settings, maxDurationMs };
 }
 
 function toWorkloadResources(

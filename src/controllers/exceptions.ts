@@ -201,7 +201,7 @@ function describe(
   return [
     missing || approval === undefined
       ? condition('Approved', false, missing?.reason ?? 'NotApproved', missing?.message ?? 'it is not approved')
-      : condition('Approved', true, 'Approved', `approved by ${approval.by} at ${approval.at}`),
+      : condition('Approved', true, 'Approved', printApproval(approval)),
     problem
       ? condition('Active', false, problem.reason, problem.message)
       : condition('Active', true, 'Applies', `it applies to new pods until ${spec.expiresAt}`),
@@ -215,6 +215,10 @@ function describe(
     condition('Unused', isUnused, unusedReason, `running pods that need it: ${pods.length}`),
     ...describeReady(problem, shadow, store),
   ];
+}
+
+function printApproval({ by, at, through }: NonNullable<PreparedException['approval']>): string {
+  return `approved by ${by} at ${at}${through === undefined ? '' : `, applied by ${through}`}`;
 }
 
 /** Returns the conditions about whether all replicas apply the exception and no other component denies its pods. */

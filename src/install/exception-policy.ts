@@ -2,7 +2,7 @@
  * The ValidatingAdmissionPolicy for PodSecurityExceptions. It ensures that only users who may approve an exception can
  * write its approval. API servers evaluate it even while no replica responds, or while exceptions or webhooks are off.
  */
-import { AUTHORS_ANNOTATION } from '../api/names.ts';
+import { APPROVAL_ANNOTATIONS, AUTHORS_ANNOTATION } from '../api/names.ts';
 import { celString } from '../kube/cel.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import { type Manifest, policyWithBinding } from './settings.ts';
@@ -16,6 +16,12 @@ const authors = (object: string): string =>
 const approval = (object: string): string =>
   `has(${object}.status) && has(${object}.status.approval) ? ${object}.status.approval : dyn({})`;
 
+const KEYS = Object.values(APPROVAL_ANNOTATIONS).map((key) => celString(key));
+/** The values of these annotations, of which the first is the approver. */
+const record = (object: string): string =>
+  `[${KEYS.join(', ')}].map(key, has(${object}.metadata.annotations) && key in ${object}.metadata.annotations ? string(${object}.metadata.annotations[key]) : "")`;
+const THROUGH = Object.keys(APPROVAL_ANNOTATIONS).indexOf('through');
+
 const VARIABLES = [
   // Untyped expressions can compare fields that might be absent.
   { name: 'new', expression: 'dyn(object)' },
@@ -23,6 +29,9 @@ const VARIABLES = [
   { name: 'approval', expression: approval('variables.new') },
   { name: 'oldApproval', expression: approval('variables.old') },
   { name: 'isApproval', expression: 'has(variables.approval.by) && variables.approval != variables.oldApproval' },
+  { name: 'record', expression: record('variables.new') },
+  // An approval in the annotations.
+  { name: 'isApplied', expression: `variables.record[0] != "" && variables.record != ${record('variables.old')}` },
   { name: 'authors', expression: authors('variables.new') },
   { name: 'oldAuthors', expression: authors('variables.old') },
 ];
@@ -40,8 +49,13 @@ const VALIDATIONS = [
     message: 'status.approval.by must be the requesting user',
   },
   {
-    expression: `!variables.isApproval || authorizer.group(${celString(group)}).resource(${celString(resource)}).namespace(request.namespace).name(request.name).check("approve").allowed()`,
+    expression: `!(variables.isApproval || variables.isApplied) || authorizer.group(${celString(group)}).resource(${celString(resource)}).namespace(request.namespace).name(request.name).check("approve").allowed()`,
     message: `the user cannot approve ${resource}.${group} in this namespace`,
+  },
+  {
+    // Replicas use the approval only if the settings trust this user.
+    expression: `!variables.isApplied || variables.record[${THROUGH}] == request.userInfo.username`,
+    message: `the annotation ${APPROVAL_ANNOTATIONS.through} must be the requesting user`,
   },
   {
     // Without the webhook, the user writes the list, and could hide in it with escapes or with quotes in the username.

@@ -11,6 +11,7 @@ import {
   type ExceptionSettings,
   findLastingProblem,
   findTimeProblem,
+  mayBeApproved,
   type PreparedException,
   prepareException,
 } from '../policy/psa/index.ts';
@@ -72,8 +73,8 @@ export function activeExceptions(
   const { active } = known;
   if (active?.settings === settings && active.fromMs <= nowMs && nowMs < active.untilMs) return active.index;
   const lasting = known.objects.flatMap((object) => {
-    // Reading an exception is slow, and authors can create any number of exceptions that are not approved.
-    if (object.status?.approval === undefined) return [];
+    // Reading an exception is slow.
+    if (!mayBeApproved(object, settings)) return [];
     const exception = readException(object);
     return exception && findLastingProblem(exception, settings) === undefined ? [exception] : [];
   });

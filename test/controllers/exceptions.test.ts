@@ -57,7 +57,14 @@ suite('the status of exceptions', () => {
     const settings = createTestSettings({});
     const changed = {
       ...settings.value,
-      exceptions: { mode: 'approved', maxDurationMs: 1e10, forbiddenChecks: [], namespaces: [], selfApproval: false },
+      exceptions: {
+        mode: 'approved',
+        maxDurationMs: 1e10,
+        forbiddenChecks: [],
+        namespaces: [],
+        selfApproval: false,
+        trustedApprovers: [],
+      },
     } as const;
     const observable = { value: changed, subscribe: () => () => undefined };
     run = runController(

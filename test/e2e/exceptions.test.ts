@@ -373,6 +373,69 @@ suite('exceptions', async () => {
   });
 });
 
+test('the policy in the API server denies forged approvals even if no replica runs', async () => {
+  const plane = await startControlPlane();
+  const system = await createSystem(plane);
+  try {
+    await createNamespace(plane.admin, 'shop');
+    await system.install();
+    const rule = (verbs: readonly string[]): JsonObject => ({
+      verbs,
+      resources: ['*'],
+      apiGroups: ['policy.portcullis.dev'],
+    });
+    for (const [user, verbs] of [
+      ['mallory', ['create', 'get', 'update', 'patch']],
+      ['flux', ['create', 'get', 'update', 'patch', 'approve']],
+    ] as const) {
+      const metadata = { name: user };
+      await create(plane.admin, { apiVersion: `${RBAC}/v1`, kind: 'ClusterRole', metadata, rules: [rule(verbs)] });
+      const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: user };
+      const subjects = [{ apiGroup: RBAC, kind: 'User', name: user }];
+      await create(plane.admin, { apiVersion: `${RBAC}/v1`, kind: 'ClusterRoleBinding', metadata, roleRef, subjects });
+    }
+    const apply = async (user: string, through: string): Promise<string> => {
+      const annotations = {
+        [AUTHORS_ANNOTATION]: `["${user}"]`,
+        'portcullis.dev/approved-by': 'bob',
+        'portcullis.dev/approved-through': through,
+      };
+      const allow = [{ check: 'hostNamespaces', values: ['hostNetwork'] }];
+      const answer = await plane.admin.send(
+        'POST',
+        `${GROUP}?dryRun=All`,
+        {
+          ...{
+            apiVersion: 'policy.portcullis.dev/v1alpha1',
+            kind: 'PodSecurityException',
+            metadata: { name: 'e', annotations },
+          },
+          spec: { serviceAccountName: 'gateway', allow, expiresAt: '2099-01-01T00:00:00Z', reason: 'SEC-123' },
+        },
+        as(user),
+      );
+      return answer.status < 300 ? '' : String(responseMessage(answer));
+    };
+    await eventually(async () => {
+      assert.match(
+        await apply('mallory', 'flux'),
+        /the user cannot approve podsecurityexceptions\.policy\.portcullis\.dev/,
+      );
+    }, 60_000);
+    assert.match(
+      await apply('flux', 'other'),
+      /the annotation portcullis\.dev\/approved-through must be the requesting user/,
+    );
+    assert.equal(await apply('flux', 'flux'), '');
+  } finally {
+    try {
+      await system.stop();
+    } finally {
+      await plane.stop();
+    }
+  }
+});
+
 test('exceptions apply to the upstream label without the PodSecurity plugin', async () => {
   const plane = await startControlPlane(ASSETS === undefined ? {} : { podSecurityPlugin: 'off' });
   const system = await createSystem(plane);

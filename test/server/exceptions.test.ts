@@ -24,6 +24,7 @@ const SETTINGS: ExceptionSettings = {
   forbiddenChecks: [],
   namespaces: [],
   selfApproval: false,
+  trustedApprovers: [],
 };
 const AUTHORS = 'portcullis.dev/authors';
 
@@ -259,6 +260,129 @@ suite('writes', () => {
   }
 });
 
+suite('approvals in annotations', () => {
+  const [BY, PROPOSED, HASH, THROUGH, AT] = [
+    'approved-by',
+    'proposed-by',
+    'approved-spec-hash',
+    'approved-through',
+    'approved-at',
+  ].map((name) => `portcullis.dev/${name}`) as [string, string, string, string, string];
+  const FLUX = 'system:serviceaccount:flux-system:exceptions';
+  const inGit = { [BY]: 'bob', [PROPOSED]: 'carol', [HASH]: hashSpec(spec) };
+  const recorded = { [THROUGH]: FLUX, [AT]: NOW };
+  const byFlux = { [AUTHORS]: JSON.stringify([FLUX]) };
+  const applied = object({}, { ...inGit, ...byFlux, ...recorded });
+  const changed = { ...spec, reason: 'SEC-124' };
+  const path = (key: string): string => `${PREFIX}metadata.annotations[${key}]: `;
+  const RECORDS = 'Forbidden: the webhook mutate.objects.portcullis.dev records the user and the time of the approval';
+  const untrusted = (user: string): string =>
+    `${path(BY)}Forbidden: spec.podSecurity.exceptions.trustedApprovers of the settings does not contain "${user}": remove the annotation, and approve with portcullis exception approve`;
+  const self = (user: string): string => `${path(BY)}Forbidden: ${user} is its author and cannot approve it`;
+  /** The attacks of a tenant, who may write exceptions, and mistakes of a deployer. */
+  const cases: readonly (readonly [
+    name: string,
+    given: Write & { readonly trusts?: readonly string[] },
+    expected: JsonObject | string,
+  ])[] = [
+    ['a trusted deployer applies an approval', { user: FLUX, object: object({}, inGit) }, applied],
+    ['a second apply keeps the record', { user: FLUX, object: object({}, inGit), old: applied }, applied],
+    ['the feature is off by default', { user: FLUX, object: object({}, inGit), trusts: [] }, untrusted(FLUX)],
+    ['a tenant applies an approval', { user: 'mallory', object: object({}, inGit) }, untrusted('mallory')],
+    [
+      'a tenant forges the deployer',
+      { user: 'mallory', object: object({}, { ...inGit, ...recorded }) },
+      untrusted('mallory'),
+    ],
+    [
+      'a tenant forges the deployer without the recording webhook',
+      { user: 'mallory', object: object({}, { ...inGit, ...recorded, [AUTHORS]: '["mallory"]' }), isRecorded: false },
+      `${path(THROUGH)}${RECORDS}`,
+    ],
+    [
+      'a tenant copies an approval to another spec',
+      { user: 'mallory', object: object({ spec: changed }, { ...inGit, ...recorded }) },
+      untrusted('mallory'),
+    ],
+    [
+      'a tenant records a deployer before an approval exists',
+      { user: 'mallory', object: object({}, recorded) },
+      object({}, { [AUTHORS]: '["mallory"]' }),
+    ],
+    [
+      'a tenant changes the approver of an approved exception',
+      { user: 'mallory', object: object({}, { ...inGit, ...recorded, [BY]: 'dave' }), old: applied },
+      untrusted('mallory'),
+    ],
+    [
+      'a tenant extends the time of the approval',
+      {
+        user: 'mallory',
+        object: object({}, { ...inGit, ...byFlux, ...recorded, [AT]: '2027-06-01T00:00:00Z' }),
+        old: applied,
+      },
+      applied,
+    ],
+    [
+      'a tenant extends the time of the approval without the recording webhook',
+      {
+        ...{ user: 'mallory', isRecorded: false, old: applied },
+        object: object({}, { ...inGit, ...byFlux, ...recorded, [AT]: '2027-06-01T00:00:00Z' }),
+      },
+      `${path(THROUGH)}${RECORDS}`,
+    ],
+    [
+      'a tenant changes the spec, which ends the approval',
+      { user: 'mallory', object: object({ spec: changed }, { ...inGit, ...byFlux, ...recorded }), old: applied },
+      object({ spec: changed }, { ...inGit, ...recorded, [AUTHORS]: JSON.stringify(['mallory', FLUX]) }),
+    ],
+    [
+      'a tenant removes the approval',
+      { user: 'mallory', object: object({}, byFlux), old: applied },
+      object({}, byFlux),
+    ],
+    [
+      'a deployer without the approve verb',
+      { user: 'mallory', object: object({}, inGit), trusts: ['mallory'] },
+      'podsecurityexceptions.policy.portcullis.dev "e" is forbidden: User "mallory" cannot approve resource "podsecurityexceptions" in API group "policy.portcullis.dev" in the namespace "shop"',
+    ],
+    [
+      'a user whose name begins with a trusted name',
+      { user: `${FLUX}-2`, object: object({}, inGit) },
+      untrusted(`${FLUX}-2`),
+    ],
+    ['the deployer as approver', { user: FLUX, object: object({}, { ...inGit, [BY]: FLUX }) }, self(FLUX)],
+    ['one person in both roles', { user: FLUX, object: object({}, { ...inGit, [PROPOSED]: 'bob' }) }, self('bob')],
+    [
+      'an author in the cluster as approver',
+      { user: FLUX, object: object({}, { ...inGit, [BY]: 'alice' }), old: stored },
+      self('alice'),
+    ],
+    [
+      'one person without the other',
+      { user: FLUX, object: object({}, { [BY]: 'bob', [HASH]: hashSpec(spec) }) },
+      `${path(PROPOSED)}Required value: name the person who proposed the exception, who is not its approver`,
+    ],
+    [
+      'the hash of another spec',
+      { user: FLUX, object: object({ spec: changed }, inGit) },
+      `${path(HASH)}Invalid value: "${hashSpec(spec)}": must be the hash of the spec (${hashSpec(changed)})`,
+    ],
+    [
+      'a record of unknown authors',
+      { user: FLUX, object: object({}, inGit), old: object() },
+      `${path(BY)}Forbidden: its authors are unknown because it was stored without a review. Delete it and create it again`,
+    ],
+  ];
+  for (const [name, { trusts = [FLUX], ...change }, expected] of cases) {
+    test(name, async () => {
+      settings = { ...SETTINGS, trustedApprovers: trusts };
+      reviewAccess = ({ username = '' }) => Promise.resolve({ allowed: username.startsWith(FLUX) });
+      assert.deepEqual(await write(change), expected);
+    });
+  }
+});
+
 suite('settings', () => {
   const cases: readonly (readonly [change: Partial<ExceptionSettings>, expected: string | undefined])[] = [
     [{ mode: 'off' }, 'spec.podSecurity.exceptions.mode is off'],
@@ -297,7 +421,7 @@ suite('settings', () => {
   }
 
   test('authors may approve if the settings permit it', async () => {
-    settings = { ...SETTINGS, selfApproval: true };
+    settings = { ...SETTINGS, selfApproval: true, trustedApprovers: [] };
     reviewAccess = () => Promise.resolve({ allowed: true });
     const written = await write({ status: true, object: { ...stored, ...requested }, old: stored });
     assert.deepEqual(written, { ...stored, status: { approval: { ...approval, by: 'alice' } } });

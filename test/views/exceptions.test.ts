@@ -13,6 +13,7 @@ const SETTINGS: ExceptionSettings = {
   forbiddenChecks: [],
   namespaces: [],
   selfApproval: false,
+  trustedApprovers: [],
 };
 
 function exception(name: string, expiresAt: string, namespace = 'shop', at = '2027-01-01T00:00:00Z') {
@@ -55,6 +56,46 @@ test('active exceptions', () => {
   assert.deepEqual(active('2027-01-02T23:58:59.999Z'), []);
   assert.deepEqual(active('2027-01-02T23:59:00Z'), ['d']);
   assert.deepEqual(active(first), []);
+});
+
+test('an approval in annotations applies only while the settings trust the user who applied it', () => {
+  const store = createStore();
+  const { status, ...proposed } = exception('a', '2027-01-10T00:00:00Z');
+  const annotations = (change: Readonly<Record<string, string>> = {}) => ({
+    'portcullis.dev/authors': '["flux"]',
+    'portcullis.dev/approved-by': 'bob',
+    'portcullis.dev/proposed-by': 'carol',
+    'portcullis.dev/approved-spec-hash': hashSpec(proposed.spec),
+    'portcullis.dev/approved-through': 'flux',
+    'portcullis.dev/approved-at': '2027-01-01T00:00:00Z',
+    ...change,
+  });
+  const applies = (change = {}, settings: Partial<ExceptionSettings> = {}, stored?: object): boolean => {
+    const metadata = { ...proposed.metadata, annotations: annotations(change) };
+    store.put('PodSecurityException', { ...proposed, metadata, ...stored });
+    const all = { ...SETTINGS, trustedApprovers: ['flux'], ...settings };
+    return activeExceptions(store, all, 'shop', Date.parse('2027-01-02T00:00:00Z')).rules.length > 0;
+  };
+  const key = (name: string, value: string) => ({ [`portcullis.dev/${name}`]: value });
+  assert.deepEqual(
+    [
+      applies(),
+      applies({}, { trustedApprovers: [] }),
+      applies(key('approved-through', 'mallory')),
+      applies(key('approved-through', 'flux '), { trustedApprovers: ['flux', 'other'] }),
+      applies(key('approved-spec-hash', hashSpec({}))),
+      applies(key('approved-by', 'flux')),
+      applies(key('approved-by', 'carol')),
+      applies(key('approved-by', 'carol'), { selfApproval: true }),
+      applies(key('authors', '["bob","flux"]')),
+      applies(key('authors', '[]')),
+      applies(key('approved-at', '')),
+      applies(key('approved-at', '2027-01-09T00:00:00Z')),
+      applies(key('approved-at', '2026-01-01T00:00:00Z')),
+      applies({}, { trustedApprovers: [] }, { status }),
+    ],
+    [true, false, false, false, false, false, false, true, false, false, false, false, false, true],
+  );
 });
 
 test('the list of a user who may not read the settings has the states in the status', () => {

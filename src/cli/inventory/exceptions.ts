@@ -59,7 +59,7 @@ function listException(
     specHash: exception?.specHash,
     authors: exception?.authors ?? [],
     // An approval applies to the spec that was approved.
-    approvedBy: unapproved(problem) ? undefined : status?.approval?.by,
+    approvedBy: unapproved(problem) ? undefined : exception?.approval?.by,
     uses: status?.uses ?? 0,
     lastUsed: status?.lastUsed,
     reason: spec?.reason ?? '',

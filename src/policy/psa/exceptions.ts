@@ -1,5 +1,5 @@
 /** Decides which PodSecurityExceptions apply, based on approval, the limits in the settings, and expiry. */
-import { ENFORCE_LABEL } from '../../api/names.ts';
+import { APPROVAL_ANNOTATIONS, ENFORCE_LABEL } from '../../api/names.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
@@ -14,7 +14,13 @@ export interface ExceptionSettings {
   /** Namespaces where exceptions apply. If empty, they apply in all namespaces. */
   readonly namespaces: readonly string[];
   readonly selfApproval: boolean;
+  /** Users that may apply an exception together with its approval. */
+  readonly trustedApprovers: readonly string[];
 }
+
+/** The approval in the status of an exception or, with `through` and `proposedBy`, in its annotations. */
+type Approval = NonNullable<NonNullable<PodSecurityException['status']>['approval']> &
+  Partial<Pick<Record<keyof typeof APPROVAL_ANNOTATIONS, string>, 'through' | 'proposedBy'>>;
 
 /** An exception that was parsed once, so reviews need not parse it again. */
 export interface PreparedException {
@@ -24,7 +30,7 @@ export interface PreparedException {
   readonly specHash: string;
   /** Users who created the exception or changed its spec. Empty if they are unknown. */
   readonly authors: readonly string[];
-  readonly approval: NonNullable<PodSecurityException['status']>['approval'];
+  readonly approval: Approval | undefined;
   /** Unix time in milliseconds, or `-Infinity` if the time is malformed. */
   readonly approvedMs: number;
   readonly rule: ExceptionRule;
@@ -95,7 +101,7 @@ export function findLimit(
 
 function findApprovalProblem(
   { name, namespace, approval, approvedMs, authors, specHash, rule }: PreparedException,
-  { maxDurationMs, selfApproval }: ExceptionSettings,
+  { maxDurationMs, selfApproval, trustedApprovers }: ExceptionSettings,
 ): ExceptionProblem | undefined {
   // A function, so evaluating many exceptions does not format commands that are never printed.
   const command = (): string => `portcullis exception approve ${name} -n ${namespace}`;
@@ -104,7 +110,12 @@ function findApprovalProblem(
   if (approval.specHash !== specHash) {
     return { reason: 'SpecChanged', message: `its spec has changed since the approval: ${command()}` };
   }
-  if (!selfApproval && authors.includes(approval.by)) {
+  const { through, proposedBy } = approval;
+  if (through !== undefined && !trustedApprovers.includes(through)) {
+    const message = `its approval was applied by ${through}, which is not in spec.podSecurity.exceptions.trustedApprovers: ${command()}`;
+    return { reason: 'NotApproved', message };
+  }
+  if (!selfApproval && [...authors, through, proposedBy].includes(approval.by)) {
     return { reason: 'SelfApproved', message: `${approval.by} is its author and cannot approve it` };
   }
   if (rule.expiresAtMs - approvedMs <= maxDurationMs) return undefined;
@@ -139,9 +150,34 @@ export function prepareException(
     // Treat a malformed time as expired.
     expiresAtMs: parseTimestamp(spec.expiresAt) ?? 0,
   };
-  const approval = status?.approval;
+  const approval = findApproval(metadata?.annotations ?? {}, status, specHash);
   const approvedMs = parseTimestamp(approval?.at) ?? -Infinity;
   return { name, namespace, spec, specHash, authors: parseAuthors(authors), approval, approvedMs, rule };
+}
+
+/** Returns the approval in the annotations, unless the status contains an approval of the same spec. */
+function findApproval(
+  annotations: Readonly<Record<string, string>>,
+  status: PodSecurityException['status'],
+  currentHash: string,
+): Approval | undefined {
+  const stored = status?.approval;
+  const read = (name: keyof typeof APPROVAL_ANNOTATIONS): string => annotations[APPROVAL_ANNOTATIONS[name]] ?? '';
+  const [by, through] = [read('by'), read('through')];
+  if (by === '' || through === '' || stored?.specHash === currentHash) return stored;
+  return { by, through, proposedBy: read('proposedBy'), specHash: read('specHash'), at: read('at') };
+}
+
+/**
+ * Returns false if an exception cannot be approved, without parsing it. Authors can create any number of exceptions, but
+ * neither their status nor the annotations of an approval by a trusted user.
+ */
+export function mayBeApproved(
+  { metadata, status }: PodSecurityException,
+  { trustedApprovers }: ExceptionSettings,
+): boolean {
+  const through = metadata?.annotations?.[APPROVAL_ANNOTATIONS.through];
+  return status?.approval !== undefined || (through !== undefined && trustedApprovers.includes(through));
 }
 
 /**

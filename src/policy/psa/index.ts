@@ -50,6 +50,7 @@ export {
   findLimit,
   findShadow,
   findTimeProblem,
+  mayBeApproved,
   parseAuthors,
   type PreparedException,
   prepareException,

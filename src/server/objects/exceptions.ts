@@ -2,12 +2,13 @@
  * Reviews of PodSecurityExceptions: one records authors and approvers, and the other verifies them. While no replica
  * responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
  */
-import { AUTHORS_ANNOTATION } from '../../api/names.ts';
+import { APPROVAL_ANNOTATIONS, AUTHORS_ANNOTATION } from '../../api/names.ts';
 import { systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
+import { defined } from '../../kube/defined.ts';
 import { deepEqual, withoutNulls } from '../../kube/equality.ts';
-import { type FieldError, forbiddenField, invalidValue, tooLong } from '../../kube/field-error.ts';
+import { type FieldError, forbiddenField, invalidValue, requiredField, tooLong } from '../../kube/field-error.ts';
 import { LIMITS } from '../../kube/limits.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { RESOURCES } from '../../kube/resources.ts';
@@ -48,9 +49,8 @@ export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
       if (change === undefined) return allow();
       // `change` contains a copy without nulls. The response must start from the original object.
       const object = request.object as PodSecurityException;
-      const { isStatus, approval, expectedAuthors } = change;
-      if (!isStatus)
-        return allow(expectedAuthors === undefined ? {} : { object: withAuthors(object, expectedAuthors) });
+      const { isStatus, approval } = change;
+      if (!isStatus) return allow({ object: withRecord(object, change, deps.date()) });
       if (!change.isApproval || !isObject(approval)) return allow();
       const recorded = { ...approval, by: change.user, at: formatTimestamp(deps.date().getTime()) };
       return allow({ object: { ...object, status: { ...object.status, approval: recorded } } });
@@ -60,18 +60,29 @@ export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
       if (change === undefined) return deny(badRequest('the object is not a PodSecurityException'));
       const errors = [
         ...authorErrors(change),
+        ...appliedErrors(change, deps),
         ...(change.isSpecChanged ? specErrors(change, deps) : []),
         ...(change.isApproval ? approvalErrors(change, deps) : []),
       ];
       if (errors.length > 0) return deny(invalid({ group, kind: 'PodSecurityException' }, request.name ?? '', errors));
-      return change.isApproval && change.approval !== undefined ? authorize(request, context, deps) : allow();
+      const isApproval = change.isApplied || (change.isApproval && change.approval !== undefined);
+      return isApproval ? authorize(request, context, deps) : allow();
     },
   };
 }
 
-function withAuthors(object: PodSecurityException, authors: string): PodSecurityException {
+/** Records the authors and, for an approval in the annotations, the requesting user and the time. */
+function withRecord(
+  object: PodSecurityException,
+  { expectedAuthors, isApplied, user, recorded }: ExceptionChange,
+  date: Date,
+): PodSecurityException {
   const { metadata } = object;
-  const annotations = { ...metadata?.annotations, [AUTHORS_ANNOTATION]: authors };
+  const { through, at } = isApplied ? { through: user, at: formatTimestamp(date.getTime()) } : recorded;
+  const { [THROUGH]: _through, [AT]: _at, ...others } = metadata?.annotations ?? {};
+  const record = defined({ [AUTHORS_ANNOTATION]: expectedAuthors, [THROUGH]: through, [AT]: at });
+  const annotations = { ...others, ...record };
+  if (deepEqual(annotations, metadata?.annotations ?? {})) return object;
   return { ...object, metadata: { ...metadata, annotations } };
 }
 
@@ -86,7 +97,13 @@ interface ExceptionChange {
   /** Value of the authors annotation in the request, and the value that it must have. */
   readonly authors: string | undefined;
   readonly expectedAuthors: string | undefined;
+  /** True if an approval in the annotations is added or changed. */
+  readonly isApplied: boolean;
+  /** The deployer and the time that the annotations must contain if they are not changed. */
+  readonly recorded: { readonly through: string | undefined; readonly at: string | undefined };
 }
+
+const { by: BY, proposedBy: PROPOSED_BY, specHash: SPEC_HASH, through: THROUGH, at: AT } = APPROVAL_ANNOTATIONS;
 
 /** Reads the change in a request, in the same way for all versions, patches and subresources. */
 function readChange(request: AdmissionRequest): ExceptionChange | undefined {
@@ -98,7 +115,10 @@ function readChange(request: AdmissionRequest): ExceptionChange | undefined {
   const user = userInfo.username ?? '';
   const isStatus = subResource === 'status';
   const isSpecChanged = !deepEqual(object.spec, old.spec);
-  const before = old.metadata?.annotations?.[AUTHORS_ANNOTATION];
+  const [annotations, oldAnnotations] = [object.metadata?.annotations ?? {}, old.metadata?.annotations ?? {}];
+  const isSame = [BY, PROPOSED_BY, SPEC_HASH].every((key) => annotations[key] === oldAnnotations[key]);
+  const isRemoved = (annotations[BY] ?? '') === '';
+  const before = oldAnnotations[AUTHORS_ANNOTATION];
   const known = parseAuthors(before);
   // The authors of a stored exception cannot become known, because any of them might be its approver.
   const isEdited = !isStatus && isSpecChanged && (request.operation === 'CREATE' || known.length > 0);
@@ -109,7 +129,11 @@ function readChange(request: AdmissionRequest): ExceptionChange | undefined {
     isSpecChanged,
     isApproval: !deepEqual(object.status?.approval, old.status?.approval),
     approval: object.status?.approval,
-    authors: object.metadata?.annotations?.[AUTHORS_ANNOTATION],
+    isApplied: !isStatus && !isSame && !isRemoved,
+    recorded: isRemoved
+      ? { through: undefined, at: undefined }
+      : { through: oldAnnotations[THROUGH], at: oldAnnotations[AT] },
+    authors: annotations[AUTHORS_ANNOTATION],
     expectedAuthors: isEdited ? JSON.stringify(sortedSet([...known, user])) : before,
   };
 }
@@ -118,6 +142,39 @@ function authorErrors({ authors, expectedAuthors, user }: ExceptionChange): read
   if (user !== '' && authors === expectedAuthors) return [];
   const detail = 'the webhook mutate.objects.portcullis.dev records the authors';
   return [forbiddenField(`metadata.annotations[${AUTHORS_ANNOTATION}]`, detail)];
+}
+
+/** Verifies an approval in the annotations. Only users that the settings trust may apply one. */
+function appliedErrors(
+  { object, user, isStatus, isApplied, recorded }: ExceptionChange,
+  { settings, date }: ExceptionDeps,
+) {
+  if (isStatus) return [];
+  const path = (key: string): string => `metadata.annotations[${key}]`;
+  const annotations = object.metadata?.annotations ?? {};
+  const skewMs = Math.abs((parseTimestamp(annotations[AT]) ?? 0) - date().getTime());
+  const isRecorded = isApplied
+    ? annotations[THROUGH] === user && skewMs <= CLOCK_SKEW_MS
+    : annotations[THROUGH] === recorded.through && annotations[AT] === recorded.at;
+  if (!isRecorded) {
+    const detail = 'the webhook mutate.objects.portcullis.dev records the user and the time of the approval';
+    return [forbiddenField(path(THROUGH), detail)];
+  }
+  if (!isApplied) return [];
+  if (!settings().trustedApprovers.includes(user)) {
+    const detail = `spec.podSecurity.exceptions.trustedApprovers of the settings does not contain ${quote(user)}: remove the annotation, and approve with portcullis exception approve`;
+    return [forbiddenField(path(BY), detail)];
+  }
+  if ((annotations[PROPOSED_BY] ?? '') === '') {
+    return [requiredField(path(PROPOSED_BY), 'name the person who proposed the exception, who is not its approver')];
+  }
+  const hash = hashSpec(object.spec);
+  if (annotations[SPEC_HASH] !== hash) {
+    return [invalidValue(path(SPEC_HASH), annotations[SPEC_HASH], `must be the hash of the spec (${hash})`)];
+  }
+  const exception = readException({ ...object, status: {} });
+  const problem = exception && findExceptionProblem(exception, settings(), date().getTime());
+  return problem ? [forbiddenField(path(BY), problem.message)] : [];
 }
 
 function specErrors({ object, isStatus }: ExceptionChange, { settings, date }: ExceptionDeps) {
