@@ -1,9 +1,9 @@
 import type { Store } from '../src/cluster/store.ts';
 import { type AdmissionRequest, allow, type Decision } from '../src/kube/admission.ts';
-import { createSccRecorder } from '../src/server/scc-review.ts';
 import { createWaitingRoom } from '../src/server/waiting-room.ts';
 import type { Webhook } from '../src/server/webhook.ts';
 import { createMutatePods } from '../src/server/webhooks/pods.ts';
+import { createSccRecorder } from '../src/telemetry/admission.ts';
 import { createMetrics } from '../src/telemetry/metrics.ts';
 import { fill, objectsOf, SMALL } from './cluster.ts';
 

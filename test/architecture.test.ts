@@ -47,7 +47,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/kubelet': 'index',
   'policy/olm': 'index',
   'policy/rollout': 'index',
-  telemetry: 'counters heap limits logger metrics',
+  telemetry: 'admission counters heap limits logger metrics',
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration setting-paths settings unrendered yaml',
   tls: 'certificate-pair files issue keyring protocol trust',

@@ -106,7 +106,6 @@ const LOCAL = new Set([
   'controllers/olm-auto-labeler.ts: byNamespace',
   'controllers/scc-health.ts: broken',
   'controllers/scc-health.ts: missing',
-  'server/webhooks/workloads.ts: denials',
   'tls/keyring.ts: problems',
 ]);
 

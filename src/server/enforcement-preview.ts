@@ -8,7 +8,7 @@ import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { finishSteps } from '../kube/steps.ts';
 import type { Namespace } from '../kube/types.ts';
 import { LABEL_SYNC_MANAGER, RUN_LEVEL_ZERO_MANAGER } from '../kube/well-known.ts';
-import type { Exemptions } from '../policy/psa/index.ts';
+import type { AdmittedWorkload, Exemptions } from '../policy/psa/index.ts';
 import type { Level } from '../policy/pss/index.ts';
 import {
   formatPreviewWarning,
@@ -21,7 +21,6 @@ import {
 } from '../policy/rollout/index.ts';
 import type { SccSettings } from '../policy/scc/index.ts';
 import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../views/rollout.ts';
-import type { AdmittedWorkload } from './webhooks/workloads.ts';
 
 /** The installation namespace and the Portcullis version. */
 export type InstallationIdentity = Pick<RolloutScope, 'namespace' | 'version'>;

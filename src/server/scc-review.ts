@@ -1,23 +1,20 @@
 /** Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, and records metrics. */
-import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../api/webhooks.ts';
-import { memoize, type Store } from '../cluster/store.ts';
+import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
-import { createStatus } from '../kube/status.ts';
-import { quote } from '../kube/text.ts';
-import { type Namespace, objectMember } from '../kube/types.ts';
+import type { Namespace } from '../kube/types.ts';
 import {
-  type NamespaceMode,
-  readNamespaceRanges,
+  namespaceNotFound,
   reportScc,
-  SCC_MODES,
   type SccDecision,
   type SccInput,
   type SccMode,
   sccMode,
   type SccSettings,
+  withPodName,
 } from '../policy/scc/index.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import { sccAccess, getSccSet, lacksStandardSccs } from '../views/access.ts';
+import type { DecisionInMode, SccRecorder } from '../telemetry/admission.ts';
+import { getSccSet, lacksStandardSccs, sccAccess } from '../views/access.ts';
+import { getRanges, namespaceMode } from '../views/scc-mode.ts';
 import type { DecideWithAccess } from './access-reviews.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
@@ -55,12 +52,6 @@ export interface SccReview {
   readonly decide: (input: SccInput, store: Store) => SccDecision;
 }
 
-/** A decision with the SCC mode of its namespace. */
-interface DecisionInMode {
-  readonly mode: NamespaceMode;
-  readonly decision: SccDecision;
-}
-
 /**
  * Decides on a pod. Returns `undefined` if the webhook does not apply. Where SCCs are enforced, a denial waits for the
  * namespace, its ranges, and the standard SCCs of a new installation. A displaced review is denied immediately, because an
@@ -87,25 +78,10 @@ export function concludeScc(
 ): Decision {
   record(request, { mode, decision });
   const response =
-    mode.mode === 'report' ? reportScc(decision, settings().compatibility) : withDetails(decision, request);
+    mode.mode === 'report' ? reportScc(decision, settings().compatibility) : withPodName(decision, request);
   return mode.problem === undefined
     ? response
     : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };
-}
-
-/**
- * Adds the name of the pod to a denial, or its name prefix if the API server has not generated the name yet.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/errors.go
- */
-function withDetails(decision: SccDecision, { name, object }: AdmissionRequest): Decision {
-  if (decision.allowed || decision.status.details !== undefined) return decision;
-  const metadata = objectMember(object, 'metadata');
-  const names: readonly unknown[] = [name, metadata['name'], metadata['generateName'], 'Unknown'];
-  const details = {
-    name: names.filter((value) => typeof value === 'string').find((value) => value !== '') ?? '',
-    kind: 'pods',
-  };
-  return { ...decision, status: { ...decision.status, details } };
 }
 
 /** True until the controller has created all standard SCCs and the bindings that grant them. */
@@ -159,65 +135,7 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
   return { mode, isAhead, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
 }
 
-/** Parses the ranges once for each version of a namespace. */
-export const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
-
-/**
- * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt. SCCs
- * are only reported until API servers send the pods for which the mode is `enforce`.
- */
-export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
-  const namespace = store.get('Namespace', name);
-  const registered = registeredMode(store);
-  if (registered === undefined) {
-    const mode = sccMode(namespace ?? { metadata: { name } }, settings);
-    return mode.mode === 'enforce' ? { ...mode, mode: 'report' } : mode;
-  }
-  const current =
-    settings.mode === 'enforce' && registered !== 'enforce' ? { ...settings, mode: registered } : settings;
-  if (namespace) return sccMode(namespace, current);
-  const { mode } = sccMode({ metadata: { name } }, current);
-  return { mode: mode === 'off' ? 'off' : 'enforce' };
-}
-
-/** Returns the mode for which the mutating webhook is registered. If replicas cannot read it, all modes are in force. */
-function registeredMode(store: Store): SccMode | undefined {
-  const kind = 'MutatingWebhookConfiguration';
-  if (!store.synced(kind)) return 'enforce';
-  const mode = store.get(kind, CONFIGURATION_NAMES[kind])?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
-  return SCC_MODES.find((known) => known === mode);
-}
-
 /** True if SCCs are enforced in the request's namespace. */
 export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store, settings: SccSettings): boolean {
   return namespaceMode(store, namespace, settings).mode === 'enforce';
-}
-
-function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
-  if (decision.allowed) return decision;
-  const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
-  return { ...decision, warnings: [], status: createStatus(403, 'Forbidden', message) };
-}
-
-/** Counts one decision. */
-type SccRecorder = (request: AdmissionRequest, outcome: DecisionInMode) => void;
-
-const SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
-
-/** Creates the recorder of SCC decisions, which may count those in report mode separately. */
-export function createSccRecorder(decisions: Metrics['scc']['decisions'], reports = decisions): SccRecorder {
-  return (request, { mode: { mode }, decision: { allowed, facts } }) => {
-    const operation = operationLabel(request);
-    const { scc = '', subjectType: subject_type = '' } = facts ?? {};
-    // Decisions have no facts for pods to which SCCs do not apply, such as Windows pods.
-    const result = !allowed ? 'deny' : facts ? 'allow' : 'skip';
-    const counter = mode === 'report' ? reports : decisions;
-    counter.cell({ operation, mode, decision: result, scc, subject_type }).count++;
-  };
-}
-
-/** Returns a label value from a fixed set. */
-function operationLabel({ operation, subResource = '' }: AdmissionRequest): string {
-  if (subResource !== '') return SUBRESOURCES.has(subResource) ? subResource : 'other';
-  return operation === 'CREATE' || operation === 'UPDATE' ? operation.toLowerCase() : 'other';
 }

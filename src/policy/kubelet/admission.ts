@@ -1,7 +1,16 @@
 /** Compares nodes with the minimum kubelet version, and reviews writes to `nodes.config.openshift.io`. */
+import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { type FieldError, forbiddenField, invalidValue } from '../../kube/field-error.ts';
+import { forbidden } from '../../kube/status.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
-import { createProblemFinder, type KubeletProblem, type MinimumVersion, parseMinimum } from './version.ts';
+import { objectMember } from '../../kube/types.ts';
+import {
+  createProblemFinder,
+  findKubeletProblem,
+  type KubeletProblem,
+  type MinimumVersion,
+  parseMinimum,
+} from './version.ts';
 
 export interface NodeState {
   readonly name: string;
@@ -46,8 +55,35 @@ export function compareNodes(
   return { violations, skipped };
 }
 
+/** Denies a write by a node whose kubelet is below the minimum. */
+export function reviewNodeWrite(
+  { resource, name = '' }: AdmissionRequest,
+  minimum: MinimumVersion,
+  { node, strictNodes }: { readonly node: NodeState; readonly strictNodes: boolean },
+): Decision {
+  const [violation] = compareNodes([node], minimum, strictNodes).violations;
+  if (violation === undefined) return allow();
+  const { type, message } = violation.problem;
+  return deny(forbidden(resource, name, message), { facts: { node: node.name, kubelet: type } });
+}
+
+/**
+ * Denies the registration of a node with a kubelet below the minimum. Status updates are never denied, because an
+ * upgraded kubelet must be able to report its version.
+ */
+export function reviewNode(
+  { resource, subResource = '' }: AdmissionRequest,
+  minimum: MinimumVersion,
+  { user, node }: { readonly user: string; readonly node: NodeState },
+): Decision {
+  const problem = node.isExempt ? undefined : findKubeletProblem(node.kubeletVersion, minimum);
+  const facts = { node: user, kubelet: problem?.type ?? (node.isExempt ? 'exempt' : 'sufficient') };
+  if (problem === undefined || subResource === 'status') return allow({ facts });
+  return deny(forbidden(resource, node.name, problem.message), { facts });
+}
+
 /** The reviewed fields of `nodes.config.openshift.io/cluster`. Absent fields are empty strings. */
-export interface NodesConfigFields {
+interface NodesConfigFields {
   readonly name: string;
   readonly minimumKubeletVersion: string;
   readonly workerLatencyProfile: string;
@@ -63,6 +99,22 @@ interface NodesConfigReview {
   readonly ratchet: boolean;
   /** If true, nodes that have not reported a version violate the minimum. */
   readonly strictNodes: boolean;
+}
+
+/**
+ * Reads the fields of an unvalidated object. Ignores fields of other types, which API servers reject because of the
+ * schema.
+ */
+export function readNodesConfig(object: unknown): NodesConfigFields {
+  const read = (member: string, field: string): string => {
+    const value = objectMember(object, member)[field];
+    return typeof value === 'string' ? value : '';
+  };
+  return {
+    name: read('metadata', 'name'),
+    minimumKubeletVersion: read('spec', 'minimumKubeletVersion'),
+    workerLatencyProfile: read('spec', 'workerLatencyProfile'),
+  };
 }
 
 interface FieldReview {

@@ -1,5 +1,12 @@
 /** The minimum kubelet version: its checks, its feature gates, and its rollout. */
-export { compareNodes, type NodesConfigFields, type NodeState, reviewNodesConfig } from './admission.ts';
+export {
+  compareNodes,
+  type NodeState,
+  readNodesConfig,
+  reviewNode,
+  reviewNodesConfig,
+  reviewNodeWrite,
+} from './admission.ts';
 export {
   type AccessRequest,
   accessReviewStatus,

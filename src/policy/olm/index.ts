@@ -12,9 +12,10 @@ export {
   OPENSHIFT_OLM,
 } from './auto-labeler.ts';
 export { catalogMode, DISABLE_SECURITY_ANNOTATION } from './catalog-source.ts';
-export { type Hardened, HARDENING_PROFILES, hardenPod, type ProfileId } from './hardening.ts';
+export { HARDENING_PROFILES, hardenPod, type ProfileId } from './hardening.ts';
 export { HARDENING_MANAGER, type NamespaceProposal, proposeLabels } from './namespaces.ts';
 export { type HardenedObject, hardenObjects, OLM_WORKLOADS } from './objects.ts';
+export { readOlmPod, reviewOlmPod } from './pod-review.ts';
 export {
   type Candidate,
   CATALOG_SOURCE_LABEL,
@@ -22,7 +23,6 @@ export {
   mayBeOlmPod,
   OLM_GROUP,
   OLM_NAMESPACES,
-  type Recognized,
   recognizeWorkload,
   resolveCatalogSource,
   UNPACK_LABEL,

@@ -35,12 +35,12 @@ export {
   completeTemplate,
   DEFAULT_FIELDS,
   type DefaultsSettings,
-  hasDefaults,
   selectsNamespace,
   type PodDefaults,
   selectedNamespaces,
   withPodDefaults,
 } from './defaults.ts';
+export { endedExceptionsWarning, findEndedExceptions } from './ended-exceptions.ts';
 export {
   CLOCK_SKEW_MS,
   type ExceptionProblem,
@@ -76,6 +76,7 @@ export {
   setsMode,
   VERSION_RULE,
 } from './policy.ts';
-export { reviewPodSecurity } from './review.ts';
+export { mayDeny, reviewPodSecurity } from './review.ts';
 export { psaLevel, type SccLevelOptions } from './scc-level.ts';
 export { findUnusedKeys } from './unused-keys.ts';
+export { type AdmittedWorkload, admitWorkload, type WorkloadSettings } from './workload-defaults.ts';

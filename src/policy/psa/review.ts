@@ -2,7 +2,7 @@
  * Reviews requests as Pod Security Admission does. Reviews are pure functions that get the clock and the cluster state
  * as input.
  */
-import { allow, type Allowed, type Decision, deny } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow, type Allowed, type Decision, deny } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
 import { podTemplatePath } from '../../kube/pod.ts';
 import { forbidden, internalError, type Status } from '../../kube/status.ts';
@@ -16,7 +16,13 @@ import {
   type Policy,
   type Version,
 } from '../pss/index.ts';
-import { type Exemption, findExemption, type NamespaceRules } from './configuration.ts';
+import {
+  type Exemption,
+  findExemption,
+  isLevelEnforced,
+  type NamespaceRules,
+  type PodSecurity,
+} from './configuration.ts';
 import type { PodSecurityCount, PodSecurityReview } from './decision.ts';
 import {
   type Decoded,
@@ -39,6 +45,23 @@ export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {
   // An absent or empty group means the core group.
   if (!group && resource === 'namespaces') return { decision: complete(reviewNamespace(input)), counts: [] };
   return !group && resource === 'pods' ? reviewPod(input) : reviewWorkload(input);
+}
+
+/**
+ * True if a review may deny the request. It denies pods only if a level other than privileged is enforced, and denies
+ * invalid levels on every namespace.
+ */
+export function mayDeny(
+  request: AdmissionRequest,
+  podSecurity: PodSecurity,
+  findNamespace: PodSecurityInput['findNamespace'],
+): boolean {
+  const { group, resource } = request.resource;
+  if (!group && resource === 'namespaces') return true;
+  if (group || resource !== 'pods') return false;
+  const namespace = findNamespace(request.namespace ?? '');
+  if (namespace) return isLevelEnforced(request, namespace, podSecurity);
+  return findExemption(request, podSecurity.exemptions) === undefined;
 }
 
 function complete<T>(review: Generator<void, T, boolean>): T {

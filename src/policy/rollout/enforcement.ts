@@ -8,7 +8,7 @@ import {
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
-import { isObject } from '../../kube/types.ts';
+import { isObject, objectMember } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
 
@@ -183,6 +183,30 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
   const settledAtMs = Math.max(labeledSinceMs, decidedAtMs) + settleMs;
   const waitMs = Math.max(settledAtMs, lastRaiseMs + RAISE_INTERVAL_MS) - nowMs;
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
+}
+
+/** Returns the warning about a write of a PSAEnforcementConfig, whose fields are not validated yet. */
+export function enforcementWarning(object: unknown, oldObject: unknown): string | undefined {
+  const config = readConfig(object);
+  return config && forcedWarning(config, readConfig(oldObject));
+}
+
+/** Reads the fields that the warning needs from an unvalidated object. */
+function readConfig(value: unknown): PSAEnforcementConfig | undefined {
+  if (!isObject(value)) return undefined;
+  const mode = objectMember(value, 'spec')['enforcementMode'];
+  const violating = objectMember(value, 'status')['violatingNamespaces'];
+  const entries: readonly unknown[] = Array.isArray(violating) ? violating : [];
+  return {
+    spec: typeof mode === 'string' ? { enforcementMode: mode } : {},
+    status: {
+      violatingNamespaces: entries.flatMap((entry) =>
+        isObject(entry) && typeof entry['name'] === 'string'
+          ? [{ name: entry['name'], state: entry['state'] === 'Previous' ? 'Previous' : 'Current' }]
+          : [],
+      ),
+    },
+  };
 }
 
 /** Returns the warning for requesting `Restricted` mode despite known violations, or `undefined` if there are none. */

@@ -20,6 +20,7 @@ export {
   type EnforcementInput,
   type EnforcementPlan,
   type EvaluationResult,
+  enforcementWarning,
   forcedWarning,
   getEvaluationResult,
   isEnforcementDesired,

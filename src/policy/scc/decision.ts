@@ -1,4 +1,7 @@
-import type { Allowed, Denied } from '../../kube/admission.ts';
+import type { AdmissionRequest, Allowed, Decision, Denied } from '../../kube/admission.ts';
+import { createStatus } from '../../kube/status.ts';
+import { quote } from '../../kube/text.ts';
+import { objectMember } from '../../kube/types.ts';
 
 interface Details {
   readonly warnings: readonly string[];
@@ -19,3 +22,25 @@ type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
 export type SccDecision =
   | (Allowed & Details & { readonly facts?: SccFacts })
   | (Denied & Details & { readonly facts?: never });
+
+/**
+ * Adds the name of the pod to a denial, or its name prefix if the API server has not generated the name yet.
+ * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/admission/errors.go
+ */
+export function withPodName(decision: SccDecision, { name, object }: AdmissionRequest): Decision {
+  if (decision.allowed || decision.status.details !== undefined) return decision;
+  const metadata = objectMember(object, 'metadata');
+  const names: readonly unknown[] = [name, metadata['name'], metadata['generateName'], 'Unknown'];
+  const details = {
+    name: names.filter((value) => typeof value === 'string').find((value) => value !== '') ?? '',
+    kind: 'pods',
+  };
+  return { ...decision, status: { ...decision.status, details } };
+}
+
+/** Replaces the reasons of a denial, because they result from a namespace that does not exist. */
+export function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
+  if (decision.allowed) return decision;
+  const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
+  return { ...decision, warnings: [], status: createStatus(403, 'Forbidden', message) };
+}

@@ -9,7 +9,6 @@ export {
   podSubjects,
   type SccAccess,
   serviceAccountSubject,
-  userSubject,
 } from './access.ts';
 export {
   describeCustomScc,
@@ -25,6 +24,7 @@ export {
   type SccFix,
 } from './advice/denials.ts';
 export type { DisallowedField } from './advice/disallowed-fields.ts';
+export { enforcedModeWarning, findDeniedWorkloads } from './advice/enforced-mode.ts';
 export {
   createCustomScc,
   decidePod,
@@ -63,8 +63,8 @@ export {
   validateScc,
 } from './assign.ts';
 export { completePod, ownContainerValues, ownPodValues, writePod } from './complete.ts';
-export type { SccDecision } from './decision.ts';
-export { formatErrors, UNABLE_TO_VALIDATE } from './messages.ts';
+export { namespaceNotFound, type SccDecision, withPodName } from './decision.ts';
+export { formatErrors } from './messages.ts';
 export {
   type Compatibility,
   DEFAULT_EXEMPT_NAMESPACES,
@@ -110,6 +110,7 @@ export {
   useRoleName,
   useRoleScc,
 } from './standard.ts';
+export { decideStream, enterPod, undisclosedStream } from './stream.ts';
 export { GROUPS } from './strategies/groups.ts';
 export { CONTAINER_STRATEGIES, POD_STRATEGIES, SCC_REPAIRS } from './strategies/index.ts';
 export { RUN_AS_USER } from './strategies/run-as-user.ts';

@@ -1,8 +1,7 @@
 import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
 import { RESOURCES, typeMeta } from '../../kube/resources.ts';
 import { invalid } from '../../kube/status.ts';
-import { objectMember } from '../../kube/types.ts';
-import { type NodesConfigFields, reviewNodesConfig } from '../../policy/kubelet/index.ts';
+import { readNodesConfig, reviewNodesConfig } from '../../policy/kubelet/index.ts';
 import { type KubeletScope, listNodeStates } from '../../views/kubelet.ts';
 import type { Discloses } from '../disclosure.ts';
 import type { ObjectReviewer } from '../webhooks/objects.ts';
@@ -27,30 +26,14 @@ export function createNodesConfigReviewer(kubelet: KubeletScope | undefined, dis
 }
 
 function decide(request: AdmissionRequest, kubelet: KubeletScope): Decision {
-  const config = readConfig(request.object);
+  const config = readNodesConfig(request.object);
   const isOpenShift = kubelet.settings().compatibility === 'openshift';
   const { errors, warnings } = reviewNodesConfig({
     config,
-    old: request.operation === 'UPDATE' ? readConfig(request.oldObject) : undefined,
+    old: request.operation === 'UPDATE' ? readNodesConfig(request.oldObject) : undefined,
     nodes: listNodeStates(kubelet),
     ratchet: !isOpenShift,
     strictNodes: isOpenShift,
   });
   return errors.length > 0 ? deny(invalid({ group, kind }, config.name, errors), { warnings }) : allow({ warnings });
-}
-
-/**
- * Reads the fields of an unvalidated object. Ignores fields of other types, which API servers reject because of the
- * schema.
- */
-function readConfig(object: unknown): NodesConfigFields {
-  const read = (member: string, field: string): string => {
-    const value = objectMember(object, member)[field];
-    return typeof value === 'string' ? value : '';
-  };
-  return {
-    name: read('metadata', 'name'),
-    minimumKubeletVersion: read('spec', 'minimumKubeletVersion'),
-    workerLatencyProfile: read('spec', 'workerLatencyProfile'),
-  };
 }

@@ -1,10 +1,9 @@
 /** Reviews of the writes of nodes, for the minimum kubelet version. */
 import type { WebhookRegistration } from '../../api/webhooks.ts';
-import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
 import { celList } from '../../kube/cel.ts';
-import { forbidden } from '../../kube/status.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
-import { compareNodes, findKubeletProblem, type MinimumVersion, nodeName } from '../../policy/kubelet/index.ts';
+import { type MinimumVersion, nodeName, reviewNode, reviewNodeWrite } from '../../policy/kubelet/index.ts';
 import { createMinimumReader, findNodeState, type KubeletScope, nodeState } from '../../views/kubelet.ts';
 import { webhookRule, type Webhook, WRITES } from '../webhook.ts';
 import type { PodPolicy } from './pods.ts';
@@ -71,8 +70,11 @@ export function createNodes(kubelet: KubeletScope | undefined): Webhook {
     decide(request) {
       const minimum = getMinimum?.();
       if (!kubelet || !minimum) return allow();
-      if (request.resource.resource === 'nodes') return decideNode(request, minimum, kubelet);
-      return isChecked(request, kubelet) ? decideWrite(request, minimum, kubelet) : allow();
+      if (request.resource.resource !== 'nodes')
+        return isChecked(request, kubelet) ? reviewWrite(request, minimum, kubelet) : allow();
+      const user = nodeName(request.userInfo);
+      const node = nodeState(isObject(request.object) ? request.object : {}, kubelet.settings());
+      return user === undefined ? allow() : reviewNode(request, minimum, { user, node });
     },
   };
 }
@@ -89,7 +91,7 @@ export function createMirrorPodPolicy(kubelet: KubeletScope | undefined): PodPol
     enforces: isChecked,
     decide(request) {
       const minimum = isChecked(request) ? getMinimum?.() : undefined;
-      return kubelet && minimum ? decideWrite(request, minimum, kubelet) : allow();
+      return kubelet && minimum ? reviewWrite(request, minimum, kubelet) : allow();
     },
   };
 }
@@ -104,26 +106,10 @@ function isChecked({ resource, namespace, object }: AdmissionRequest, kubelet: K
   return certificates && SIGNERS.includes(String(objectMember(object, 'spec')['signerName']));
 }
 
-function decideWrite(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
-  const { resource, name = '' } = request;
+function reviewWrite(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
   const user = nodeName(request.userInfo);
   const node = user === undefined ? undefined : findNodeState(kubelet, user);
-  if (node === undefined) return allow();
-  const { violations } = compareNodes([node], minimum, kubelet.settings().compatibility === 'openshift');
-  const [violation] = violations;
-  if (violation === undefined) return allow();
-  const { type, message } = violation.problem;
-  return deny(forbidden(resource, name, message), { facts: { node: node.name, kubelet: type } });
-}
-
-function decideNode(request: AdmissionRequest, minimum: MinimumVersion, kubelet: KubeletScope): Decision {
-  const { resource, subResource = '', object } = request;
-  const user = nodeName(request.userInfo);
-  if (user === undefined) return allow();
-  const node = nodeState(isObject(object) ? object : {}, kubelet.settings());
-  const problem = node.isExempt ? undefined : findKubeletProblem(node.kubeletVersion, minimum);
-  const facts = { node: user, kubelet: problem?.type ?? (node.isExempt ? 'exempt' : 'sufficient') };
-  // Reports are never denied because an upgraded kubelet must be able to report its version.
-  if (problem === undefined || subResource === 'status') return allow({ facts });
-  return deny(forbidden(resource, node.name, problem.message), { facts });
+  return node
+    ? reviewNodeWrite(request, minimum, { node, strictNodes: kubelet.settings().compatibility === 'openshift' })
+    : allow();
 }

@@ -1,25 +1,24 @@
 import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../api/webhooks.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { Store } from '../../cluster/store.ts';
-import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
+import { allow, deny } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
-import { quote } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import { USE_SCC } from '../../policy/rbac/index.ts';
 import {
-  assignScc,
-  mayEnterEveryPod,
+  decideStream,
+  enterPod,
   PRIVILEGED_SCC,
   type SccDecision,
   type SccInput,
-  UNABLE_TO_VALIDATE,
-  userSubject,
+  undisclosedStream,
 } from '../../policy/scc/index.ts';
+import { namespaceMode } from '../../views/scc-mode.ts';
 import type { Discloses } from '../disclosure.ts';
 import { createPodReads } from '../pod-reads.ts';
-import { concludeScc, decideScc, enforcesSccs, namespaceMode, type SccReviewDeps } from '../scc-review.ts';
+import { concludeScc, decideScc, enforcesSccs, type SccReviewDeps } from '../scc-review.ts';
 import { webhookRule, type Webhook } from '../webhook.ts';
 
 export const CONNECT_PODS: WebhookRegistration = {
@@ -52,13 +51,6 @@ interface ConnectDeps extends SccReviewDeps {
   readonly discloses: Discloses;
 }
 
-const ENTERS_EVERY_POD: SccDecision = {
-  allowed: true,
-  warnings: [],
-  auditAnnotations: {},
-  facts: { scc: PRIVILEGED_SCC, subjectType: 'user' },
-};
-
 /**
  * Creates the webhook that denies exec and attach requests for pods that the user is not permitted to create.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_exec.go
@@ -83,28 +75,19 @@ export function createConnectPods(deps: ConnectDeps): Webhook {
         if (mode === 'report') return allow();
         const isMissing = error instanceof ApiError && error.status.code === 404;
         // Otherwise, the response would reveal whether the pod exists.
-        return deny(isMissing && !isDisclosed ? undisclosed(request) : readFailure(error, name));
+        return deny(isMissing && !isDisclosed ? undisclosedStream(request) : readFailure(error, name));
       }
       const pod = { operation: 'CREATE', object } as const;
-      const decided = await decideScc({ request, pod, modes: ['enforce', 'report'], context, decide: enterPod }, deps);
+      const enter = (input: SccInput, store: Store): SccDecision =>
+        enterPod(input, store.get('SecurityContextConstraints', PRIVILEGED_SCC));
+      const decided = await decideScc({ request, pod, modes: ['enforce', 'report'], context, decide: enter }, deps);
       if (!decided) return allow();
-      const connected = { ...decided, decision: connectDecision(decided.decision, request, isDisclosed) };
+      const connected = { ...decided, decision: decideStream(decided.decision, request, isDisclosed) };
       const decision = concludeScc(request, connected, deps);
       // OpenShift sets audit annotations only for pod creation.
       return deps.settings().compatibility === 'openshift' ? { ...decision, auditAnnotations: {} } : decision;
     },
   };
-}
-
-/** Decides whether the user could create the pod. */
-function enterPod(input: SccInput, store: Store): SccDecision {
-  const decision = assignScc(input);
-  const privileged = store.get('SecurityContextConstraints', PRIVILEGED_SCC);
-  if (decision.allowed || !mayEnterEveryPod(input, privileged)) return decision;
-  const { access, userInfo, namespace } = input;
-  return access.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace.metadata?.name ?? '')
-    ? ENTERS_EVERY_POD
-    : decision;
 }
 
 function podNotFound(name: string): Status {
@@ -114,24 +97,4 @@ function podNotFound(name: string): Status {
 function readFailure(error: unknown, name: string): Status {
   if (error instanceof ApiError && error.status.code === 404) return podNotFound(name);
   return createStatus(403, 'Forbidden', `failed to get pod: ${error instanceof Error ? error.message : String(error)}`);
-}
-
-/** Converts the decision about the pod to a decision about the stream, which does not change the pod. */
-function connectDecision(decision: SccDecision, request: AdmissionRequest, isDisclosed: boolean): SccDecision {
-  const { auditAnnotations, facts } = decision;
-  if (decision.allowed) return { allowed: true, warnings: [], auditAnnotations, ...(facts ? { facts } : {}) };
-  if (!isDisclosed) return { allowed: false, status: undisclosed(request), warnings: [], auditAnnotations: {} };
-  const message = `${exceeds(request)}${decision.status.message}`;
-  return { ...decision, status: { ...decision.status, message } };
-}
-
-function exceeds({ subResource = '', name = '' }: AdmissionRequest): string {
-  return `${subResource} operation is not allowed because the pod's security context exceeds your permissions: pods ${quote(name)} is forbidden: `;
-}
-
-/** The denial without the fields of the pod, which is the same for a pod that does not exist. */
-function undisclosed(request: AdmissionRequest): Status {
-  const { name = '', namespace = '' } = request;
-  const reasons = `portcullis explain pod/${name} -n ${namespace} prints the reasons`;
-  return createStatus(403, 'Forbidden', `${exceeds(request)}${UNABLE_TO_VALIDATE}: ${reasons}`);
 }

@@ -15,16 +15,10 @@ import {
   withPodDefaults,
 } from '../../policy/psa/index.ts';
 import { assignScc, podAnnotation, type SccDecision, type SccInput, validateScc } from '../../policy/scc/index.ts';
+import { namespaceMode } from '../../views/scc-mode.ts';
 import { allowUnlessEnforced, LIMIT_CODES } from '../limits.ts';
 import { OLM_POD } from '../olm-hardening.ts';
-import {
-  concludeScc,
-  decideScc,
-  enforcesSccs,
-  namespaceMode,
-  type SccReview,
-  type SccReviewDeps,
-} from '../scc-review.ts';
+import { concludeScc, decideScc, enforcesSccs, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
