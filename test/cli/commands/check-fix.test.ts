@@ -548,7 +548,8 @@ Pod default/p violates PodSecurity "baseline:latest"
   ];
   for (const [name, args, stdin, code, stdout, stderr] of cases) {
     test(name, async () => {
-      const outcome = await runProgram(['check', '-f', '-', '--level=baseline', ...args.split(' ')], { stdin });
+      const level = args.includes('--level=') ? [] : ['--level=baseline'];
+      const outcome = await runProgram(['check', '-f', '-', ...level, ...args.split(' ')], { stdin });
       assert.deepEqual(outcome, { code, stdout, stderr });
     });
   }

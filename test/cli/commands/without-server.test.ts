@@ -81,7 +81,8 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
 describe('invalid arguments', () => {
   for (const [args, error] of MISTAKES) {
     test(args.join(' ').slice(0, 80), async () => {
-      const outcome = await runProgram([...INSTALL, '--for-kubernetes=1.36', ...args]);
+      const version = args.some((arg) => arg.startsWith('--for-kubernetes=')) ? [] : ['--for-kubernetes=1.36'];
+      const outcome = await runProgram([...INSTALL, ...version, ...args]);
       assert.deepEqual(outcome, { code: 2, stdout: '', stderr: `error: ${error}\n` });
     });
   }
