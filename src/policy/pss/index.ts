@@ -13,6 +13,7 @@ export type { CelInputs } from './cel.ts';
 export type { Check, FieldExample } from './check.ts';
 export { checks } from './checks/index.ts';
 export {
+  checksAt,
   checkFix,
   checkRepairs,
   createEvaluator,

@@ -1,0 +1,110 @@
+/**
+ * Reads the constraints of Gatekeeper's library for PodSecurityPolicy.
+ * @see https://open-policy-agent.github.io/gatekeeper-library/website/
+ */
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
+import type { Mode } from '../../policy/psa/index.ts';
+import {
+  type Exclusion,
+  type ForeignPolicies,
+  hasContent,
+  type LevelRule,
+  listObjects,
+  listStrings,
+  matchesWildcard,
+  type Remainder,
+  type Scope,
+} from './policies.ts';
+
+export const GATEKEEPER_GROUP = 'constraints.gatekeeper.sh';
+
+/** The checks of the constraint templates in the library. */
+const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
+  K8sPSPPrivilegedContainer: ['privileged'],
+  K8sPSPHostNamespace: ['hostNamespaces'],
+  K8sPSPHostNetworkingPorts: ['hostPorts', 'hostNamespaces'],
+  K8sPSPHostFilesystem: ['hostPathVolumes'],
+  K8sPSPVolumeTypes: ['restrictedVolumes'],
+  K8sPSPFlexVolumes: ['restrictedVolumes'],
+  K8sPSPCapabilities: ['capabilities_baseline', 'capabilities_restricted'],
+  K8sPSPAllowPrivilegeEscalationContainer: ['allowPrivilegeEscalation'],
+  K8sPSPAllowedUsers: ['runAsNonRoot', 'runAsUser'],
+  K8sPSPSeccomp: ['seccompProfile_baseline', 'seccompProfile_restricted'],
+  K8sPSPSeccompV2: ['seccompProfile_baseline', 'seccompProfile_restricted'],
+  K8sPSPSELinuxV2: ['seLinuxOptions'],
+  K8sPSPAppArmor: ['appArmorProfile'],
+  K8sPSPAppArmorV2: ['appArmorProfile'],
+  K8sPSPProcMount: ['procMount'],
+  K8sPSPHostProcess: ['windowsHostProcess'],
+  K8sPSPHostProbesLifecycle: ['hostProbesAndHostLifecycle'],
+  K8sPSPForbiddenSysctls: ['sysctls'],
+};
+
+/** Templates that the Pod Security Standards do not contain. */
+const SCC_ONLY: readonly string[] = ['K8sPSPReadOnlyRootFilesystem', 'K8sPSPFSGroup'];
+
+const ACTIONS: Readonly<Record<string, readonly Mode[]>> = { deny: ['enforce'], warn: ['warn'], dryrun: ['audit'] };
+
+/** Reads constraints. Objects of other API groups are ignored. */
+export function readGatekeeper(objects: readonly JsonObject[]): ForeignPolicies {
+  const constraints = objects.filter(({ apiVersion }) => String(apiVersion).startsWith(`${GATEKEEPER_GROUP}/`));
+  const results = constraints.map(readConstraint);
+  return {
+    count: constraints.length,
+    rules: results.flatMap(({ rule }) => rule ?? []),
+    remainders: results.flatMap(({ remainders }) => remainders),
+  };
+}
+
+function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; readonly remainders: Remainder[] } {
+  const kind = String(constraint['kind']);
+  const source = `${kind}/${String(objectMember(constraint, 'metadata')['name'])}`;
+  const none = (reason: string) => ({ remainders: [{ source, reason }] });
+  const checks = TEMPLATES[kind];
+  if (SCC_ONLY.includes(kind)) return none('the Pod Security Standards have no such check, but SCCs do');
+  if (checks === undefined) return none('not a Pod Security policy, so keep it in Gatekeeper');
+  const spec = objectMember(constraint, 'spec');
+  const match = objectMember(spec, 'match');
+  const action = String(spec['enforcementAction'] ?? 'deny');
+  const modes = ACTIONS[action];
+  if (modes === undefined) return none(`the enforcement action ${action} has no counterpart`);
+  const selectors = ['labelSelector', 'name'].filter((field) => hasContent(match[field]));
+  if (selectors.length > 0) {
+    return none(`levels apply to all pods of a namespace, but match has ${selectors.join(' and ')}`);
+  }
+  const kinds = listObjects(match['kinds']).flatMap((entry) => listStrings(entry['kinds']));
+  if (kinds.length > 0 && !kinds.some((name) => name === 'Pod' || name === '*')) {
+    return none('the constraint does not match pods');
+  }
+  const { exemptImages, ...parameters } = objectMember(spec, 'parameters');
+  const images = listStrings(exemptImages);
+  const exclusion: Exclusion = {
+    source,
+    checks,
+    matches: (workload, { container = '' }) =>
+      images.some((pattern) => matchesWildcard(pattern, workload.images.get(container) ?? '')),
+  };
+  const names = Object.keys(parameters).filter((name) => hasContent(parameters[name]));
+  const reason = `the level has its own values, so compare the parameters ${names.join(', ')} with the check ${checks.join(', ')}`;
+  return {
+    rule: {
+      ...{ source, checks, version: 'latest', exemptUsers: [] },
+      exclusions: images.length === 0 ? [] : [exclusion],
+      modes: (scope) => (appliesTo(match, scope) ? modes : []),
+    },
+    remainders: names.length === 0 ? [] : [{ source, reason }],
+  };
+}
+
+function appliesTo(match: JsonObject, { name, labels }: Scope): boolean {
+  const isListed = (pattern: string): boolean =>
+    name === undefined ? pattern === '*' : matchesWildcard(pattern, name);
+  const namespaces = listStrings(match['namespaces']);
+  const selector = match['namespaceSelector'];
+  return (
+    (namespaces.length === 0 || namespaces.some(isListed)) &&
+    !listStrings(match['excludedNamespaces']).some(isListed) &&
+    (!isObject(selector) || matchesLabelSelector(selector, labels as Readonly<Record<string, string>>))
+  );
+}

@@ -1,0 +1,317 @@
+import { CONFIGURATION_NAME } from '../../api/names.ts';
+import type { PodCreator } from '../../kube/controller-pod.ts';
+import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
+import { objectName, typeMeta } from '../../kube/resources.ts';
+import { finishSteps } from '../../kube/steps.ts';
+import { plural, printCount, sortedSet } from '../../kube/text.ts';
+import type { JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
+import { formatTimestamp } from '../../kube/units.ts';
+import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { MODES } from '../../policy/psa/index.ts';
+import { suggestEntries } from '../../policy/pss/index.ts';
+import { getTemplatePod } from '../../policy/rollout/index.ts';
+import { templateContext } from '../../views/evaluation.ts';
+import { listPodCreators } from '../../views/workloads.ts';
+import { defineCommand, EXIT, type Io } from '../command.ts';
+import { type Inventory, inventoryOptions, listNamespaces, readInventory } from '../inventory/inventory.ts';
+import { ROLLOUT_COMMAND_KINDS } from '../inventory/rollout.ts';
+import { expectedSettings, findSettings } from '../inventory/settings.ts';
+import { lifetimeMs, oneOf, option, UsageError } from '../options.ts';
+import { printData, printObjects } from '../output/print.ts';
+import { listGroup } from './foreign-objects.ts';
+import { GATEKEEPER_GROUP, readGatekeeper } from './gatekeeper.ts';
+import { KYVERNO_GROUPS, readKyverno } from './kyverno.ts';
+import { convertPodSecurityPolicy } from './pod-security-policy.ts';
+import {
+  type Exclusion,
+  exclusionsFor,
+  type ForeignPolicies,
+  levelOf,
+  type LevelRule,
+  type MigratedPolicy,
+  type MigratedWorkload,
+  type Remainder,
+  type Scope,
+} from './policies.ts';
+
+const DETAILS = `
+Converts the pod security policies of Kyverno (ClusterPolicies, ValidatingPolicies and PolicyExceptions), the
+constraints of Gatekeeper, or PodSecurityPolicies in manifests. The command changes nothing. It prints the
+settings, the labels of namespaces, and an exception for each workload that the policies admit but a level would
+deny. PodSecurityPolicies become security context constraints (SCCs).
+
+Standard error lists what has no counterpart, and the checks that a level adds. The exit code is 1 if a policy or
+a part of one has no counterpart.
+
+Published policies are recognized by their names. The manifests should contain the workloads and the namespaces,
+because exceptions are printed only for workloads that were read.
+
+Examples:
+  portcullis migrate kyverno > portcullis.yaml
+  portcullis migrate kyverno -f policies/ -f workloads/
+  portcullis migrate gatekeeper -o json
+  portcullis migrate psp -f psp.yaml
+`;
+
+const SYSTEMS = ['kyverno', 'gatekeeper', 'psp'] as const;
+const DEFAULT_LIFETIME_MS = 90 * 24 * 3_600_000;
+
+interface Migration {
+  /** Number of policies that were read. */
+  readonly count: number;
+  readonly objects: readonly KubeObject[];
+  readonly remainders: readonly Remainder[];
+  /** Descriptions of the checks that the levels add. */
+  readonly notes: readonly string[];
+}
+
+export const command = defineCommand({
+  operands: '<system>',
+  details: DETAILS,
+  options: {
+    ...inventoryOptions,
+    for: option('DURATION', lifetimeMs, DEFAULT_LIFETIME_MS, {
+      help: 'Time until the exceptions expire, such as 14d, unless the converted exception expires earlier',
+      shown: '90d',
+    }),
+    output: option('FORMAT', oneOf(['yaml', 'json'] as const), 'yaml', { short: 'o', help: 'Output format' }),
+  },
+  async run(values, [operand = ''], io) {
+    const system = SYSTEMS.find((name) => name === operand);
+    if (system === undefined) throw new UsageError(`the system must be one of ${SYSTEMS.join(', ')}`);
+    const inventory = await readInventory(values, io, { kinds: ROLLOUT_COMMAND_KINDS, areSccsOptional: true });
+    const objects = await readForeignObjects(inventory, system, io);
+    const nowMs = Date.now();
+    const migration =
+      system === 'psp'
+        ? convertPodSecurityPolicies(objects)
+        : await migrate(system === 'kyverno' ? readKyverno(objects) : readGatekeeper(objects), inventory, {
+            nowMs,
+            lifetimeMs: values.for,
+          });
+    if (values.output === 'json') io.stdout.write(printData('json', migration));
+    else if (migration.objects.length > 0) printObjects(io, 'yaml', migration.objects);
+    printSummary(migration, system, io);
+    return migration.remainders.length === 0 && migration.count > 0 ? EXIT.passed : EXIT.violations;
+  },
+});
+
+async function readForeignObjects(
+  { connection, objects }: Inventory,
+  system: (typeof SYSTEMS)[number],
+  { signal }: Io,
+): Promise<readonly JsonObject[]> {
+  if (connection === undefined) return objects.map(({ value }) => value);
+  if (system === 'psp') throw new UsageError('clusters no longer serve PodSecurityPolicies: -f is required');
+  const groups = system === 'kyverno' ? KYVERNO_GROUPS : [GATEKEEPER_GROUP];
+  return (await Promise.all(groups.map((group) => listGroup(connection, group, signal)))).flat();
+}
+
+function convertPodSecurityPolicies(objects: readonly JsonObject[]): Migration {
+  const policies = objects.filter(({ kind }) => kind === 'PodSecurityPolicy').map(convertPodSecurityPolicy);
+  return {
+    count: policies.length,
+    objects: policies.map(({ scc }) => scc),
+    remainders: policies.flatMap(({ remainders }) => remainders),
+    notes: policies.length === 0 ? [] : ['SCCs require an installation with --scc'],
+  };
+}
+
+interface Lifetime {
+  readonly nowMs: number;
+  readonly lifetimeMs: number;
+}
+
+async function migrate(
+  { count, rules, remainders }: ForeignPolicies,
+  inventory: Inventory,
+  lifetime: Lifetime,
+): Promise<Migration> {
+  const namespaces = listNamespaces(inventory.store);
+  const others: Scope = { name: undefined, labels: {} };
+  const exempt = namespaces.filter((namespace) => isExempt(rules, readScope(namespace), others)).map(objectName);
+  const defaults = modePolicies(rules, others);
+  const labelled = namespaces.flatMap((namespace) => {
+    const name = objectName(namespace);
+    const labels = exempt.includes(name) ? {} : differingLabels(modePolicies(rules, readScope(namespace)), defaults);
+    return Object.keys(labels).length === 0 ? [] : [{ ...typeMeta('Namespace'), metadata: { name, labels } }];
+  });
+  const exceptions = await Promise.all(
+    namespaces
+      .filter((namespace) => !exempt.includes(objectName(namespace)))
+      .map((namespace) => createExceptions(namespace, rules, inventory, lifetime)),
+  );
+  const drafts = exceptions.flatMap(({ objects }) => objects);
+  const used = new Set(exceptions.flatMap((created) => created.used));
+  const unused = sortedSet(
+    rules.flatMap(({ exclusions }) => exclusions.filter((exclusion) => !used.has(exclusion)).map(describeExclusion)),
+  );
+  const usernames = exemptUsers(rules);
+  const unequal = rules.filter(({ exemptUsers: users }) => users.some((user) => !usernames.includes(user)));
+  const podSecurity = {
+    ...(Object.keys(defaults).length === 0 ? {} : { defaults: settingDefaults(defaults) }),
+    ...(exempt.length + usernames.length === 0
+      ? {}
+      : {
+          exemptions: {
+            ...(usernames.length === 0 ? {} : { usernames }),
+            ...(exempt.length === 0 ? {} : { namespaces: exempt }),
+          },
+        }),
+    ...(drafts.length === 0 ? {} : { exceptions: { mode: 'approved' } }),
+  };
+  const configuration = {
+    ...typeMeta('PortcullisConfiguration'),
+    metadata: { name: CONFIGURATION_NAME },
+    spec: { podSecurity },
+  };
+  return {
+    count,
+    objects: [...(Object.keys(podSecurity).length === 0 ? [] : [configuration]), ...labelled, ...drafts],
+    remainders: [
+      ...remainders,
+      ...unequal.map(({ source, exemptUsers: users }) => ({
+        source,
+        reason: `exemptions apply to all checks, but other rules evaluate the pods of ${users.join(', ')}`,
+      })),
+    ],
+    notes: [
+      ...describeAdditions(rules, [others, ...namespaces.map(readScope)]),
+      ...unused.map((exclusion) => `no workload that was read needs ${exclusion}`),
+    ],
+  };
+}
+
+function describeExclusion({ source, checks }: Exclusion): string {
+  return `the exclusion of ${checks.join(', ')} in ${source}`;
+}
+
+function readScope({ metadata }: Namespace): Scope {
+  return { name: metadata?.name ?? '', labels: metadata?.labels ?? {} };
+}
+
+/** Reports whether rules evaluate other namespaces, but none evaluates this one. */
+function isExempt(rules: readonly LevelRule[], scope: Scope, others: Scope): boolean {
+  return rules.some((rule) => rule.modes(others).length > 0) && rules.every((rule) => rule.modes(scope).length === 0);
+}
+
+/** Returns the users whose pods no rule evaluates. */
+function exemptUsers(rules: readonly LevelRule[]): readonly string[] {
+  const [first, ...rest] = rules;
+  return sortedSet(
+    first?.exemptUsers.filter((user) => rest.every(({ exemptUsers: users }) => users.includes(user))) ?? [],
+  );
+}
+
+type ModePolicies = Partial<Record<(typeof MODES)[number], MigratedPolicy>>;
+
+/** Returns the policies of the modes in which rules apply. */
+function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
+  return Object.fromEntries(
+    MODES.flatMap((mode) => {
+      const policy = levelOf(rules, scope, mode);
+      return policy.level === 'privileged' ? [] : [[mode, policy]];
+    }),
+  );
+}
+
+function differingLabels(own: ModePolicies, defaults: ModePolicies): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    MODES.flatMap((mode) => {
+      const { level = 'privileged', version = 'latest' } = own[mode] ?? {};
+      const other = defaults[mode];
+      if (level === (other?.level ?? 'privileged') && version === (other?.version ?? 'latest')) return [];
+      const versionLabel = POD_SECURITY_LABELS[`${mode}Version`];
+      return [[POD_SECURITY_LABELS[mode], level], ...(version === 'latest' ? [] : [[versionLabel, version]])];
+    }),
+  );
+}
+
+function settingDefaults(defaults: ModePolicies): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    MODES.flatMap((mode) => {
+      const policy = defaults[mode];
+      if (policy === undefined) return [];
+      return [[mode, policy.level], ...(policy.version === 'latest' ? [] : [[`${mode}Version`, policy.version]])];
+    }),
+  );
+}
+
+function describeAdditions(rules: readonly LevelRule[], scopes: readonly Scope[]): readonly string[] {
+  const texts = scopes.flatMap((scope) =>
+    MODES.flatMap((mode) => {
+      const { level, additional } = levelOf(rules, scope, mode);
+      return additional.length === 0
+        ? []
+        : [`${level} also checks ${additional.join(', ')}, which the policies did not`];
+    }),
+  );
+  return [...new Set(texts)];
+}
+
+/** Creates an exception for each workload that the rules admit and the level of its namespace would deny. */
+async function createExceptions(
+  namespace: Namespace,
+  rules: readonly LevelRule[],
+  { store, customSources }: Inventory,
+  { nowMs, lifetimeMs: lifetime }: Lifetime,
+): Promise<{ readonly objects: readonly KubeObject[]; readonly used: readonly Exclusion[] }> {
+  const scope = readScope(namespace);
+  const { level, version } = levelOf(rules, scope, 'enforce');
+  if (level === 'privileged' || scope.name === undefined) return { objects: [], used: [] };
+  const enforced = rules.filter((rule) => rule.modes(scope).includes('enforce'));
+  const found = await findSettings({ config: undefined, store });
+  const { defaults } = found.settings;
+  const context = templateContext(namespace, store, { defaults, scc: expectedSettings(found, undefined) });
+  const taken = new Set<string>();
+  const used: Exclusion[] = [];
+  const objects = finishSteps(listPodCreators(store, scope.name, customSources)).flatMap((source) => {
+    const { pod } = getTemplatePod(source, context)?.pod ?? {};
+    if (pod === undefined) return [];
+    const { entries, uncovered } = suggestEntries(pod, { level, version, emulationVersion: store.emulationVersion });
+    const workload = describeWorkload(source, scope.name ?? '', pod.containers);
+    const exclusions = entries.map((entry: ExceptionEntry) => exclusionsFor(entry, workload, enforced));
+    if (entries.length === 0 || uncovered.length > 0 || exclusions.includes(undefined)) return [];
+    const own = exclusions.flatMap((needed) => needed ?? []);
+    used.push(...own);
+    const ends = own.flatMap(({ expiresAt }) => (expiresAt === undefined ? [] : [Date.parse(expiresAt)]));
+    const sources = sortedSet(own.map((exclusion) => exclusion.source));
+    const name = taken.has(workload.name) ? `${workload.name}-${workload.kind.toLowerCase()}` : workload.name;
+    taken.add(name);
+    return {
+      ...typeMeta('PodSecurityException'),
+      metadata: { name, namespace: workload.namespace },
+      spec: {
+        serviceAccountName: pod.serviceAccountName || 'default',
+        allow: entries,
+        expiresAt: formatTimestamp(Math.min(nowMs + lifetime, ...ends.filter((end) => end > nowMs))),
+        reason: sources.length === 0 ? 'not checked by the migrated policies' : `excluded by ${sources.join(', ')}`,
+      },
+    };
+  });
+  return { objects, used };
+}
+
+function describeWorkload(
+  { kind, object }: PodCreator,
+  namespace: string,
+  containers: readonly { readonly name?: unknown; readonly image?: unknown }[],
+): MigratedWorkload {
+  return {
+    kind,
+    namespace,
+    name: objectName(object),
+    labels: object.metadata?.labels ?? {},
+    images: new Map(containers.map(({ name, image }) => [String(name), String(image)])),
+  };
+}
+
+function printSummary({ count, objects, remainders, notes }: Migration, system: string, { stderr }: Io): void {
+  const lines = [
+    `${count} ${plural(count, 'policy', 'policies')} read, ${printCount(objects.length, 'object')} printed`,
+    ...notes.map((note) => `note: ${note}`),
+    ...remainders.map(({ source, reason }) => `no counterpart: ${source}: ${reason}`),
+  ];
+  stderr.write(`${lines.join('\n')}\n`);
+  if (count === 0) stderr.write(`no policies of ${system} found\n`);
+}

@@ -1,0 +1,142 @@
+/** The common form of pod security policies of other systems, and the levels and exceptions that correspond to them. */
+import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
+import { isObject, type JsonObject } from '../../kube/types.ts';
+import type { Labels, Mode } from '../../policy/psa/index.ts';
+import { checksAt, compareVersions, type Level, type Version } from '../../policy/pss/index.ts';
+
+/** A namespace. A name of `undefined` stands for every namespace that no policy names or selects. */
+export interface Scope {
+  readonly name: string | undefined;
+  readonly labels: Labels;
+}
+
+/** A workload, and the container images that an exclusion can select. */
+export interface MigratedWorkload {
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Labels;
+  /** Images by container name. */
+  readonly images: ReadonlyMap<string, string>;
+}
+
+/** A part of a policy that does not apply to some workloads. */
+export interface Exclusion {
+  /** Policy or exception that excludes them. */
+  readonly source: string;
+  /** Checks that are excluded. */
+  readonly checks: readonly string[];
+  /** RFC 3339. If absent, the exclusion does not expire. */
+  readonly expiresAt?: string | undefined;
+  matches(workload: MigratedWorkload, entry: ExceptionEntry): boolean;
+}
+
+/** A rule that evaluates checks of the Pod Security Standards. */
+export interface LevelRule {
+  /** Kind and name of the policy. */
+  readonly source: string;
+  readonly checks: readonly string[];
+  readonly version: Version;
+  readonly exclusions: readonly Exclusion[];
+  /** Users whose pods the rule does not evaluate. */
+  readonly exemptUsers: readonly string[];
+  /** Returns the modes of a level that correspond to the rule's actions, or none if it does not apply there. */
+  modes(scope: Scope): readonly Mode[];
+}
+
+/** A policy, or a part of it, that has no counterpart. */
+export interface Remainder {
+  readonly source: string;
+  readonly reason: string;
+}
+
+export interface ForeignPolicies {
+  /** Number of policies and exceptions that were read. */
+  readonly count: number;
+  readonly rules: readonly LevelRule[];
+  readonly remainders: readonly Remainder[];
+}
+
+/** The policy of a mode, and the checks of its level that the rules do not contain. */
+export interface MigratedPolicy {
+  readonly level: Level;
+  readonly version: Version;
+  readonly additional: readonly string[];
+}
+
+/** Returns the lowest level that contains all checks of the rules that apply in a namespace. */
+export function levelOf(rules: readonly LevelRule[], scope: Scope, mode: Mode): MigratedPolicy {
+  const applicable = rules.filter((rule) => rule.modes(scope).includes(mode));
+  const checks = new Set(applicable.flatMap((rule) => rule.checks));
+  const version = applicable.map((rule) => rule.version).reduce(newer, applicable[0]?.version ?? 'latest');
+  if (checks.size === 0) return { level: 'privileged', version: 'latest', additional: [] };
+  const baseline = checkIds('baseline', version);
+  const level = [...checks].every((check) => baseline.includes(check)) ? 'baseline' : 'restricted';
+  return { level, version, additional: checkIds(level, version).filter((check) => !checks.has(check)) };
+}
+
+function newer(a: Version, b: Version): Version {
+  return compareVersions(a, b) >= 0 ? a : b;
+}
+
+/** Returns the IDs of the checks of a level, including those of the levels below. */
+export function checkIds(level: Level, version: Version): readonly string[] {
+  return checksAt({ level, version }).map(({ id }) => id);
+}
+
+/**
+ * Returns the exclusions that an entry of an exception needs, or `undefined` if a rule enforces the check for the
+ * workload, so its pods are already denied. No exclusions are needed for checks that no rule enforces.
+ */
+export function exclusionsFor(
+  entry: ExceptionEntry,
+  workload: MigratedWorkload,
+  enforced: readonly LevelRule[],
+): readonly Exclusion[] | undefined {
+  const used: Exclusion[] = [];
+  for (const rule of enforced) {
+    if (!rule.checks.includes(entry.check)) continue;
+    const exclusion = rule.exclusions.find(
+      ({ checks, matches }) => checks.includes(entry.check) && matches(workload, entry),
+    );
+    if (exclusion === undefined) return undefined;
+    used.push(exclusion);
+  }
+  return used;
+}
+
+/** Reports whether a text matches a pattern, in which `*` stands for any text and `?` for one character. */
+export function matchesWildcard(pattern: string, text: string): boolean {
+  let [position, index, star, resume] = [0, 0, -1, 0];
+  while (index < text.length) {
+    const symbol = pattern[position];
+    if (symbol === '*') {
+      star = position++;
+      resume = index;
+    } else if (symbol !== undefined && (symbol === '?' || symbol === text[index])) {
+      position++;
+      index++;
+    } else if (star >= 0) {
+      position = star + 1;
+      index = ++resume;
+    } else return false;
+  }
+  while (pattern[position] === '*') position++;
+  return position === pattern.length;
+}
+
+/** Returns the objects of a list, or none if the value is not a list. */
+export function listObjects(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** Returns the strings of a list, or none if the value is not a list. */
+export function listStrings(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}
+
+/** Reports whether a value is set and not empty. */
+export function hasContent(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  return isObject(value) ? Object.keys(value).length > 0 : value !== undefined && value !== null && value !== '';
+}

@@ -1,0 +1,423 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { JsonObject } from '../../../src/kube/types.ts';
+import { startCluster } from '../../support/dev-cluster.ts';
+import { definition } from '../../support/feature-gate.ts';
+import { runProgram } from '../../support/memory-io.ts';
+
+const clusterPolicy = (name: string, ...rules: readonly object[]): JsonObject => ({
+  apiVersion: 'kyverno.io/v1',
+  kind: 'ClusterPolicy',
+  metadata: { name },
+  spec: { validationFailureAction: 'Enforce', rules },
+});
+const PODS = { any: [{ resources: { kinds: ['Pod'] } }] };
+const levelRule = (level: string, others: object = {}, podSecurity: object = {}) => ({
+  name: level,
+  match: PODS,
+  validate: { podSecurity: { level, version: 'latest', ...podSecurity } },
+  ...others,
+});
+const published = (name: string, others: object = {}): JsonObject =>
+  clusterPolicy(name, { name: 'rule', match: PODS, validate: { pattern: {} }, ...others });
+const validatingPolicy = (name: string, spec: object): JsonObject => ({
+  apiVersion: 'policies.kyverno.io/v1',
+  kind: 'ValidatingPolicy',
+  metadata: { name },
+  spec,
+});
+const namespace = (name: string, labels: object = {}): JsonObject => ({
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name, labels },
+});
+const deployment = (name: string, image: string, securityContext: object = {}): JsonObject => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name, namespace: 'shop' },
+  spec: {
+    selector: {},
+    template: { spec: { serviceAccountName: name, containers: [{ name: 'c', image, securityContext }] } },
+  },
+});
+const ADMIN = { capabilities: { add: ['SYS_ADMIN'] } };
+
+interface Output {
+  readonly objects: readonly JsonObject[];
+  readonly remainders: readonly { readonly source: string; readonly reason: string }[];
+  readonly notes: readonly string[];
+}
+
+const run = async (system: string, objects: readonly JsonObject[], ...args: readonly string[]) => {
+  const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects });
+  return await runProgram(['migrate', system, '-f', '-', ...args], { stdin });
+};
+const convert = async (system: string, objects: readonly JsonObject[]): Promise<Output & { readonly code: number }> => {
+  const { code, stdout } = await run(system, objects, '-o', 'json');
+  return { code, ...(JSON.parse(stdout) as Output) };
+};
+const podSecurity = ({ objects }: Output): unknown =>
+  (objects[0]?.['spec'] as { readonly podSecurity?: unknown } | undefined)?.podSecurity;
+
+describe('migrate kyverno prints', () => {
+  test('what has no counterpart, and what the level adds', async () => {
+    const { code, stdout, stderr } = await run('kyverno', [
+      published('disallow-host-path'),
+      published('disallow-host-ports-range'),
+      clusterPolicy('require-labels', { name: 'labels', match: PODS, validate: { pattern: {} } }),
+      clusterPolicy(
+        'limited',
+        levelRule('baseline', { match: { any: [{ resources: { kinds: ['Pod'], names: ['a*'] } }] } }),
+      ),
+      clusterPolicy('roles', levelRule('baseline', { exclude: { any: [{ clusterRoles: ['cluster-admin'] }] } })),
+      clusterPolicy(
+        'conditions',
+        levelRule('baseline', { preconditions: { all: [{ key: '{{ request.userInfo }}' }] } }),
+      ),
+      clusterPolicy('controls', levelRule('baseline', {}, { exclude: [{ controlName: 'Host Path' }] })),
+      validatingPolicy('restrict-sysctls', { matchConditions: [{ name: 'a', expression: 'true' }] }),
+      clusterPolicy('nodes', { ...levelRule('baseline'), match: { any: [{ resources: { kinds: ['Node'] } }] } }),
+      clusterPolicy('future', levelRule('strict')),
+    ]);
+    assert.equal(code, 1);
+    assert.equal(
+      stdout,
+      `apiVersion: config.portcullis.dev/v1alpha1
+kind: PortcullisConfiguration
+metadata:
+  name: cluster
+spec:
+  podSecurity:
+    defaults:
+      enforce: baseline
+`,
+    );
+    assert.equal(
+      stderr,
+      `10 policies read, 1 object printed
+no counterpart: ClusterPolicy/disallow-host-ports-range: the Pod Security Standards have no ranges of host ports: baseline allows none
+no counterpart: ClusterPolicy/require-labels, rule labels: not a Pod Security policy, so keep it in Kyverno or convert it to a ValidatingAdmissionPolicy
+no counterpart: ClusterPolicy/limited, rule baseline: levels apply to all pods of a namespace, but match has names
+no counterpart: ClusterPolicy/roles, rule baseline: exemptions name users, but exclude has clusterRoles
+no counterpart: ClusterPolicy/conditions, rule baseline: levels apply to all pods of a namespace, but the rule has preconditions
+no counterpart: ClusterPolicy/controls, rule baseline: the control "Host Path" is unknown
+no counterpart: ValidatingPolicy/restrict-sysctls: levels apply to all pods of a namespace, but the policy has matchConditions
+no counterpart: ClusterPolicy/nodes, rule baseline: the rule does not match pods
+no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the level baseline or restricted, and the version latest or v1.N
+`,
+    );
+  });
+
+  test('an error if there are no policies', async () => {
+    assert.deepEqual(await run('kyverno', [namespace('shop')]), {
+      code: 1,
+      stdout: '',
+      stderr: '0 policies read, 0 objects printed\nno policies of kyverno found\n',
+    });
+  });
+
+  for (const [claim, policies, expected] of [
+    ['the level of a podSecurity rule', [clusterPolicy('a', levelRule('restricted'))], { enforce: 'restricted' }],
+    [
+      'the version of a rule',
+      [clusterPolicy('a', levelRule('baseline', {}, { version: 'v1.24' }))],
+      { enforce: 'baseline', enforceVersion: 'v1.24' },
+    ],
+    [
+      'audit and warn for rules that only report',
+      [
+        clusterPolicy(
+          'a',
+          levelRule('baseline', { validate: { failureAction: 'Audit', podSecurity: { level: 'baseline' } } }),
+        ),
+      ],
+      { audit: 'baseline', warn: 'baseline' },
+    ],
+    [
+      'restricted for a published policy of that level',
+      [published('restrict-volume-types')],
+      { enforce: 'restricted' },
+    ],
+    [
+      'the actions of a ValidatingPolicy',
+      [validatingPolicy('disallow-host-path', { validationActions: ['Audit', 'Warn'] })],
+      { audit: 'baseline', warn: 'baseline' },
+    ],
+    [
+      'enforce for a ValidatingPolicy without actions',
+      [validatingPolicy('disallow-selinux', { matchConstraints: {} })],
+      { enforce: 'baseline' },
+    ],
+  ] as const)
+    test(claim, async () => {
+      assert.deepEqual(podSecurity(await convert('kyverno', policies)), { defaults: expected });
+    });
+
+  test('exemptions of namespaces and users that no rule evaluates, and labels of namespaces with other rules', async () => {
+    const excluded = {
+      any: [
+        { resources: { namespaces: ['kube-*'] } },
+        { subjects: [{ kind: 'ServiceAccount', name: 'runner', namespace: 'ci' }] },
+      ],
+    };
+    const selected = {
+      any: [{ resources: { kinds: ['Pod'], namespaceSelector: { matchLabels: { tier: 'high' } } } }],
+    };
+    const output = await convert('kyverno', [
+      ...[namespace('kube-system'), namespace('shop'), namespace('bank', { tier: 'high' })],
+      clusterPolicy(
+        'a',
+        levelRule('baseline', { exclude: excluded }),
+        levelRule('restricted', { match: selected, exclude: excluded }),
+      ),
+    ]);
+    assert.deepEqual(output.objects, [
+      {
+        apiVersion: 'config.portcullis.dev/v1alpha1',
+        kind: 'PortcullisConfiguration',
+        metadata: { name: 'cluster' },
+        spec: {
+          podSecurity: {
+            defaults: { enforce: 'baseline' },
+            exemptions: { usernames: ['system:serviceaccount:ci:runner'], namespaces: ['kube-system'] },
+          },
+        },
+      },
+      {
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        metadata: { name: 'bank', labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } },
+      },
+    ]);
+    assert.deepEqual([output.code, output.remainders], [0, []]);
+  });
+
+  const names = ({ objects }: Output): readonly unknown[] =>
+    objects
+      .filter(({ kind }) => kind === 'PodSecurityException')
+      .map(({ metadata, spec }) => {
+        const { allow, reason } = spec as {
+          readonly allow: readonly { readonly check: string }[];
+          readonly reason: string;
+        };
+        return [(metadata as { readonly name: string }).name, allow.map(({ check }) => check), reason];
+      });
+  const CAPABILITIES = { exclude: [{ controlName: 'Capabilities', images: ['redis*'] }] };
+  const exception = (spec: object): JsonObject => ({
+    apiVersion: 'kyverno.io/v2',
+    kind: 'PolicyException',
+    metadata: { name: 'cache', namespace: 'policies' },
+    spec: { exceptions: [{ policyName: 'a', ruleNames: ['*'] }], ...spec },
+  });
+  const inShop = { any: [{ resources: { kinds: ['Pod', 'Deployment'], namespaces: ['shop'], names: ['cache*'] } }] };
+  const reason = 'excluded by PolicyException/policies/cache';
+  for (const [claim, policies, expected, notes = []] of [
+    [
+      'an exception for a workload whose image a rule excludes',
+      [clusterPolicy('a', levelRule('baseline', {}, CAPABILITIES))],
+      [['cache', ['capabilities_baseline'], 'excluded by ClusterPolicy/a, rule baseline']],
+    ],
+    [
+      'an exception for a workload that a PolicyException matches',
+      [clusterPolicy('a', levelRule('baseline')), exception({ match: inShop })],
+      [['cache', ['capabilities_baseline'], reason]],
+    ],
+    [
+      'an exception only from the controls of a PolicyException',
+      [
+        clusterPolicy('a', levelRule('baseline')),
+        exception({
+          match: inShop,
+          podSecurity: [{ controlName: 'Capabilities', images: ['redis:*'], restrictedField: 'f', values: ['SYS_*'] }],
+        }),
+      ],
+      [['cache', ['capabilities_baseline'], reason]],
+    ],
+    [
+      'no exception from another control, because the rule denies the workload',
+      [
+        clusterPolicy('a', levelRule('baseline')),
+        exception({ match: inShop, podSecurity: [{ controlName: 'Seccomp' }] }),
+      ],
+      [],
+      [
+        'no workload that was read needs the exclusion of seccompProfile_baseline, seccompProfile_restricted in PolicyException/policies/cache',
+      ],
+    ],
+    [
+      'an exception from checks that the policies did not contain',
+      [published('disallow-selinux')],
+      [
+        ['cache', ['capabilities_baseline'], 'not checked by the migrated policies'],
+        ['web', ['capabilities_baseline'], 'not checked by the migrated policies'],
+      ],
+      [
+        'baseline also checks appArmorProfile, capabilities_baseline, hostNamespaces, hostPathVolumes, hostPorts, hostProbesAndHostLifecycle, privileged, procMount, seccompProfile_baseline, sysctls, windowsHostProcess, which the policies did not',
+      ],
+    ],
+  ] as const)
+    test(claim, async () => {
+      const workloads = [deployment('cache', 'redis:7', ADMIN), deployment('web', 'nginx', ADMIN)];
+      const output = await convert('kyverno', [...policies, ...workloads]);
+      assert.deepEqual([names(output), output.notes], [expected, notes]);
+    });
+
+  test('the expiry time of a PolicyException if that is earlier', async () => {
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+/, '');
+    const { objects } = await convert('kyverno', [
+      ...[clusterPolicy('a', levelRule('baseline')), exception({ match: inShop, expiresAt })],
+      deployment('cache', 'redis:7', ADMIN),
+    ]);
+    assert.equal((objects[1]?.['spec'] as JsonObject)['expiresAt'], expiresAt);
+  });
+
+  test('the exceptions that it cannot convert', async () => {
+    const { remainders } = await convert('kyverno', [
+      clusterPolicy('a', levelRule('baseline')),
+      exception({ conditions: { any: [{ key: 'a' }] } }),
+      exception({ exceptions: [{ policyName: 'other', ruleNames: ['x'] }] }),
+      exception({ podSecurity: [{ controlName: 'x' }] }),
+    ]);
+    assert.deepEqual(
+      remainders.map((remainder) => remainder.reason),
+      [
+        'conditions are not evaluated. "portcullis exception create" prints an exception for a workload',
+        'no converted policy is referenced',
+        'the control "x" is unknown',
+      ],
+    );
+  });
+});
+
+test('migrate kyverno reads the policies of a cluster', async (t) => {
+  const cluster = await startCluster();
+  t.after(() => cluster.stop());
+  const crd = definition('kyverno.io', 'v1', 'clusterpolicies', 'ClusterPolicy', 'Cluster');
+  const paths = ['/apis/apiextensions.k8s.io/v1/customresourcedefinitions', '/apis/kyverno.io/v1/clusterpolicies'];
+  for (const [index, object] of [crd, clusterPolicy('a', levelRule('baseline'))].entries()) {
+    const { status, text } = await cluster.admin.send('POST', paths[index] ?? '', object);
+    assert.equal(status, 201, text);
+  }
+  const kubeconfig = await cluster.kubeconfig();
+  const { code, stdout } = await runProgram(['migrate', 'kyverno', '-o', 'json', `--kubeconfig=${kubeconfig}`]);
+  assert.deepEqual([code, podSecurity(JSON.parse(stdout) as Output)], [0, { defaults: { enforce: 'baseline' } }]);
+});
+
+describe('migrate gatekeeper prints', () => {
+  const constraint = (kind: string, spec: object): JsonObject => ({
+    apiVersion: 'constraints.gatekeeper.sh/v1beta1',
+    kind,
+    metadata: { name: 'a' },
+    spec,
+  });
+  for (const [claim, spec, defaults, reasons = []] of [
+    ['enforce without an enforcement action', {}, { enforce: 'baseline' }],
+    ['warn', { enforcementAction: 'warn' }, { warn: 'baseline' }],
+    ['audit for a dry run', { enforcementAction: 'dryrun' }, { audit: 'baseline' }],
+    [
+      'nothing for scoped actions',
+      { enforcementAction: 'scoped' },
+      undefined,
+      ['the enforcement action scoped has no counterpart'],
+    ],
+    [
+      'nothing for a constraint that selects pods',
+      { match: { labelSelector: { matchLabels: { a: 'b' } } } },
+      undefined,
+      ['levels apply to all pods of a namespace, but match has labelSelector'],
+    ],
+    [
+      'the parameters that a level does not have',
+      { parameters: { min: 80, max: 90, exemptImages: [] } },
+      { enforce: 'baseline' },
+      ['the level has its own values, so compare the parameters min, max with the check hostPorts, hostNamespaces'],
+    ],
+  ] as const)
+    test(claim, async () => {
+      const output = await convert('gatekeeper', [constraint('K8sPSPHostNetworkingPorts', spec)]);
+      const found = podSecurity(output) as { readonly defaults?: unknown } | undefined;
+      assert.deepEqual([found?.defaults, output.remainders.map(({ reason }) => reason)], [defaults, reasons]);
+    });
+
+  test('the constraints that do not concern Pod Security', async () => {
+    const { remainders } = await convert('gatekeeper', [
+      constraint('K8sRequiredLabels', {}),
+      constraint('K8sPSPFSGroup', {}),
+    ]);
+    assert.deepEqual(
+      remainders.map(({ source, reason }) => `${source}: ${reason}`),
+      [
+        'K8sRequiredLabels/a: not a Pod Security policy, so keep it in Gatekeeper',
+        'K8sPSPFSGroup/a: the Pod Security Standards have no such check, but SCCs do',
+      ],
+    );
+  });
+});
+
+describe('migrate psp', () => {
+  const policy = (spec: object): JsonObject => ({
+    apiVersion: 'policy/v1beta1',
+    kind: 'PodSecurityPolicy',
+    metadata: {
+      name: 'a',
+      annotations: { 'seccomp.security.alpha.kubernetes.io/allowedProfileNames': 'runtime/default,*' },
+    },
+    spec,
+  });
+
+  test('prints an SCC, and the fields that SCCs do not have', async () => {
+    const { objects, remainders, notes } = await convert('psp', [
+      policy({
+        ...{
+          privileged: true,
+          hostPID: true,
+          volumes: ['*'],
+          allowedHostPaths: [{ pathPrefix: '/' }],
+          runAsGroup: { rule: 'RunAsAny' },
+        },
+        hostPorts: [{ min: 80, max: 90 }],
+        runAsUser: {
+          rule: 'MustRunAs',
+          ranges: [
+            { min: 1, max: 2 },
+            { min: 5, max: 6 },
+          ],
+        },
+        fsGroup: { rule: 'MayRunAs' },
+        supplementalGroups: { rule: 'MustRunAs', ranges: [{ min: 1, max: 2 }] },
+        seLinux: { rule: 'MustRunAs', seLinuxOptions: { level: 's0' } },
+      }),
+    ]);
+    assert.deepEqual(objects, [
+      {
+        apiVersion: 'security.openshift.io/v1',
+        kind: 'SecurityContextConstraints',
+        metadata: { name: 'a' },
+        volumes: ['*'],
+        ...{ allowPrivilegedContainer: true, allowHostNetwork: false, allowHostPID: true, allowHostIPC: false },
+        ...{ allowHostPorts: true, allowHostDirVolumePlugin: true },
+        runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1, uidRangeMax: 2 },
+        seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's0' } },
+        fsGroup: { type: 'RunAsAny' },
+        supplementalGroups: { type: 'MustRunAs', ranges: [{ min: 1, max: 2 }] },
+        seccompProfiles: ['runtime/default', '*'],
+      },
+    ]);
+    assert.deepEqual(
+      [...remainders.map(({ reason }) => reason), ...notes],
+      [
+        'allowedHostPaths: SCCs have no such field',
+        'runAsGroup: SCCs have no such field',
+        'hostPorts: SCCs allow all host ports or none, and this SCC allows all',
+        'runAsUser.ranges: SCCs have one range of user IDs, and this SCC has the first one',
+        'fsGroup: SCCs have no MayRunAs, and this SCC allows all groups',
+        'SCCs require an installation with --scc',
+      ],
+    );
+  });
+
+  test('rejects a cluster and an unknown system', async () => {
+    const { code, stderr } = await runProgram(['migrate', 'opa', '-f', '-'], { stdin: '' });
+    assert.deepEqual([code, stderr.split('\n')[0]], [2, 'error: the system must be one of kyverno, gatekeeper, psp']);
+  });
+});
