@@ -2,9 +2,9 @@
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
 import { ApiError } from '../../kube/status.ts';
-import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
+import { type JsonObject, objectMember } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { listObjects, listStrings } from './policies.ts';
+import { listObjects, listStrings, textOr } from './policies.ts';
 
 /**
  * Lists all objects of an API group, or none if the cluster does not serve the group. Rejects like
@@ -46,10 +46,7 @@ async function preferredVersion(
 ): Promise<string | undefined> {
   try {
     const response = await connection.request({ method: 'GET', path: `/apis/${group}`, signal });
-    const preferred = objectMember(response, 'preferredVersion');
-    return isObject(preferred) && preferred['groupVersion'] !== undefined
-      ? String(preferred['groupVersion'])
-      : undefined;
+    return textOr(objectMember(response, 'preferredVersion')['groupVersion'], '') || undefined;
   } catch (error) {
     if (error instanceof ApiError && error.status.code === 404) return undefined;
     throw error;

@@ -15,6 +15,7 @@ import {
   matchesWildcard,
   type Remainder,
   type Scope,
+  textOr,
 } from './policies.ts';
 
 export const GATEKEEPER_GROUP = 'constraints.gatekeeper.sh';
@@ -66,7 +67,7 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   if (checks === undefined) return none('not a Pod Security policy, so keep it in Gatekeeper');
   const spec = objectMember(constraint, 'spec');
   const match = objectMember(spec, 'match');
-  const action = String(spec['enforcementAction'] ?? 'deny');
+  const action = textOr(spec['enforcementAction'], 'deny');
   const modes = ACTIONS[action];
   if (modes === undefined) return none(`the enforcement action ${action} has no counterpart`);
   const selectors = ['labelSelector', 'name'].filter((field) => hasContent(match[field]));

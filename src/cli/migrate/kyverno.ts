@@ -20,6 +20,7 @@ import {
   type MigratedWorkload,
   type Remainder,
   type Scope,
+  textOr,
 } from './policies.ts';
 
 /** API groups of Kyverno's policies. */
@@ -127,7 +128,7 @@ function readPolicy(policy: JsonObject): ReadPolicy {
     const problem = findPrecondition(rule);
     if (problem !== undefined) return { source: where, reason: problem };
     const validate = objectMember(rule, 'validate');
-    const action = String(validate['failureAction'] ?? spec['validationFailureAction'] ?? 'Audit');
+    const action = textOr(validate['failureAction'] ?? spec['validationFailureAction'], 'Audit');
     const overrides = listObjects(validate['failureActionOverrides'] ?? spec['validationFailureActionOverrides']);
     return {
       ...content,
@@ -140,7 +141,7 @@ function readPolicy(policy: JsonObject): ReadPolicy {
       modes: restrict((scope) => {
         if (!match.applies(scope) || excluded.namespaces(scope)) return [];
         const override = overrides.find((candidate) => selectsNamespace(candidate, scope));
-        return ACTION_MODES[String(override?.['action'] ?? action).toLowerCase()] ?? ['audit', 'warn'];
+        return ACTION_MODES[textOr(override?.['action'], action).toLowerCase()] ?? ['audit', 'warn'];
       }),
     };
   });

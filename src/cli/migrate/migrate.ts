@@ -217,7 +217,7 @@ function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
 
 function differingLabels(own: ModePolicies, defaults: ModePolicies): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    MODES.flatMap((mode) => {
+    MODES.flatMap((mode): readonly (readonly [string, string])[] => {
       const { level = 'privileged', version = 'latest' } = own[mode] ?? {};
       const other = defaults[mode];
       if (level === (other?.level ?? 'privileged') && version === (other?.version ?? 'latest')) return [];
@@ -229,7 +229,7 @@ function differingLabels(own: ModePolicies, defaults: ModePolicies): Readonly<Re
 
 function settingDefaults(defaults: ModePolicies): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    MODES.flatMap((mode) => {
+    MODES.flatMap((mode): readonly (readonly [string, string])[] => {
       const policy = defaults[mode];
       if (policy === undefined) return [];
       return [[mode, policy.level], ...(policy.version === 'latest' ? [] : [[`${mode}Version`, policy.version]])];

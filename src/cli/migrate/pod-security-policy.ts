@@ -66,7 +66,7 @@ export function convertPodSecurityPolicy(policy: JsonObject): ConvertedPolicy {
     supplementalGroups: convertGroup(objectMember(spec, 'supplementalGroups'), 'supplementalGroups', add),
     ...(hasContent(profiles[SECCOMP]) ? { seccompProfiles: String(profiles[SECCOMP]).split(',') } : {}),
   };
-  return { scc: scc as SecurityContextConstraints, remainders };
+  return { scc, remainders };
 }
 
 type Add = (field: string, reason: string) => void;

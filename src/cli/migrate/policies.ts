@@ -135,6 +135,11 @@ export function listStrings(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
+/** Returns a value if it is a string, and otherwise the fallback. */
+export function textOr(value: unknown, fallback: string): string {
+  return typeof value === 'string' ? value : fallback;
+}
+
 /** Reports whether a value is set and not empty. */
 export function hasContent(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0;
