@@ -7,8 +7,8 @@ import { plural, printCount, sortedSet } from '../../kube/text.ts';
 import type { JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { MODES } from '../../policy/psa/index.ts';
-import { suggestEntries } from '../../policy/pss/index.ts';
+import { isSamePolicy, type Mode, MODES } from '../../policy/psa/index.ts';
+import { PRIVILEGED, suggestEntries } from '../../policy/pss/index.ts';
 import { getTemplatePod } from '../../policy/rollout/index.ts';
 import { templateContext } from '../../views/evaluation.ts';
 import { listPodCreators } from '../../views/workloads.ts';
@@ -133,7 +133,8 @@ async function migrate(
   const defaults = modePolicies(rules, others);
   const labelled = namespaces.flatMap((namespace) => {
     const name = objectName(namespace);
-    const labels = exempt.includes(name) ? {} : differingLabels(modePolicies(rules, readScope(namespace)), defaults);
+    const own = modePolicies(rules, readScope(namespace));
+    const labels = exempt.includes(name) ? {} : printPolicies(own, defaults, namespaceLabels);
     return Object.keys(labels).length === 0 ? [] : [{ ...typeMeta('Namespace'), metadata: { name, labels } }];
   });
   const exceptions = await Promise.all(
@@ -149,7 +150,9 @@ async function migrate(
   const usernames = exemptUsers(rules);
   const unequal = rules.filter(({ exemptUsers: users }) => users.some((user) => !usernames.includes(user)));
   const podSecurity = {
-    ...(Object.keys(defaults).length === 0 ? {} : { defaults: settingDefaults(defaults) }),
+    ...(Object.keys(defaults).length === 0
+      ? {}
+      : { defaults: printPolicies(defaults, {}, (mode) => [mode, `${mode}Version`]) }),
     ...(exempt.length + usernames.length === 0
       ? {}
       : {
@@ -203,7 +206,11 @@ function exemptUsers(rules: readonly LevelRule[]): readonly string[] {
   );
 }
 
-type ModePolicies = Partial<Record<(typeof MODES)[number], MigratedPolicy>>;
+type ModePolicies = Partial<Record<Mode, MigratedPolicy>>;
+
+function namespaceLabels(mode: Mode): readonly [level: string, version: string] {
+  return [POD_SECURITY_LABELS[mode], POD_SECURITY_LABELS[`${mode}Version`]];
+}
 
 /** Returns the policies of the modes in which rules apply. */
 function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
@@ -215,26 +222,21 @@ function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
   );
 }
 
-function differingLabels(own: ModePolicies, defaults: ModePolicies): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    MODES.flatMap((mode): readonly (readonly [string, string])[] => {
-      const { level = 'privileged', version = 'latest' } = own[mode] ?? {};
-      const other = defaults[mode];
-      if (level === (other?.level ?? 'privileged') && version === (other?.version ?? 'latest')) return [];
-      const versionLabel = POD_SECURITY_LABELS[`${mode}Version`];
-      return [[POD_SECURITY_LABELS[mode], level], ...(version === 'latest' ? [] : [[versionLabel, version]])];
-    }),
-  );
-}
-
-function settingDefaults(defaults: ModePolicies): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    MODES.flatMap((mode): readonly (readonly [string, string])[] => {
-      const policy = defaults[mode];
-      if (policy === undefined) return [];
-      return [[mode, policy.level], ...(policy.version === 'latest' ? [] : [[`${mode}Version`, policy.version]])];
-    }),
-  );
+/** Returns the labels or settings of the policies that differ from the other policies. */
+function printPolicies(
+  policies: ModePolicies,
+  others: ModePolicies,
+  keys: (mode: Mode) => readonly [level: string, version: string],
+): Readonly<Record<string, string>> {
+  const printed: Record<string, string> = {};
+  for (const mode of MODES) {
+    const { level, version } = policies[mode] ?? PRIVILEGED;
+    if (isSamePolicy({ level, version }, others[mode] ?? PRIVILEGED)) continue;
+    const [levelKey, versionKey] = keys(mode);
+    printed[levelKey] = level;
+    if (version !== 'latest') printed[versionKey] = version;
+  }
+  return printed;
 }
 
 function describeAdditions(rules: readonly LevelRule[], scopes: readonly Scope[]): readonly string[] {
