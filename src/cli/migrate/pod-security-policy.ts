@@ -34,7 +34,7 @@ const WITHOUT_COUNTERPART: readonly string[] = [
 const SECCOMP = 'seccomp.security.alpha.kubernetes.io/allowedProfileNames';
 const APP_ARMOR = 'apparmor.security.beta.kubernetes.io/allowedProfileNames';
 
-export interface ConvertedPolicy {
+interface ConvertedPolicy {
   readonly scc: SecurityContextConstraints;
   readonly remainders: readonly Remainder[];
 }
