@@ -116,7 +116,8 @@ function comparable(objects: readonly Manifest[]): readonly unknown[] {
   // Helm renders an empty list as null, and sorts the initial settings.
   const text = JSON.stringify(sorted, (name, value: unknown) => {
     if (name === 'volumes' || name === 'volumeMounts') return value ?? [];
-    const isJson = name.endsWith('.json') || name === 'value';
+    // The initial settings are the value of a variable.
+    const isJson = name.endsWith('.json') || (name === 'value' && String(value).startsWith('{'));
     return isJson && typeof value === 'string' ? (JSON.parse(value) as unknown) : value;
   });
   return JSON.parse(text) as readonly unknown[];
