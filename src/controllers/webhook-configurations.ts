@@ -129,7 +129,9 @@ function createReconciler(context: ControllerContext): Reconciler {
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
       const floor = policies.floor ?? recorded;
       // The floor only divides the webhooks, so both forms select the same namespaces.
-      const other = getRequired(store, { ...inForce, floor: !inForce.floor }).find((one) => one.kind === kind);
+      const other = getRequired(store, { ...inForce, floor: !inForce.floor }).find(
+        (configuration) => configuration.kind === kind,
+      );
       const isInPlace = hasSelectors(current, required) || hasSelectors(current, other);
       const scc = findRegisteredMode({ ...id, current, isInPlace: isTrusted && isInPlace, nowMs: now() });
       const merged = mergeConfiguration(next, current, {

@@ -207,9 +207,16 @@ export function buildDashboard({ name, title, hasClusters = false, rows }: Dashb
     ];
   });
   const clusters = {
-    ...{ name: 'cluster', type: 'query', datasource: DATASOURCE, refresh: 2, sort: 1 },
+    name: 'cluster',
+    type: 'query',
+    datasource: DATASOURCE,
+    refresh: 2,
+    sort: 1,
     query: 'label_values(cluster:psa_rollout_enforcing:max, cluster)',
-    ...{ multi: true, includeAll: true, allValue: '.*', current: { text: 'All', value: '$__all' } },
+    multi: true,
+    includeAll: true,
+    allValue: '.*',
+    current: { text: 'All', value: '$__all' },
   };
   return {
     uid: name,
