@@ -81,7 +81,7 @@ function podsRead(store: Store): Condition {
 }
 
 /** Maximum wait, as in OpenShift for the ranges of a namespace. */
-export const MAX_WAIT_MS = 10_000;
+const MAX_WAIT_MS = 10_000;
 /** Time reserved for the decision after the wait. */
 const MARGIN_MS = 100;
 

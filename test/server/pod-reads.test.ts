@@ -101,35 +101,28 @@ suite('reads of pods', () => {
     assert.deepEqual([...new Set(await Promise.all(results))], ['allowed']);
   });
 
-  test('waiting requests for a pod share a read, which starts after all of them', async (t) => {
+  test('each request decides on a read that starts after it', async (t) => {
     const rig = await startRig(t);
-    const others = execMany(rig, MAX_READS);
-    await rig.received(MAX_READS);
-    const early = Array.from({ length: 20 }, () => rig.exec('web'));
-    await rig.received(MAX_READS + 20);
-    rig.reads[0]?.answer();
-    await eventually(() => assert.deepEqual(rig.reads[MAX_READS]?.name, 'web'));
+    const early = rig.exec('web');
+    await rig.received(1);
     const late = rig.exec('web');
-    await rig.received(MAX_READS + 21);
-    rig.reads[MAX_READS]?.answer();
-    await eventually(() => assert.deepEqual(rig.reads[MAX_READS + 1]?.name, 'web'));
+    await eventually(() => assert.equal(rig.reads.length, 2));
     const debug = { name: 'debug', image: 'i', securityContext: { privileged: true } };
-    rig.reads[MAX_READS + 1]?.answer({ ephemeralContainers: [debug] });
-    for (const read of rig.reads) read.answer();
-    assert.deepEqual([...new Set(await Promise.all([...early, ...others]))], ['allowed']);
+    rig.reads[1]?.answer({ ephemeralContainers: [debug] });
     assert.match(await late, /^exec operation is not allowed because the pod's security context exceeds your/);
-    assert.equal(rig.reads.length, MAX_READS + 2);
+    rig.reads[0]?.answer();
+    assert.equal(await early, 'allowed');
   });
 
-  test('the address with the fewest reads is served next', async (t) => {
+  test('addresses are served in rotation', async (t) => {
     const rig = await startRig(t);
     void execMany(rig, MAX_READS + 50, STRANGER);
     await rig.received(MAX_READS + 50);
     const result = rig.exec('web');
     await rig.received(MAX_READS + 51);
-    rig.reads[0]?.answer();
-    await eventually(() => assert.equal(rig.reads[MAX_READS]?.name, 'web'));
-    rig.reads[MAX_READS]?.answer();
+    for (const read of rig.reads.slice(0, 2)) read.answer();
+    await eventually(() => assert.equal(rig.reads[MAX_READS + 1]?.name, 'web'));
+    rig.reads[MAX_READS + 1]?.answer();
     assert.equal(await result, 'allowed');
   });
 

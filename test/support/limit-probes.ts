@@ -11,7 +11,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { confirm } from '../../src/cli/confirm.ts';
 import { CACHE_ENTRY_BYTES, createCache } from '../../src/cluster/cache.ts';
@@ -330,7 +330,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
   podReads: {
     within: 'read',
     beyond: 'waits',
-    send(size) {
+    async send(size) {
       let started = 0;
       const get = (): Promise<never> => {
         started++;
@@ -339,6 +339,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       const read = createPodReads({ cluster: { get }, waitingRoom: createWaitingRoom() });
       const context = { now: () => 0, deadlineMs: 1000 } as unknown as WebhookContext;
       for (let index = 0; index < size; index++) read(`pod-${index}`, 'shop', context).catch(() => undefined);
+      await nextTurn();
       return started === size ? 'read' : 'waits';
     },
   },
