@@ -106,7 +106,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     help: 'Time to serve after SIGTERM while load balancers remove the replica',
     shown: '10s',
   }),
-  'log-level': option('LEVEL', oneOf(LOG_LEVELS), 'info', { help: `One of ${LOG_LEVELS.join(', ')}` }),
+  'log-level': option('LEVEL', oneOf(LOG_LEVELS), undefined, {
+    help: `One of ${LOG_LEVELS.join(', ')}. Default: warn for a development cluster on a terminal, otherwise info`,
+  }),
   'logging-format': option('FORMAT', oneOf(LOG_FORMATS), undefined, {
     help: `One of ${LOG_FORMATS.join(', ')}. Default: text on a terminal, otherwise json`,
   }),

@@ -117,7 +117,7 @@ suite('a running server', () => {
   });
 
   test(
-    'prints readable log lines on a terminal, and its startup message last',
+    'prints its startup message on a terminal, and only warnings as readable log lines',
     { skip: !hasScript && 'no script' },
     async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'portcullis-terminal-'));
@@ -128,17 +128,13 @@ suite('a running server', () => {
       let output = '';
       child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
       await eventually(() => assert.ok(output.includes('--show-labels')));
-      const [first = '', ...lines] = output.replaceAll('\r', '').split('\n');
+      const lines = output.replaceAll('\r', '').split('\n');
       const exited = once(child, 'exit');
       child.stdin.write('\u0003');
       assert.deepEqual(await exited, [0, null]);
-      assert.match(first, /^\d{4}-\d\d-\d\dT\S+Z INFO {2}configuration loaded logger=config/);
       const start = lines.findIndex((line) => line.startsWith('Portcullis serves reviews at '));
-      assert.match(lines[start - 1] ?? '', / INFO {2}serving host=127\.0\.0\.1 /);
-      assert.deepEqual(
-        lines.slice(start + 1).filter((line) => line.includes('INFO')),
-        [],
-      );
+      assert.ok(start >= 0 && lines.length <= 20, output);
+      for (const line of lines.slice(0, start)) assert.match(line, /^\d{4}-\d\d-\d\dT\S+Z WARN /);
     },
   );
 

@@ -206,7 +206,17 @@ export async function startDevCluster(options: ClusterOptions): Promise<RunningC
       return running;
     },
     greeting: () =>
-      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} for a development cluster at ${api.url}\n\n  export KUBECONFIG=${resolve(api.kubeconfigFile)}\n  kubectl get namespaces --show-labels\n\nDashboard: ${dashboard.url}\n\n`,
+      `Portcullis serves reviews at https://${urlHost(webhook.host)}:${webhook.port} for a development cluster at ${api.url}
+
+  export KUBECONFIG=${resolve(api.kubeconfigFile)}
+  kubectl get namespaces --show-labels
+  kubectl apply -n baseline -f examples/pods/privileged.yaml   # denied
+  kubectl get events -A
+
+Dashboard: ${dashboard.url}
+Reviews are logged with --log-level=info.
+
+`,
     async stop() {
       stopping.abort();
       await dashboard.close();

@@ -137,8 +137,10 @@ interface Context extends Inputs {
 /** Runs the server until the signal in `io` is aborted. Resolves to the exit code. */
 async function serve(inputs: Inputs, io: Io): Promise<number> {
   const { values } = inputs;
-  const format = values['logging-format'] ?? (io.stderr.isTTY === true ? 'text' : 'json');
-  const { logger, flush, close } = createLogger({ level: values['log-level'], format });
+  const isTerminal = io.stderr.isTTY === true;
+  const format = values['logging-format'] ?? (isTerminal ? 'text' : 'json');
+  const level = values['log-level'] ?? (isTerminal && !inputs.live ? 'warn' : 'info');
+  const { logger, flush, close } = createLogger({ level, format });
   const stopping = new AbortController();
   const closing: (() => unknown)[] = [close];
   const metrics = createMetrics({ version: VERSION });

@@ -98,7 +98,7 @@ describe('install without a cluster', () => {
   const wrong: readonly (readonly [args: readonly string[], message: string])[] = [
     [
       ['--profile=production'],
-      'invalid argument "production" for "--profile" flag: must be one of default, scc, without-rollout, kubelet, olm, cert-manager, high-availability, monitoring, local, control-plane',
+      'invalid argument "production" for "--profile" flag: must be one of default, monitoring, scc, without-rollout, kubelet, olm, cert-manager, high-availability, local, control-plane',
     ],
     [['--profile=default', '--kubeconfig=x'], '--profile cannot be combined with --kubeconfig and --context'],
     [
