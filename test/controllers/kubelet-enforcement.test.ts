@@ -256,10 +256,12 @@ suite('the KubeletMinimumEnforced condition', () => {
       await running.idle();
       const { kubelet, conditions = [] } = cluster.store.get('PortcullisConfiguration', 'cluster')?.status ?? {};
       const types = conditions.map(({ type }) => type).toSorted();
-      const own = ['Accepted', 'Applied'];
+      const own = ['Accepted', 'Applied', 'Ready', 'Reconciling'];
       assert.deepEqual(
         { kubelet, types },
-        isKept ? { ...status, types: [...own, 'KubeletMinimumEnforced'] } : { kubelet: undefined, types: own },
+        isKept
+          ? { ...status, types: [...own, 'KubeletMinimumEnforced'].toSorted() }
+          : { kubelet: undefined, types: own },
       );
     });
   }
