@@ -360,6 +360,7 @@ describe('custom resources', () => {
         ['Enforcing', 'False'],
         ['Reason', 'NotRequested'],
         ['Progressing', null],
+        ['Ready', null],
         ['Evaluated', '60s'],
         ['Age', null],
       ],
