@@ -233,7 +233,9 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
   };
   const start: System['start'] = async (more, given = {}) => {
     balancer ??= await startBalancer([], { host: options.host ?? '127.0.0.1', port });
-    const all = { ...given, args: [...args, ...(given.args ?? [])] };
+    const flags = new Set(given.args?.map((arg) => arg.split('=')[0]));
+    const others = args.filter((arg) => !flags.has(arg.split('=')[0]));
+    const all = { ...given, args: [...others, ...(given.args ?? [])] };
     const started = await Promise.all(Array.from({ length: more }, () => startReplica(plane, all)));
     use([...replicas, ...started]);
     return started;
