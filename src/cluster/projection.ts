@@ -2,7 +2,14 @@
  * Selects the part of each object to store. Decisions read only small parts of objects, and identical parts of several
  * objects are stored only once, so the state of a large cluster fits into the memory of a small pod.
  */
-import { GRANT_EXPIRY_ANNOTATION, KUBELET_CONDITION, ENFORCE_LABEL, RELAXED_LABEL, TIER_LABEL } from '../api/names.ts';
+import {
+  GRANT_EXPIRY_ANNOTATION,
+  KUBELET_CONDITION,
+  ENFORCE_LABEL,
+  RELAXED_LABEL,
+  TEMPORARY_GRANTS_ANNOTATION,
+  TIER_LABEL,
+} from '../api/names.ts';
 import { isTokenVolume, TOKEN_VOLUME } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
@@ -269,7 +276,7 @@ const NAMESPACE_KEYS: ReadonlySet<string> = new Set([
   ...Object.values(NAMESPACE_RANGE_ANNOTATIONS),
   ...[ENFORCE_LABEL, TIER_LABEL, RELAXED_LABEL, NAMESPACE_NAME_LABEL],
   ...[SCC_MODE_LABEL, RUN_LEVEL_LABEL, DISABLE_LABEL],
-  ...[LABEL_SYNC_LABEL, SUFFICIENT_LEVEL_ANNOTATION, OLM_MANAGED_ANNOTATION],
+  ...[LABEL_SYNC_LABEL, SUFFICIENT_LEVEL_ANNOTATION, OLM_MANAGED_ANNOTATION, TEMPORARY_GRANTS_ANNOTATION],
 ]);
 const NAMED_KEYS = selectNamespaceKeys((key) => NAMESPACE_KEYS.has(key));
 
@@ -280,7 +287,8 @@ function projectNamespace(object: JsonObject): JsonObject {
   const named = select(namespace, NAMED_KEYS) as JsonObject;
   if (isWithin(LIMITS.storedObjectBytes, named)) return named;
   // Values of labels are short, but those of annotations are not.
-  return { ...named, metadata: selectMetadata(named, { labels: 'all' }) };
+  const times = { creationTimestamp: 'all', deletionTimestamp: 'all' } as const;
+  return { ...named, metadata: selectMetadata(named, { labels: 'all', ...times }) };
 }
 
 /** Node condition fields to store. Omits the last heartbeat time. */
