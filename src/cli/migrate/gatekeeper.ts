@@ -70,7 +70,7 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   const action = textOr(spec['enforcementAction'], 'deny');
   const modes = ACTIONS[action];
   if (modes === undefined) return none(`the enforcement action ${action} has no counterpart`);
-  const selectors = ['labelSelector', 'name'].filter((field) => hasContent(match[field]));
+  const selectors = Object.keys(match).filter((field) => !MATCH_FIELDS.includes(field) && hasContent(match[field]));
   if (selectors.length > 0) {
     return none(`levels apply to all pods of a namespace, but match has ${selectors.join(' and ')}`);
   }
@@ -84,18 +84,28 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
     source,
     checks,
     matches: (workload, { container = '' }) =>
-      images.some((pattern) => matchesWildcard(pattern, workload.images.get(container) ?? '')),
+      images.some((pattern) => matchesImage(pattern, workload.containers.get(container)?.image)),
   };
-  const names = Object.keys(parameters).filter((name) => hasContent(parameters[name]));
+  // An empty list, such as that of allowed capabilities, can be stricter than the check.
+  const names = Object.keys(parameters);
   const reason = `the level has its own values, so compare the parameters ${names.join(', ')} with the check ${checks.join(', ')}`;
   return {
     rule: {
       ...{ source, checks, version: 'latest', exemptUsers: [] },
+      isSelective: hasContent(match['namespaces']) || hasContent(match['namespaceSelector']),
       exclusions: images.length === 0 ? [] : [exclusion],
       modes: (scope) => (appliesTo(match, scope) ? modes : []),
     },
     remainders: names.length === 0 ? [] : [{ source, reason }],
   };
+}
+
+/** Members of `match` that have a counterpart. Constraints without `scope` apply to all objects. */
+const MATCH_FIELDS: readonly string[] = ['kinds', 'namespaces', 'excludedNamespaces', 'namespaceSelector'];
+
+/** A trailing `*` matches any suffix. Gatekeeper knows no other wildcards. */
+function matchesImage(pattern: string, image: string | undefined): boolean {
+  return pattern.endsWith('*') ? image?.startsWith(pattern.slice(0, -1)) === true : image === pattern;
 }
 
 function appliesTo(match: JsonObject, { name, labels }: Scope): boolean {

@@ -28,25 +28,28 @@ export const KYVERNO_GROUPS = ['kyverno.io', 'policies.kyverno.io'] as const;
 
 const POLICY_KINDS: readonly string[] = ['ClusterPolicy', 'Policy', 'ValidatingPolicy', 'NamespacedValidatingPolicy'];
 
-/** The checks of the policies in the `pod-security` folders of https://github.com/kyverno/policies. */
-const PUBLISHED: Readonly<Record<string, string>> = {
-  'disallow-capabilities': 'capabilities_baseline',
-  'disallow-capabilities-strict': 'capabilities_restricted',
-  'disallow-host-namespaces': 'hostNamespaces',
-  'disallow-host-path': 'hostPathVolumes',
-  'disallow-host-ports': 'hostPorts',
-  'disallow-host-process': 'windowsHostProcess',
-  'disallow-privilege-escalation': 'allowPrivilegeEscalation',
-  'disallow-privileged-containers': 'privileged',
-  'disallow-proc-mount': 'procMount',
-  'disallow-selinux': 'seLinuxOptions',
-  'require-run-as-non-root-user': 'runAsUser',
-  'require-run-as-nonroot': 'runAsNonRoot',
-  'restrict-apparmor-profiles': 'appArmorProfile',
-  'restrict-seccomp': 'seccompProfile_baseline',
-  'restrict-seccomp-strict': 'seccompProfile_restricted',
-  'restrict-sysctls': 'sysctls',
-  'restrict-volume-types': 'restrictedVolumes',
+/** The checks and the rules of the policies in the `pod-security` folders of https://github.com/kyverno/policies. */
+const PUBLISHED: Readonly<Record<string, { readonly check: string; readonly rules: readonly string[] }>> = {
+  'disallow-capabilities': { check: 'capabilities_baseline', rules: ['adding-capabilities'] },
+  'disallow-capabilities-strict': {
+    check: 'capabilities_restricted',
+    rules: ['require-drop-all', 'adding-capabilities-strict'],
+  },
+  'disallow-host-namespaces': { check: 'hostNamespaces', rules: ['host-namespaces'] },
+  'disallow-host-path': { check: 'hostPathVolumes', rules: ['host-path'] },
+  'disallow-host-ports': { check: 'hostPorts', rules: ['host-ports-none'] },
+  'disallow-host-process': { check: 'windowsHostProcess', rules: ['host-process-containers'] },
+  'disallow-privilege-escalation': { check: 'allowPrivilegeEscalation', rules: ['privilege-escalation'] },
+  'disallow-privileged-containers': { check: 'privileged', rules: ['privileged-containers'] },
+  'disallow-proc-mount': { check: 'procMount', rules: ['check-proc-mount'] },
+  'disallow-selinux': { check: 'seLinuxOptions', rules: ['selinux-type', 'selinux-user-role'] },
+  'require-run-as-non-root-user': { check: 'runAsUser', rules: ['run-as-non-root-user'] },
+  'require-run-as-nonroot': { check: 'runAsNonRoot', rules: ['run-as-non-root'] },
+  'restrict-apparmor-profiles': { check: 'appArmorProfile', rules: ['app-armor'] },
+  'restrict-seccomp': { check: 'seccompProfile_baseline', rules: ['check-seccomp'] },
+  'restrict-seccomp-strict': { check: 'seccompProfile_restricted', rules: ['check-seccomp-strict'] },
+  'restrict-sysctls': { check: 'sysctls', rules: ['check-sysctls'] },
+  'restrict-volume-types': { check: 'restrictedVolumes', rules: ['restricted-volumes'] },
 };
 
 /** Published policies that the Pod Security Standards do not contain. */
@@ -74,12 +77,12 @@ const CONTROLS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Reads policies and exceptions. Objects of other kinds are ignored. */
-export function readKyverno(objects: readonly JsonObject[]): ForeignPolicies {
+export function readKyverno(objects: readonly JsonObject[], nowMs: number): ForeignPolicies {
   const exceptions = objects.filter(({ kind }) => kind === 'PolicyException');
   const policies = objects.filter(({ kind }) => POLICY_KINDS.includes(String(kind)));
   const parts = policies.map((policy) => readPolicy(policy));
   const rules = parts.flatMap((part) => part.rules);
-  const read = exceptions.map((exception) => readException(exception, rules));
+  const read = exceptions.map((exception) => readException(exception, rules, nowMs));
   return {
     count: policies.length + exceptions.length,
     rules: rules.map((rule) => ({
@@ -116,7 +119,7 @@ function readPolicy(policy: JsonObject): ReadPolicy {
   if (kind === 'ValidatingPolicy' || kind === 'NamespacedValidatingPolicy') {
     return published === undefined
       ? { rules: [], remainders: [{ source, reason: OTHER_POLICY }] }
-      : readValidatingPolicy({ source, policy: name, spec, check: published, restrict });
+      : readValidatingPolicy({ source, policy: name, spec, check: published.check, restrict });
   }
   const results = listObjects(spec['rules']).map((rule): Result => {
     const where = `${source}, rule ${String(rule['name'])}`;
@@ -137,7 +140,8 @@ function readPolicy(policy: JsonObject): ReadPolicy {
       rule: String(rule['name']),
       exclusions: [...content.exclusions, ...excluded.exclusions],
       exemptUsers: excluded.users,
-      remainders: excluded.remainders,
+      isSelective: match.isSelective || overrides.length > 0 || kind === 'Policy',
+      remainders: [...content.remainders, ...excluded.remainders],
       modes: restrict((scope) => {
         if (!match.applies(scope) || excluded.namespaces(scope)) return [];
         const override = overrides.find((candidate) => selectsNamespace(candidate, scope));
@@ -194,6 +198,7 @@ function readValidatingPolicy({ source, policy, spec, check, restrict }: Validat
   const selector = constraints['namespaceSelector'];
   const rule: NamedRule = {
     ...{ source, policy, rule: '', checks: [check], version: 'latest', exclusions: [], exemptUsers: [] },
+    isSelective: hasContent(selector) || source.startsWith('Namespaced'),
     modes: restrict((scope) => (!hasContent(selector) || selectsLabels(selector, scope) ? modes : [])),
   };
   return { rules: [rule], remainders: [] };
@@ -203,53 +208,73 @@ interface RuleContent {
   readonly checks: readonly string[];
   readonly version: Version;
   readonly exclusions: readonly Exclusion[];
+  /** Exclusions that have no counterpart. The pods that they select are evaluated. */
+  readonly remainders: readonly Remainder[];
 }
 
-function readRule(rule: JsonObject, published: string | undefined, source: string): RuleContent | Remainder {
+function readRule(
+  rule: JsonObject,
+  published: (typeof PUBLISHED)[string] | undefined,
+  source: string,
+): RuleContent | Remainder {
   const validate = rule['validate'];
   if (!isObject(validate)) return { source, reason: OTHER_POLICY };
   const podSecurity = validate['podSecurity'];
   if (podSecurity === undefined) {
-    return published === undefined
-      ? { source, reason: OTHER_POLICY }
-      : { checks: [published], version: 'latest', exclusions: [] };
+    return published?.rules.includes(textOr(rule['name'], '')) === true
+      ? { checks: [published.check], version: 'latest', exclusions: [], remainders: [] }
+      : { source, reason: OTHER_POLICY };
   }
   const { level, version = 'latest', exclude } = isObject(podSecurity) ? podSecurity : {};
   const parsed = parseVersion(String(version));
   if (!isLevel(level) || level === 'privileged' || parsed === undefined) {
     return { source, reason: 'podSecurity must have the level baseline or restricted, and the version latest or v1.N' };
   }
-  const controls = listObjects(exclude).map((control) => readControl(control, source));
-  const unknown = controls.find((control) => 'reason' in control);
-  if (unknown && 'reason' in unknown) return unknown;
-  const exclusions = controls.flatMap((control) => ('reason' in control ? [] : control));
-  return { checks: checkIds(level, parsed), version: parsed, exclusions };
+  const { exclusions, remainders } = readControls(exclude, source);
+  return { checks: checkIds(level, parsed), version: parsed, exclusions, remainders };
 }
 
-/** Reads an entry of `podSecurity.exclude` or of an exception's `podSecurity`. */
+/** Reads `podSecurity.exclude` of a rule or `podSecurity` of an exception. */
+function readControls(value: unknown, source: string) {
+  const controls = listObjects(value).map((control) => readControl(control, source));
+  return {
+    exclusions: controls.flatMap((control) => ('reason' in control ? [] : control)),
+    remainders: controls.flatMap((control) => ('reason' in control ? control : [])),
+  };
+}
+
+/** The field of added capabilities, whose values are those of exceptions. */
+const ADDED_CAPABILITIES = /^spec\.(\w+)\[\*\]\.securityContext\.capabilities\.add$/;
+
 function readControl(control: JsonObject, source: string): Exclusion | Remainder {
-  const { controlName, restrictedField } = control;
-  const checks = CONTROLS[String(controlName)];
+  const { controlName, restrictedField = '' } = control;
+  const checks = CONTROLS[textOr(controlName, '')];
   if (checks === undefined) return { source, reason: `the control ${JSON.stringify(controlName)} is unknown` };
   const [images, values] = [listStrings(control['images']), listStrings(control['values'])];
+  const [, list] = ADDED_CAPABILITIES.exec(textOr(restrictedField, '')) ?? [];
+  if (hasContent(restrictedField) && (list === undefined || values.length === 0 || controlName !== 'Capabilities')) {
+    const reason = `the restrictedField ${JSON.stringify(restrictedField)} is not converted, so the pods are evaluated`;
+    return { source, reason };
+  }
   return {
     source,
     checks,
     matches: (workload, entry) =>
       matchesImages(images, workload, entry) &&
-      (restrictedField === undefined || values.length === 0 || (entry.values ?? []).every(matchesAny(values))),
+      (list === undefined ||
+        (workload.containers.get(entry.container ?? '')?.list === list && matchesValues(entry, values))),
   };
+}
+
+function matchesValues({ values = [] }: ExceptionEntry, patterns: readonly string[]): boolean {
+  return values.length > 0 && values.every((value) => patterns.some((pattern) => matchesWildcard(pattern, value)));
 }
 
 /** Without images, a control excludes fields of pods. With images, it excludes fields of containers. */
 function matchesImages(images: readonly string[], workload: MigratedWorkload, { container }: ExceptionEntry): boolean {
   if (container === undefined || images.length === 0) return container === undefined && images.length === 0;
-  const image = workload.images.get(container) ?? '';
+  const image = workload.containers.get(container)?.image ?? '';
   return images.some((pattern) => matchesWildcard(pattern, image));
-}
-
-function matchesAny(patterns: readonly string[]): (text: string) => boolean {
-  return (text) => patterns.some((pattern) => matchesWildcard(pattern, text));
 }
 
 /** Preconditions of the published policies, which only skip deletions. */
@@ -266,6 +291,7 @@ function findPrecondition(rule: JsonObject): string | undefined {
 }
 
 interface Match {
+  readonly isSelective: boolean;
   applies(scope: Scope): boolean;
 }
 
@@ -277,30 +303,37 @@ function readBlocks(value: unknown): { readonly isAll: boolean; readonly blocks:
   return { isAll: false, blocks: [value] };
 }
 
-/** Members of a block that select some pods of a namespace. */
-const POD_SELECTORS = ['names', 'name', 'selector', 'annotations'] as const;
-const USER_SELECTORS = ['subjects', 'roles', 'clusterRoles'] as const;
+/** Members of a block with the given names, or with other names if `isOther` is true. */
+function selectorsOf(block: JsonObject, names: readonly string[], isOther: boolean): readonly string[] {
+  const members = [
+    ...Object.entries(block).filter(([name]) => name !== 'resources'),
+    ...Object.entries(resourcesOf(block)),
+  ];
+  return members
+    .filter(([name, value]) => hasContent(value) && !isAnyName(name, value) && names.includes(name) !== isOther)
+    .map(([name]) => name);
+}
+
+/** Members that select namespaces, in which levels can be set. Operations are those of pods. */
+const NAMESPACE_SELECTORS = ['kinds', 'operations', 'namespaces', 'namespaceSelector'] as const;
+
+function isAnyName(member: string, value: unknown): boolean {
+  return ['name', 'names'].includes(member) && (value === '*' || (Array.isArray(value) && value.includes('*')));
+}
 
 function readMatch(value: unknown, source: string): Match | Remainder {
   const { isAll, blocks } = readBlocks(value);
   const relevant = blocks.filter((block) => selectsPods(resourcesOf(block)));
   if (relevant.length < (isAll ? blocks.length : 1)) return { source, reason: 'the rule does not match pods' };
-  for (const block of relevant) {
-    const resources = resourcesOf(block);
-    const fields = [
-      ...POD_SELECTORS.filter((field) => hasContent(resources[field]) && !isAnyName(resources[field])),
-      ...USER_SELECTORS.filter((field) => hasContent(block[field])),
-    ];
-    if (fields.length > 0) {
-      return { source, reason: `levels apply to all pods of a namespace, but match has ${fields.join(' and ')}` };
-    }
+  const fields = new Set(relevant.flatMap((block) => selectorsOf(block, NAMESPACE_SELECTORS, true)));
+  if (fields.size > 0) {
+    return { source, reason: `levels apply to all pods of a namespace, but match has ${[...fields].join(' and ')}` };
   }
   const isIn = (scope: Scope) => (block: JsonObject) => selectsNamespace(resourcesOf(block), scope);
-  return { applies: (scope) => (isAll ? relevant.every(isIn(scope)) : relevant.some(isIn(scope))) };
-}
-
-function isAnyName(value: unknown): boolean {
-  return value === '*' || (Array.isArray(value) && value.includes('*'));
+  return {
+    isSelective: relevant.some((block) => selectorsOf(block, ['namespaces', 'namespaceSelector'], false).length > 0),
+    applies: (scope) => (isAll ? relevant.every(isIn(scope)) : relevant.some(isIn(scope))),
+  };
 }
 
 interface Excluded {
@@ -311,34 +344,35 @@ interface Excluded {
   readonly remainders: readonly Remainder[];
 }
 
+/** Reads `exclude`. A block that has no counterpart excludes nothing, so the converted rule is stricter. */
 function readExcluded(value: unknown, source: string, checks: readonly string[]): Excluded {
   const { isAll, blocks } = readBlocks(value);
-  const result = {
-    scopes: [] as JsonObject[],
-    users: [] as string[],
-    exclusions: [] as Exclusion[],
-    remainders: [] as Remainder[],
-  };
-  if (isAll && blocks.length > 1) {
-    const reason = 'exclude.all with several entries has no counterpart: its pods are evaluated';
-    result.remainders.push({ source, reason });
-  } else {
-    for (const block of blocks) {
-      const resources = resourcesOf(block);
-      const roles = USER_SELECTORS.slice(1).filter((field) => hasContent(block[field]));
-      const names = listObjects(block['subjects']).map(userName);
-      if (roles.length > 0 || names.includes(undefined)) {
-        const fields = [...roles, ...(names.includes(undefined) ? ['subjects that are groups'] : [])].join(' and ');
-        result.remainders.push({ source, reason: `exemptions name users, but exclude has ${fields}` });
-      } else if (names.length > 0) result.users.push(...names.filter((name) => name !== undefined));
-      else if (POD_SELECTORS.some((field) => hasContent(resources[field]))) {
-        result.exclusions.push({ source, checks, matches: (workload) => selectsWorkload(resources, workload) });
-      } else if (selectsPods(resources)) result.scopes.push(resources);
-    }
+  const scopes: JsonObject[] = [];
+  const users: string[] = [];
+  const exclusions: Exclusion[] = [];
+  const remainders: Remainder[] = [];
+  const keep = (reason: string): void => void remainders.push({ source, reason: `${reason}: the pods are evaluated` });
+  for (const block of blocks) {
+    const resources = resourcesOf(block);
+    if (!selectsPods(resources)) continue;
+    const others = selectorsOf(block, [...NAMESPACE_SELECTORS, 'names', 'name', 'subjects'], true);
+    const names = listObjects(block['subjects']).map(userName);
+    if (isAll && blocks.length > 1) keep('exclude.all with several entries has no counterpart');
+    else if (others.length > 0) keep(`exclude has ${others.join(' and ')}, which exceptions and exemptions do not`);
+    else if (names.includes(undefined)) keep('exemptions name users, but exclude has subjects that are groups');
+    else if (names.length > 0) {
+      const limits = selectorsOf(block, ['namespaces', 'namespaceSelector', 'names', 'name'], false);
+      if (limits.length > 0)
+        keep(`exemptions of users apply in all namespaces, but exclude also has ${limits.join(' and ')}`);
+      else users.push(...names.filter((name) => name !== undefined));
+    } else if (selectorsOf(block, ['names', 'name'], false).length === 0) scopes.push(resources);
+    else if (hasContent(resources['namespaceSelector'])) {
+      keep('exclude has both names and namespaceSelector, which exceptions do not');
+    } else exclusions.push({ source, checks, matches: (workload) => selectsWorkload(resources, workload) });
   }
   return {
-    ...result,
-    namespaces: (scope) => result.scopes.some((resources) => selectsNamespace(resources, scope)),
+    ...{ users, exclusions, remainders },
+    namespaces: (scope) => scopes.some((resources) => selectsNamespace(resources, scope)),
   };
 }
 
@@ -352,6 +386,7 @@ function userName({ kind, name, namespace }: JsonObject): string | undefined {
 function readException(
   exception: JsonObject,
   rules: readonly NamedRule[],
+  nowMs: number,
 ): { readonly exclusions: ReadonlyMap<LevelRule, readonly Exclusion[]>; readonly remainders: readonly Remainder[] } {
   const { name, namespace } = objectMember(exception, 'metadata');
   const source = `PolicyException/${String(namespace)}/${String(name)}`;
@@ -362,59 +397,64 @@ function readException(
   const spec = objectMember(exception, 'spec');
   const references = [
     ...listObjects(spec['exceptions']).map(({ policyName, ruleNames }) => ({
-      policy: policyName,
+      matches: ({ source: policy }: NamedRule) => {
+        const [, ...path] = policy.split('/');
+        return matchesWildcard(textOr(policyName, ''), path.join('/'));
+      },
       rules: listStrings(ruleNames),
     })),
-    ...listObjects(spec['policyRefs']).map((reference) => ({ policy: reference['name'], rules: [] as string[] })),
+    ...listObjects(spec['policyRefs']).map((reference) => ({
+      matches: ({ source: policy }: NamedRule) =>
+        policy === `${textOr(reference['kind'], '')}/${textOr(reference['name'], '')}`,
+      rules: [''],
+    })),
   ];
-  const isReferenced = ({ policy, rule, source: from }: NamedRule): boolean =>
+  const referenced = rules.filter((rule) =>
     references.some(
-      (reference) =>
-        (matchesWildcard(String(reference.policy), policy) || from.endsWith(`/${String(reference.policy)}`)) &&
-        (reference.rules.length === 0 || reference.rules.some((pattern) => matchesWildcard(pattern, rule))),
-    );
-  const referenced = rules.filter(isReferenced);
+      (reference) => reference.matches(rule) && reference.rules.some((name) => matchesWildcard(name, rule.rule)),
+    ),
+  );
   if (referenced.length === 0) return none('no converted policy is referenced');
-  if (hasContent(spec['matchConditions']) || hasContent(spec['conditions'])) {
-    return none('conditions are not evaluated. "portcullis exception create" prints an exception for a workload');
-  }
-  const controls = listObjects(spec['podSecurity']).map((control) => readControl(control, source));
-  const unknown = controls.find((control) => 'reason' in control);
-  if (unknown && 'reason' in unknown) return none(unknown.reason);
+  const expiresAt = typeof spec['expiresAt'] === 'string' ? spec['expiresAt'] : undefined;
+  if (expiresAt !== undefined && !(Date.parse(expiresAt) > nowMs)) return none(`it expired at ${expiresAt}`);
   const { isAll, blocks } = readBlocks(spec['match']);
+  const fields = [
+    ...['conditions', 'matchConditions', 'images', 'allowedValues'].filter((field) => hasContent(spec[field])),
+    ...blocks.flatMap((block) => selectorsOf(block, ['kinds', 'operations', 'namespaces', 'names', 'name'], true)),
+  ];
+  if (fields.length > 0) {
+    return none(
+      `${fields.join(', ')} cannot be converted. "portcullis exception create" prints an exception for a workload`,
+    );
+  }
+  const controls = readControls(spec['podSecurity'], source);
   const isSelected = (workload: MigratedWorkload): boolean => {
     const selects = (block: JsonObject): boolean => selectsWorkload(resourcesOf(block), workload);
     return blocks.length === 0 || (isAll ? blocks.every(selects) : blocks.some(selects));
   };
-  const images = listStrings(spec['images']);
-  const expiresAt = typeof spec['expiresAt'] === 'string' ? spec['expiresAt'] : undefined;
   const exclusions = new Map<LevelRule, Exclusion[]>();
   for (const rule of referenced) {
-    const whole: Exclusion = {
-      source,
-      checks: rule.checks,
-      matches: (workload, entry) => images.length === 0 || matchesImages(images, workload, entry),
-    };
-    const own = controls.length === 0 ? [whole] : controls.flatMap((control) => ('reason' in control ? [] : control));
-    const limited = own.map((exclusion) => ({
+    const whole: Exclusion = { source, checks: rule.checks, matches: () => true };
+    const own = hasContent(spec['podSecurity']) ? controls.exclusions : [whole];
+    const limited = own.map((exclusion): Exclusion => ({
       ...exclusion,
       expiresAt,
-      matches: (workload: MigratedWorkload, entry: ExceptionEntry) =>
-        isSelected(workload) && exclusion.matches(workload, entry),
+      matches: (workload, entry) => isSelected(workload) && exclusion.matches(workload, entry),
     }));
     exclusions.set(rule, limited);
   }
-  return { exclusions, remainders: [] };
+  return { exclusions, remainders: controls.remainders };
 }
 
 function resourcesOf(block: JsonObject): JsonObject {
   return objectMember(block, 'resources');
 }
 
-/** Kinds are absent, `Pod`, or qualified as in `v1/Pod`. */
-function selectsPods({ kinds }: JsonObject): boolean {
-  const names = listStrings(kinds).map((kind) => kind.split(/[/.]/).at(-1) ?? '');
-  return names.length === 0 || names.some((name) => matchesWildcard(name, 'Pod'));
+/** Kinds are absent, `Pod`, `v1/Pod` or `*`. Subresources such as `Pod/exec` are not pods. */
+function selectsPods({ kinds, operations }: JsonObject): boolean {
+  const [names, verbs] = [listStrings(kinds), listStrings(operations)];
+  const isPod = (kind: string): boolean => ['Pod', 'v1/Pod', '*'].includes(kind);
+  return (names.length === 0 || names.some(isPod)) && (verbs.length === 0 || verbs.includes('CREATE'));
 }
 
 function selectsNamespace(resources: JsonObject, { name, labels }: Scope): boolean {
@@ -430,16 +470,14 @@ function selectsLabels(selector: unknown, { labels }: Scope): boolean {
   return isObject(selector) && matchesLabelSelector(selector, labels as Readonly<Record<string, string>>);
 }
 
-/** Names of pods begin with the names of their workloads. */
-function selectsWorkload(resources: JsonObject, { kind, name, namespace, labels }: MigratedWorkload): boolean {
-  const kinds = listStrings(resources['kinds']).map((text) => text.split(/[/.]/).at(-1) ?? '');
+/** Selects the pods of a workload, whose names begin with the name of the workload. */
+function selectsWorkload(resources: JsonObject, { kind, name, namespace }: MigratedWorkload): boolean {
   const names = [...listStrings(resources['names']), ...listStrings([resources['name']])];
   const namespaces = listStrings(resources['namespaces']);
-  const selector = resources['selector'];
+  const pod = kind === 'Pod' ? name : `${name}-00000-00000`;
   return (
-    (kinds.length === 0 || kinds.some((text) => matchesWildcard(text, kind) || text === 'Pod')) &&
-    (names.length === 0 || names.some((text) => matchesWildcard(text, name) || matchesWildcard(text, `${name}-0`))) &&
-    (namespaces.length === 0 || namespaces.some((text) => matchesWildcard(text, namespace))) &&
-    (!hasContent(selector) || selectsLabels(selector, { name: namespace, labels }))
+    selectsPods(resources) &&
+    (names.length === 0 || names.some((pattern) => matchesWildcard(pattern, pod))) &&
+    (namespaces.length === 0 || namespaces.some((pattern) => matchesWildcard(pattern, namespace)))
   );
 }

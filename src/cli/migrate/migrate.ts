@@ -1,14 +1,14 @@
-import { CONFIGURATION_NAME } from '../../api/names.ts';
+import { CONFIGURATION_NAME, ENFORCE_LABEL } from '../../api/names.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { objectName, typeMeta } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
-import { plural, printCount, sortedSet } from '../../kube/text.ts';
+import { plural, printable, printCount, sortedSet } from '../../kube/text.ts';
 import type { JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isSamePolicy, type Mode, MODES } from '../../policy/psa/index.ts';
-import { PRIVILEGED, suggestEntries } from '../../policy/pss/index.ts';
+import { isSamePolicy, isStricter, type Mode, MODES } from '../../policy/psa/index.ts';
+import { isLevel, PRIVILEGED, suggestEntries } from '../../policy/pss/index.ts';
 import { getTemplatePod } from '../../policy/rollout/index.ts';
 import { templateContext } from '../../views/evaluation.ts';
 import { listPodCreators } from '../../views/workloads.ts';
@@ -85,7 +85,7 @@ export const command = defineCommand({
     const migration =
       system === 'psp'
         ? convertPodSecurityPolicies(objects)
-        : await migrate(system === 'kyverno' ? readKyverno(objects) : readGatekeeper(objects), inventory, {
+        : await migrate(system === 'kyverno' ? readKyverno(objects, nowMs) : readGatekeeper(objects), inventory, {
             nowMs,
             lifetimeMs: values.for,
           });
@@ -113,7 +113,10 @@ function convertPodSecurityPolicies(objects: readonly JsonObject[]): Migration {
     count: policies.length,
     objects: policies.map(({ scc }) => scc),
     remainders: policies.flatMap(({ remainders }) => remainders),
-    notes: policies.length === 0 ? [] : ['SCCs require an installation with --scc'],
+    notes:
+      policies.length === 0
+        ? []
+        : ['SCCs require an installation with --scc', 'SCCs do not restrict procMount, but the baseline level does'],
   };
 }
 
@@ -129,12 +132,14 @@ async function migrate(
 ): Promise<Migration> {
   const namespaces = listNamespaces(inventory.store);
   const others: Scope = { name: undefined, labels: {} };
-  const exempt = namespaces.filter((namespace) => isExempt(rules, readScope(namespace), others)).map(objectName);
+  const exempt = namespaces
+    .filter((namespace) => !hasOwnLevel(namespace) && isExempt(rules, readScope(namespace), others))
+    .map(objectName);
   const defaults = modePolicies(rules, others);
   const labelled = namespaces.flatMap((namespace) => {
     const name = objectName(namespace);
     const own = modePolicies(rules, readScope(namespace));
-    const labels = exempt.includes(name) ? {} : printPolicies(own, defaults, namespaceLabels);
+    const labels = exempt.includes(name) ? {} : printLabels(namespace, own, defaults);
     return Object.keys(labels).length === 0 ? [] : [{ ...typeMeta('Namespace'), metadata: { name, labels } }];
   });
   const exceptions = await Promise.all(
@@ -150,9 +155,7 @@ async function migrate(
   const usernames = exemptUsers(rules);
   const unequal = rules.filter(({ exemptUsers: users }) => users.some((user) => !usernames.includes(user)));
   const podSecurity = {
-    ...(Object.keys(defaults).length === 0
-      ? {}
-      : { defaults: printPolicies(defaults, {}, (mode) => [mode, `${mode}Version`]) }),
+    ...(Object.keys(defaults).length === 0 ? {} : { defaults: printDefaults(defaults) }),
     ...(exempt.length + usernames.length === 0
       ? {}
       : {
@@ -179,11 +182,24 @@ async function migrate(
       })),
     ],
     notes: [
+      ...sortedSet(rules.flatMap(({ source, isSelective }) => (isSelective ? source : []))).map(
+        (source) => `${source} applies only to some namespaces, so label new namespaces when you create them`,
+      ),
+      ...(usernames.length === 0
+        ? []
+        : ['exemptions of users apply in all namespaces, even if their own labels set a level']),
+      ...(drafts.length === 0 ? [] : ['exceptions apply to all tags of an image']),
+      ...(rules.some(({ checks }) => checks.some((check) => RELAXED.includes(check)))
+        ? ['levels permit procMount and the user 0 in pods with hostUsers: false']
+        : []),
       ...describeAdditions(rules, [others, ...namespaces.map(readScope)]),
       ...unused.map((exclusion) => `no workload that was read needs ${exclusion}`),
     ],
   };
 }
+
+/** Checks that do not apply to pods with a user namespace. */
+const RELAXED: readonly string[] = ['procMount', 'runAsNonRoot', 'runAsUser'];
 
 function describeExclusion({ source, checks }: Exclusion): string {
   return `the exclusion of ${checks.join(', ')} in ${source}`;
@@ -208,10 +224,6 @@ function exemptUsers(rules: readonly LevelRule[]): readonly string[] {
 
 type ModePolicies = Partial<Record<Mode, MigratedPolicy>>;
 
-function namespaceLabels(mode: Mode): readonly [level: string, version: string] {
-  return [POD_SECURITY_LABELS[mode], POD_SECURITY_LABELS[`${mode}Version`]];
-}
-
 /** Returns the policies of the modes in which rules apply. */
 function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
   return Object.fromEntries(
@@ -222,19 +234,42 @@ function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
   );
 }
 
-/** Returns the labels or settings of the policies that differ from the other policies. */
-function printPolicies(
+function hasOwnLevel({ metadata }: Namespace): boolean {
+  const names = [...MODES.map((mode) => POD_SECURITY_LABELS[mode]), ENFORCE_LABEL];
+  return names.some((name) => metadata?.labels?.[name] !== undefined);
+}
+
+/** Returns the labels of the modes in which a namespace differs from the default, or has a weaker label. */
+function printLabels(
+  { metadata }: Namespace,
   policies: ModePolicies,
-  others: ModePolicies,
-  keys: (mode: Mode) => readonly [level: string, version: string],
+  defaults: ModePolicies,
 ): Readonly<Record<string, string>> {
   const printed: Record<string, string> = {};
   for (const mode of MODES) {
     const { level, version } = policies[mode] ?? PRIVILEGED;
-    if (isSamePolicy({ level, version }, others[mode] ?? PRIVILEGED)) continue;
-    const [levelKey, versionKey] = keys(mode);
-    printed[levelKey] = level;
-    if (version !== 'latest') printed[versionKey] = version;
+    const current = metadata?.labels?.[POD_SECURITY_LABELS[mode]];
+    const isNeeded =
+      current === undefined
+        ? !isSamePolicy({ level, version }, defaults[mode] ?? PRIVILEGED)
+        : !isLevel(current) ||
+          isStricter(level, current) ||
+          (level === current && version !== (metadata?.labels?.[POD_SECURITY_LABELS[`${mode}Version`]] ?? 'latest'));
+    if (!isNeeded) continue;
+    printed[POD_SECURITY_LABELS[mode]] = level;
+    // A version label may exist.
+    if (version !== 'latest' || current !== undefined) printed[POD_SECURITY_LABELS[`${mode}Version`]] = version;
+  }
+  return printed;
+}
+
+function printDefaults(policies: ModePolicies): Readonly<Record<string, string>> {
+  const printed: Record<string, string> = {};
+  for (const mode of MODES) {
+    const policy = policies[mode];
+    if (policy === undefined) continue;
+    printed[mode] = policy.level;
+    if (policy.version !== 'latest') printed[`${mode}Version`] = policy.version;
   }
   return printed;
 }
@@ -297,14 +332,13 @@ async function createExceptions(
 function describeWorkload(
   { kind, object }: PodCreator,
   namespace: string,
-  containers: readonly { readonly name?: unknown; readonly image?: unknown }[],
+  containers: readonly { readonly name: string; readonly image: string; readonly list: string }[],
 ): MigratedWorkload {
   return {
     kind,
     namespace,
     name: objectName(object),
-    labels: object.metadata?.labels ?? {},
-    images: new Map(containers.map(({ name, image }) => [String(name), String(image)])),
+    containers: new Map(containers.map((container) => [container.name, container])),
   };
 }
 
@@ -314,6 +348,6 @@ function printSummary({ count, objects, remainders, notes }: Migration, system: 
     ...notes.map((note) => `note: ${note}`),
     ...remainders.map(({ source, reason }) => `no counterpart: ${source}: ${reason}`),
   ];
-  stderr.write(`${lines.join('\n')}\n`);
+  stderr.write(`${lines.map(printable).join('\n')}\n`);
   if (count === 0) stderr.write(`no policies of ${system} found\n`);
 }

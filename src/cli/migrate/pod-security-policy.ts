@@ -9,7 +9,7 @@ import { hasContent, listObjects, listStrings, type Remainder } from './policies
 
 /** Fields with the same name and meaning. */
 const SAME: readonly string[] = [
-  ...['allowedCapabilities', 'requiredDropCapabilities', 'defaultAddCapabilities', 'volumes', 'allowedFlexVolumes'],
+  ...['allowedCapabilities', 'requiredDropCapabilities', 'defaultAddCapabilities', 'allowedFlexVolumes'],
   ...['allowPrivilegeEscalation', 'defaultAllowPrivilegeEscalation', 'readOnlyRootFilesystem'],
   ...['allowedUnsafeSysctls', 'forbiddenSysctls'],
 ];
@@ -58,6 +58,8 @@ export function convertPodSecurityPolicy(policy: JsonObject): ConvertedPolicy {
     metadata: { name: String(name) },
     ...Object.fromEntries(SAME.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]]))),
     ...Object.fromEntries(Object.entries(RENAMED).map(([field, renamed]) => [renamed, spec[field] === true])),
+    // Without volumes, a PodSecurityPolicy allows none, but an SCC allows most.
+    volumes: listStrings(spec['volumes']),
     allowHostPorts: ports.length > 0,
     allowHostDirVolumePlugin: listStrings(spec['volumes']).some((volume) => volume === '*' || volume === 'hostPath'),
     runAsUser: convertUser(objectMember(spec, 'runAsUser'), add),

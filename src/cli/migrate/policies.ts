@@ -15,9 +15,8 @@ export interface MigratedWorkload {
   readonly kind: string;
   readonly name: string;
   readonly namespace: string;
-  readonly labels: Labels;
-  /** Images by container name. */
-  readonly images: ReadonlyMap<string, string>;
+  /** Images and lists (`containers`, `initContainers`) by container name. */
+  readonly containers: ReadonlyMap<string, { readonly image: string; readonly list: string }>;
 }
 
 /** A part of a policy that does not apply to some workloads. */
@@ -40,6 +39,8 @@ export interface LevelRule {
   readonly exclusions: readonly Exclusion[];
   /** Users whose pods the rule does not evaluate. */
   readonly exemptUsers: readonly string[];
+  /** True if the rule applies only to some namespaces, or has other actions in some. */
+  readonly isSelective: boolean;
   /** Returns the modes of a level that correspond to the rule's actions, or none if it does not apply there. */
   modes(scope: Scope): readonly Mode[];
 }

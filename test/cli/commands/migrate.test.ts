@@ -18,8 +18,15 @@ const levelRule = (level: string, others: object = {}, podSecurity: object = {})
   validate: { podSecurity: { level, version: 'latest', ...podSecurity } },
   ...others,
 });
+/** The rules of published policies. */
+const RULES: Readonly<Record<string, string>> = {
+  'disallow-host-path': 'host-path',
+  'disallow-host-ports-range': 'host-port-range',
+  'disallow-selinux': 'selinux-type',
+  'restrict-volume-types': 'restricted-volumes',
+};
 const published = (name: string, others: object = {}): JsonObject =>
-  clusterPolicy(name, { name: 'rule', match: PODS, validate: { pattern: {} }, ...others });
+  clusterPolicy(name, { name: RULES[name], match: PODS, validate: { pattern: {} }, ...others });
 const validatingPolicy = (name: string, spec: object): JsonObject => ({
   apiVersion: 'policies.kyverno.io/v1',
   kind: 'ValidatingPolicy',
@@ -95,10 +102,11 @@ spec:
     assert.equal(
       stderr,
       `10 policies read, 1 object printed
+note: levels permit procMount and the user 0 in pods with hostUsers: false
 no counterpart: ClusterPolicy/disallow-host-ports-range: the Pod Security Standards have no ranges of host ports: baseline allows none
 no counterpart: ClusterPolicy/require-labels, rule labels: not a Pod Security policy, so keep it in Kyverno or convert it to a ValidatingAdmissionPolicy
 no counterpart: ClusterPolicy/limited, rule baseline: levels apply to all pods of a namespace, but match has names
-no counterpart: ClusterPolicy/roles, rule baseline: exemptions name users, but exclude has clusterRoles
+no counterpart: ClusterPolicy/roles, rule baseline: exclude has clusterRoles, which exceptions and exemptions do not: the pods are evaluated
 no counterpart: ClusterPolicy/conditions, rule baseline: levels apply to all pods of a namespace, but the rule has preconditions
 no counterpart: ClusterPolicy/controls, rule baseline: the control "Host Path" is unknown
 no counterpart: ValidatingPolicy/restrict-sysctls: levels apply to all pods of a namespace, but the policy has matchConditions
@@ -202,6 +210,10 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the lev
         };
         return [(metadata as { readonly name: string }).name, allow.map(({ check }) => check), reason];
       });
+  const STANDARD_NOTES: readonly string[] = [
+    'exceptions apply to all tags of an image',
+    'levels permit procMount and the user 0 in pods with hostUsers: false',
+  ];
   const CAPABILITIES = { exclude: [{ controlName: 'Capabilities', images: ['redis*'] }] };
   const exception = (spec: object): JsonObject => ({
     apiVersion: 'kyverno.io/v2',
@@ -228,7 +240,14 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the lev
         clusterPolicy('a', levelRule('baseline')),
         exception({
           match: inShop,
-          podSecurity: [{ controlName: 'Capabilities', images: ['redis:*'], restrictedField: 'f', values: ['SYS_*'] }],
+          podSecurity: [
+            {
+              controlName: 'Capabilities',
+              images: ['redis:*'],
+              restrictedField: 'spec.containers[*].securityContext.capabilities.add',
+              values: ['SYS_*'],
+            },
+          ],
         }),
       ],
       [['cache', ['capabilities_baseline'], reason]],
@@ -259,7 +278,8 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the lev
     test(claim, async () => {
       const workloads = [deployment('cache', 'redis:7', ADMIN), deployment('web', 'nginx', ADMIN)];
       const output = await convert('kyverno', [...policies, ...workloads]);
-      assert.deepEqual([names(output), output.notes], [expected, notes]);
+      const others = output.notes.filter((note) => !STANDARD_NOTES.includes(note));
+      assert.deepEqual([names(output), others], [expected, notes]);
     });
 
   test('the expiry time of a PolicyException if that is earlier', async () => {
@@ -269,6 +289,126 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the lev
       deployment('cache', 'redis:7', ADMIN),
     ]);
     assert.equal((objects[1]?.['spec'] as JsonObject)['expiresAt'], expiresAt);
+  });
+
+  describe('no exclusion that is wider than that of Kyverno:', () => {
+    const block = (resources: object, others: object = {}) => ({ exclude: { any: [{ resources, ...others }] } });
+    const rule = (others: object, controls: object = {}) => clusterPolicy('a', levelRule('baseline', others, controls));
+    const bob = { subjects: [{ kind: 'User', name: 'bob' }] };
+    const field = (restrictedField: string, values: readonly string[]) => ({
+      exclude: [{ controlName: 'Capabilities', images: ['*'], restrictedField, values }],
+    });
+    const evaluated = 'the pods are evaluated';
+    const cannot = 'cannot be converted. "portcullis exception create" prints an exception for a workload';
+    for (const [claim, policies, reasons = []] of [
+      ['deletions', [rule(block({ operations: ['DELETE'] }))]],
+      ['subresources', [rule(block({ kinds: ['*/*', 'Pod/exec'] }))]],
+      ['other kinds', [rule(block({ kinds: ['Deployment'] }))]],
+      [
+        'users in one namespace',
+        [rule(block({ namespaces: ['ci'] }, bob))],
+        [`exemptions of users apply in all namespaces, but exclude also has namespaces: ${evaluated}`],
+      ],
+      [
+        'annotations',
+        [rule(block({ annotations: { a: 'b' } }))],
+        [`exclude has annotations, which exceptions and exemptions do not: ${evaluated}`],
+      ],
+      [
+        'names and labels of namespaces',
+        [rule(block({ names: ['a*'], namespaceSelector: { matchLabels: { a: 'b' } } }))],
+        [`exclude has both names and namespaceSelector, which exceptions do not: ${evaluated}`],
+      ],
+      [
+        'fields of init containers',
+        [rule({}, field('spec.initContainers[*].securityContext.capabilities.add', ['SYS_ADMIN']))],
+      ],
+      ['other values', [rule({}, field('spec.containers[*].securityContext.capabilities.add', ['NET_ADMIN']))]],
+      [
+        'fields whose values differ',
+        [
+          rule(
+            {},
+            {
+              exclude: [
+                {
+                  controlName: 'Privileged Containers',
+                  images: ['*'],
+                  restrictedField: 'spec.containers[*].securityContext.privileged',
+                  values: ['false'],
+                },
+              ],
+            },
+          ),
+        ],
+        [`the restrictedField "spec.containers[*].securityContext.privileged" is not converted, so ${evaluated}`],
+      ],
+      [
+        'an expired exception',
+        [rule({}), exception({ expiresAt: '2020-01-01T00:00:00Z' })],
+        ['it expired at 2020-01-01T00:00:00Z'],
+      ],
+      [
+        'an exception for users',
+        [rule({}), exception({ match: { any: [{ resources: { namespaces: ['shop'] }, ...bob }] } })],
+        [`subjects ${cannot}`],
+      ],
+      [
+        'an exception for labels',
+        [rule({}), exception({ match: { any: [{ resources: { selector: { matchLabels: { a: 'b' } } } }] } })],
+        [`selector ${cannot}`],
+      ],
+      ['an exception for values', [rule({}), exception({ allowedValues: ['NET_ADMIN'] })], [`allowedValues ${cannot}`]],
+      [
+        'an exception for controllers',
+        [rule({}), exception({ match: { any: [{ resources: { kinds: ['Deployment'] } }] } })],
+      ],
+      [
+        'an exception of another kind of policy',
+        [rule({}), exception({ exceptions: [], policyRefs: [{ kind: 'ValidatingPolicy', name: 'a' }] })],
+        ['no converted policy is referenced'],
+      ],
+    ] as const)
+      test(claim, async () => {
+        const output = await convert('kyverno', [...policies, namespace('ci'), deployment('cache', 'redis:7', ADMIN)]);
+        const reported = output.remainders.map((remainder) => remainder.reason);
+        assert.deepEqual(
+          [podSecurity(output), names(output), reported],
+          [{ defaults: { enforce: 'baseline' } }, [], reasons],
+        );
+      });
+  });
+
+  test('the labels of namespaces whose own labels are weaker, and keeps stricter ones', async () => {
+    const enforce = 'pod-security.kubernetes.io/enforce';
+    const { objects } = await convert('kyverno', [
+      clusterPolicy('a', levelRule('baseline', { exclude: { any: [{ resources: { namespaces: ['own'] } }] } })),
+      namespace('weak', { [enforce]: 'privileged' }),
+      namespace('old', { [enforce]: 'baseline', [`${enforce}-version`]: 'v1.20' }),
+      namespace('strict', { [enforce]: 'restricted' }),
+      namespace('own', { 'portcullis.dev/enforce': 'restricted' }),
+    ]);
+    const labels = (name: string, level: string) => [name, { [enforce]: level, [`${enforce}-version`]: 'latest' }];
+    assert.deepEqual(
+      objects.slice(1).map(({ metadata }) => Object.values(metadata as JsonObject)),
+      [labels('old', 'baseline'), ['own', { [enforce]: 'privileged' }], labels('weak', 'baseline')],
+    );
+  });
+
+  test('a note about namespaces that policies select but that do not exist', async () => {
+    const match = { any: [{ resources: { kinds: ['Pod'], namespaces: ['team-*'] } }] };
+    const { notes } = await convert('kyverno', [clusterPolicy('a', levelRule('baseline', { match }))]);
+    assert.ok(
+      notes.includes('ClusterPolicy/a applies only to some namespaces, so label new namespaces when you create them'),
+    );
+  });
+
+  test('other rules of published policies, and no terminal escapes', async () => {
+    const { stderr } = await run('kyverno', [published('disallow-selinux', { name: 'own\u001b[2J' })]);
+    assert.match(
+      stderr,
+      /no counterpart: ClusterPolicy\/disallow-selinux, rule own\\u001b\[2J: not a Pod Security policy/,
+    );
   });
 
   test('the exceptions that it cannot convert', async () => {
@@ -281,7 +421,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the lev
     assert.deepEqual(
       remainders.map((remainder) => remainder.reason),
       [
-        'conditions are not evaluated. "portcullis exception create" prints an exception for a workload',
+        'conditions cannot be converted. "portcullis exception create" prints an exception for a workload',
         'no converted policy is referenced',
         'the control "x" is unknown',
       ],
@@ -328,7 +468,7 @@ describe('migrate gatekeeper prints', () => {
     ],
     [
       'the parameters that a level does not have',
-      { parameters: { min: 80, max: 90, exemptImages: [] } },
+      { parameters: { min: 80, max: 90, exemptImages: ['reg.example/*/app'] } },
       { enforce: 'baseline' },
       ['the level has its own values, so compare the parameters min, max with the check hostPorts, hostNamespaces'],
     ],
@@ -412,11 +552,17 @@ describe('migrate psp', () => {
         'runAsUser.ranges: SCCs have one range of user IDs, and this SCC has the first one',
         'fsGroup: SCCs have no MayRunAs, and this SCC allows all groups',
         'SCCs require an installation with --scc',
+        'SCCs do not restrict procMount, but the baseline level does',
       ],
     );
   });
 
-  test('rejects a cluster and an unknown system', async () => {
+  test('prints no volumes for a policy without volumes, because such an SCC would allow most', async () => {
+    const { objects } = await convert('psp', [policy({})]);
+    assert.deepEqual([objects[0]?.['volumes'], objects[0]?.['allowHostDirVolumePlugin']], [[], false]);
+  });
+
+  test('rejects an unknown system', async () => {
     const { code, stderr } = await runProgram(['migrate', 'opa', '-f', '-'], { stdin: '' });
     assert.deepEqual([code, stderr.split('\n')[0]], [2, 'error: the system must be one of kyverno, gatekeeper, psp']);
   });
