@@ -6,7 +6,7 @@ import { connect } from '../cluster/connection.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectPath } from '../kube/resources.ts';
 import { ApiError, ConnectionError } from '../kube/status.ts';
-import { quote, summarizeNames } from '../kube/text.ts';
+import { matchesWildcard, quote, summarizeNames } from '../kube/text.ts';
 import { valueAt } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { KUBE_SYSTEM } from '../kube/well-known.ts';
@@ -65,26 +65,11 @@ export async function selectContexts(
   const names = await listContexts({ kubeconfig, env });
   const choices = names.length === 0 ? 'the kubeconfig contains no context' : `the contexts are ${names.join(', ')}`;
   const selected = (isAll ? ['*'] : patterns).flatMap((pattern) => {
-    const matching = names.includes(pattern) ? [pattern] : names.filter((name) => matchesPattern(name, pattern));
+    const matching = names.includes(pattern) ? [pattern] : names.filter((name) => matchesWildcard(pattern, name));
     if (matching.length === 0) throw new UserError(`no context matches ${quote(pattern)}; ${choices}`);
     return matching;
   });
   return [...new Set(selected)];
-}
-
-/** Reports whether a name matches a pattern, in which `*` stands for any text. Takes linear time. */
-function matchesPattern(name: string, pattern: string): boolean {
-  const [prefix = '', ...parts] = pattern.split('*');
-  const suffix = parts.pop();
-  if (suffix === undefined) return name === pattern;
-  if (!name.startsWith(prefix) || !name.endsWith(suffix)) return false;
-  let position = prefix.length;
-  for (const part of parts) {
-    const index = name.indexOf(part, position);
-    if (index < 0) return false;
-    position = index + part.length;
-  }
-  return position <= name.length - suffix.length;
 }
 
 /** The result of a command for one of several clusters, or the reason why the cluster could not be read. */
@@ -152,7 +137,8 @@ async function gatherOne<V extends ClustersValues, R>(
     if (error instanceof UserError || error instanceof ConnectionError || error instanceof ApiError) {
       return { cluster, error: error.message.replaceAll('\n', '; ') };
     }
-    throw error;
+    // One cluster with unexpected objects must not hide the others.
+    return { cluster, error: `unexpected error: ${String(error)}` };
   }
 }
 

@@ -164,3 +164,23 @@ export function withoutTrailingSlashes(text: string): string {
 export function shellQuote(text: string): string {
   return /^[\w./:=@,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
+
+/** Reports whether a text matches a pattern, in which `*` stands for any text and `?` for one character. */
+export function matchesWildcard(pattern: string, text: string): boolean {
+  let [position, index, star, resume] = [0, 0, -1, 0];
+  while (index < text.length) {
+    const symbol = pattern[position];
+    if (symbol === '*') {
+      star = position++;
+      resume = index;
+    } else if (symbol !== undefined && (symbol === '?' || symbol === text[index])) {
+      position++;
+      index++;
+    } else if (star >= 0) {
+      position = star + 1;
+      index = ++resume;
+    } else return false;
+  }
+  while (pattern[position] === '*') position++;
+  return position === pattern.length;
+}

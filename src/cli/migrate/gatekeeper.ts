@@ -3,6 +3,7 @@
  * @see https://open-policy-agent.github.io/gatekeeper-library/website/
  */
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { matchesWildcard } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import type { Mode } from '../../policy/psa/index.ts';
 import {
@@ -12,7 +13,6 @@ import {
   type LevelRule,
   listObjects,
   listStrings,
-  matchesWildcard,
   type Remainder,
   type Scope,
   textOr,

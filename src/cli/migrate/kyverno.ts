@@ -5,6 +5,7 @@
  */
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
+import { matchesWildcard } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import type { Mode } from '../../policy/psa/index.ts';
 import { isLevel, parseVersion, type Version } from '../../policy/pss/index.ts';
@@ -16,7 +17,6 @@ import {
   type LevelRule,
   listObjects,
   listStrings,
-  matchesWildcard,
   type MigratedWorkload,
   type Remainder,
   type Scope,
