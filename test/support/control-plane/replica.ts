@@ -52,22 +52,24 @@ const REPLICA_GROUPS = ['system:serviceaccounts', `system:serviceaccounts:${name
 
 let started = 0;
 
+/** Returns the arguments after replacing those whose flags the replacements also set. Each flag is accepted once. */
+function replaceFlags(args: readonly string[], replacements: readonly string[]): readonly string[] {
+  const flags = new Set(replacements.map((arg) => arg.split('=')[0]));
+  return [...args.filter((arg) => !flags.has(arg.split('=')[0])), ...replacements];
+}
+
 /** Starts a replica for a control plane and waits until it listens, which may be before it is ready. */
 export async function startReplica(plane: ControlPlane, options: ReplicaOptions = {}): Promise<Replica> {
   const { name = `portcullis-${started++}`, port = 0, args = [], env = {} } = options;
   const kubeconfig = options.kubeconfig ?? (await plane.kubeconfigFor(REPLICA_USER, REPLICA_GROUPS));
-  const program = start(
-    [
-      `--kubeconfig=${kubeconfig}`,
-      `--namespace=${namespace}`,
-      `--secure-port=${port}`,
-      '--health-probe-bind-address=127.0.0.1:0',
-      '--tls-extra-names=localhost,127.0.0.1',
-      ...args,
-    ],
-    { HOSTNAME: name, ...env },
-    options.main,
-  );
+  const defaults = [
+    `--kubeconfig=${kubeconfig}`,
+    `--namespace=${namespace}`,
+    `--secure-port=${port}`,
+    '--health-probe-bind-address=127.0.0.1:0',
+    '--tls-extra-names=localhost,127.0.0.1',
+  ];
+  const program = start(replaceFlags(defaults, args), { HOSTNAME: name, ...env }, options.main);
   const { child, finished } = program;
   const kill = (): void => void child.kill('SIGKILL');
   process.on('exit', kill);
@@ -233,9 +235,7 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
   };
   const start: System['start'] = async (more, given = {}) => {
     balancer ??= await startBalancer([], { host: options.host ?? '127.0.0.1', port });
-    const flags = new Set(given.args?.map((arg) => arg.split('=')[0]));
-    const others = args.filter((arg) => !flags.has(arg.split('=')[0]));
-    const all = { ...given, args: [...others, ...(given.args ?? [])] };
+    const all = { ...given, args: replaceFlags(args, given.args ?? []) };
     const started = await Promise.all(Array.from({ length: more }, () => startReplica(plane, all)));
     use([...replicas, ...started]);
     return started;
