@@ -7,7 +7,7 @@ import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { isObject, type JsonObject, type KubeObject, objectMember } from '../kube/types.ts';
+import { isObject, type JsonObject, type KubeObject, objectMember, objectsIn } from '../kube/types.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -334,16 +334,11 @@ async function isUnserved(
 ): Promise<boolean> {
   const groups = await connection.request({ method: 'GET', path: '/apis', signal });
   if (groups['kind'] !== 'APIGroupList') return false;
-  const info = objectList(groups, 'groups').find(({ name }) => name === group);
-  if (!info || !objectList(info, 'versions').some((served) => served['version'] === version)) return true;
+  const info = objectsIn(groups['groups']).find(({ name }) => name === group);
+  if (!info || !objectsIn(info['versions']).some((served) => served['version'] === version)) return true;
   const resources = await connection.request({ method: 'GET', path: `/apis/${group}/${version}`, signal });
   if (resources['kind'] !== 'APIResourceList') return false;
-  return !objectList(resources, 'resources').some(({ name }) => name === resource);
-}
-
-function objectList(object: JsonObject, name: string): readonly JsonObject[] {
-  const list = object[name];
-  return Array.isArray(list) ? list.filter(isObject) : [];
+  return !objectsIn(resources['resources']).some(({ name }) => name === resource);
 }
 
 /** Request for the CRDs. Only their names are needed. */

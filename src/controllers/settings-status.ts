@@ -8,7 +8,6 @@ import {
   SETTINGS_EXISTED_ANNOTATION,
   SETTINGS_GENERATION_ANNOTATION,
 } from '../api/names.ts';
-import { CONFIGURATION_NAMES, SCC_REGISTERED_ANNOTATION } from '../api/webhooks.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
 import type { Store } from '../cluster/store.ts';
 import { listSettings, settingOwners, SETTINGS_MANAGER, withSetting } from '../config/setting-paths.ts';
@@ -22,6 +21,7 @@ import { type JsonObject, type Lease, type PortcullisConfiguration, valueAt } fr
 import { formatTimestamp } from '../kube/units.ts';
 import { findPendingPhase } from '../policy/rollout/index.ts';
 import type { Service } from '../tls/trust.ts';
+import { registeredMode } from '../views/scc-mode.ts';
 import { isBreakGlassOn, watchBreakGlass } from './break-glass.ts';
 import { configObserver } from './config-observer.ts';
 import {
@@ -306,8 +306,7 @@ function describeReady(
     const message = 'break-glass is on, so nothing is enforced: portcullis break-glass off';
     return readyConditions('stalled', { reason: 'BreakGlass', message, ...observed });
   }
-  const configuration = store.get('MutatingWebhookConfiguration', CONFIGURATION_NAMES.MutatingWebhookConfiguration);
-  if (scc.mode === 'enforce' && configuration?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION] !== 'enforce') {
+  if (scc.mode === 'enforce' && registeredMode(store) !== 'enforce') {
     return pending('WebhookNotRegistered', 'SCCs are enforced once API servers call the webhook that defaults pods');
   }
   const hasRollout = ![configObserver, readiness].some((controller) => isDisabled(controller, disabledControllers));

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, type ObjectMeta, valueAt } from '../kube/types.ts';
+import { isObject, type JsonObject, type ObjectMeta, objectsIn, valueAt } from '../kube/types.ts';
 
 /** An object that a request is processing, as mutable JSON. Unlike stored objects, it is not frozen. */
 export interface ApiObject {
@@ -68,8 +68,7 @@ export function nestedObject(object: unknown, ...path: readonly string[]): JsonO
 
 /** Returns the objects in the list at a path. */
 export function itemsAt(object: unknown, ...path: readonly string[]): readonly JsonObject[] {
-  const value = at(object, ...path);
-  return Array.isArray(value) ? value.filter(isObject) : [];
+  return objectsIn(at(object, ...path));
 }
 
 /** Returns true if the field at a path has a value other than null. */

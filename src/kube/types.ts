@@ -153,6 +153,16 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Returns the objects of a list, or none if the value is not a list. */
+export function objectsIn(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** Returns the strings of a list, or none if the value is not a list. */
+export function stringsIn(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}
+
 /** The policy settings of an installation. The single object of this kind is named `cluster`. */
 export interface PortcullisConfiguration extends KubeObject {
   readonly spec?: JsonObject;

@@ -5,7 +5,7 @@ import { defined } from '../kube/defined.ts';
 import { objectName } from '../kube/resources.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import { quote, sortedSet } from '../kube/text.ts';
-import type { ClusterRoleBinding, RoleBinding } from '../kube/types.ts';
+import { type ClusterRoleBinding, type RoleBinding, stringsIn } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { KUBE_SYSTEM } from '../kube/well-known.ts';
 import { findGrants, type ObjectName, type RbacObjects, type SubjectName, USE_SCC } from '../policy/rbac/index.ts';
@@ -77,7 +77,7 @@ function temporaryGrants(store: Store, namespace: string | undefined): readonly 
 export function sccGrants(store: Store, scc: SecurityContextConstraints): readonly SccGrant[] {
   const temporary = new Map<string | undefined, readonly TemporaryGrant[]>();
   const named = (kind: string, names: unknown, through: GrantSource): readonly SccGrant[] =>
-    strings(names).map((name) => ({ subject: { kind, name }, through }));
+    stringsIn(names).map((name) => ({ subject: { kind, name }, through }));
   return [
     ...named('User', scc.users, { field: 'users' }),
     ...named('Group', scc.groups, { field: 'groups' }),
@@ -110,10 +110,6 @@ export function storedRbacObjects(store: Store): RbacObjects {
     roleBindings: store.list('RoleBinding'),
     clusterRoleBindings: store.list('ClusterRoleBinding'),
   };
-}
-
-function strings(list: unknown): readonly string[] {
-  return Array.isArray(list) ? list.filter((item) => typeof item === 'string') : [];
 }
 
 /** Formats a binding and its role as `RoleBinding a, ClusterRole b`. */

@@ -33,7 +33,7 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
 }
 
 /** Returns the mode for which the mutating webhook is registered. If replicas cannot read it, all modes are in force. */
-function registeredMode(store: Store): SccMode | undefined {
+export function registeredMode(store: Store): SccMode | undefined {
   const kind = 'MutatingWebhookConfiguration';
   if (!store.synced(kind)) return 'enforce';
   const mode = store.get(kind, CONFIGURATION_NAMES[kind])?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];

@@ -125,9 +125,10 @@ async function listResource(
   }
 }
 
-async function preferredVersion(
+/** Returns the preferred version of an API group. Rejects like `Connection.request`. */
+export async function preferredVersion(
   group: string,
-  connection: Pick<Connection, 'read' | 'request'>,
+  connection: Pick<Connection, 'request'>,
   signal: AbortSignal,
 ): Promise<string> {
   const { preferredVersion } = await connection.request({ method: 'GET', path: `/apis/${group}`, signal });

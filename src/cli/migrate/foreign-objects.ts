@@ -2,9 +2,9 @@
 import type { Connection } from '../../cluster/connection.ts';
 import { readPages } from '../../cluster/lists.ts';
 import { ApiError } from '../../kube/status.ts';
-import { type JsonObject, objectMember } from '../../kube/types.ts';
+import { type JsonObject, objectsIn, stringsIn } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { listObjects, listStrings, textOr } from './policies.ts';
+import { preferredVersion } from '../inventory/custom-resources.ts';
 
 /**
  * Lists all objects of an API group, or none if the cluster does not serve the group. Rejects like
@@ -15,11 +15,15 @@ export async function listGroup(
   group: string,
   signal: AbortSignal,
 ): Promise<readonly JsonObject[]> {
-  const apiVersion = await preferredVersion(connection, group, signal);
-  if (apiVersion === undefined) return [];
+  const version = await preferredVersion(group, connection, signal).catch((error: unknown) => {
+    if (error instanceof ApiError && error.status.code === 404) return undefined;
+    throw error;
+  });
+  if (version === undefined) return [];
+  const apiVersion = `${group}/${version}`;
   const { resources } = await connection.request({ method: 'GET', path: `/apis/${apiVersion}`, signal });
-  const listed = listObjects(resources).filter(
-    ({ name, verbs }) => !String(name).includes('/') && listStrings(verbs).includes('list'),
+  const listed = objectsIn(resources).filter(
+    ({ name, verbs }) => !String(name).includes('/') && stringsIn(verbs).includes('list'),
   );
   const lists = await Promise.all(
     listed.map(async ({ name, kind }) => {
@@ -37,18 +41,4 @@ export async function listGroup(
     }),
   );
   return lists.flat();
-}
-
-async function preferredVersion(
-  connection: Pick<Connection, 'request'>,
-  group: string,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  try {
-    const response = await connection.request({ method: 'GET', path: `/apis/${group}`, signal });
-    return textOr(objectMember(response, 'preferredVersion')['groupVersion'], '') || undefined;
-  } catch (error) {
-    if (error instanceof ApiError && error.status.code === 404) return undefined;
-    throw error;
-  }
 }

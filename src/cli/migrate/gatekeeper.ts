@@ -4,15 +4,13 @@
  */
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { matchesWildcard } from '../../kube/text.ts';
-import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
+import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
 import type { Mode } from '../../policy/psa/index.ts';
 import {
   type Exclusion,
   type ForeignPolicies,
   hasContent,
   type LevelRule,
-  listObjects,
-  listStrings,
   type Remainder,
   type Scope,
   textOr,
@@ -74,12 +72,12 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   if (selectors.length > 0) {
     return none(`levels apply to all pods of a namespace, but match has ${selectors.join(' and ')}`);
   }
-  const kinds = listObjects(match['kinds']).flatMap((entry) => listStrings(entry['kinds']));
+  const kinds = objectsIn(match['kinds']).flatMap((entry) => stringsIn(entry['kinds']));
   if (kinds.length > 0 && !kinds.some((name) => name === 'Pod' || name === '*')) {
     return none('the constraint does not match pods');
   }
   const { exemptImages, ...parameters } = objectMember(spec, 'parameters');
-  const images = listStrings(exemptImages);
+  const images = stringsIn(exemptImages);
   const exclusion: Exclusion = {
     source,
     checks,
@@ -91,7 +89,10 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   const reason = `the level has its own values, so compare the parameters ${names.join(', ')} with the check ${checks.join(', ')}`;
   return {
     rule: {
-      ...{ source, checks, version: 'latest', exemptUsers: [] },
+      source,
+      checks,
+      version: 'latest',
+      exemptUsers: [],
       isSelective: hasContent(match['namespaces']) || hasContent(match['namespaceSelector']),
       exclusions: images.length === 0 ? [] : [exclusion],
       modes: (scope) => (appliesTo(match, scope) ? modes : []),
@@ -111,11 +112,11 @@ function matchesImage(pattern: string, image: string | undefined): boolean {
 function appliesTo(match: JsonObject, { name, labels }: Scope): boolean {
   const isListed = (pattern: string): boolean =>
     name === undefined ? pattern === '*' : matchesWildcard(pattern, name);
-  const namespaces = listStrings(match['namespaces']);
+  const namespaces = stringsIn(match['namespaces']);
   const selector = match['namespaceSelector'];
   return (
     (namespaces.length === 0 || namespaces.some(isListed)) &&
-    !listStrings(match['excludedNamespaces']).some(isListed) &&
+    !stringsIn(match['excludedNamespaces']).some(isListed) &&
     (!isObject(selector) || matchesLabelSelector(selector, labels as Readonly<Record<string, string>>))
   );
 }

@@ -6,7 +6,7 @@
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { matchesWildcard } from '../../kube/text.ts';
-import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
+import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
 import type { Mode } from '../../policy/psa/index.ts';
 import { isLevel, parseVersion, type Version } from '../../policy/pss/index.ts';
 import {
@@ -15,8 +15,6 @@ import {
   type ForeignPolicies,
   hasContent,
   type LevelRule,
-  listObjects,
-  listStrings,
   type MigratedWorkload,
   type Remainder,
   type Scope,
@@ -80,7 +78,7 @@ const CONTROLS: Readonly<Record<string, readonly string[]>> = {
 export function readKyverno(objects: readonly JsonObject[], nowMs: number): ForeignPolicies {
   const exceptions = objects.filter(({ kind }) => kind === 'PolicyException');
   const policies = objects.filter(({ kind }) => POLICY_KINDS.includes(String(kind)));
-  const parts = policies.map((policy) => readPolicy(policy));
+  const parts = policies.map(readPolicy);
   const rules = parts.flatMap((part) => part.rules);
   const read = exceptions.map((exception) => readException(exception, rules, nowMs));
   return {
@@ -93,9 +91,8 @@ export function readKyverno(objects: readonly JsonObject[], nowMs: number): Fore
   };
 }
 
-/** A rule of a policy, with the name that exceptions refer to. */
+/** A rule of a policy, with the name that exceptions refer to. It is empty for ValidatingPolicies. */
 interface NamedRule extends LevelRule {
-  readonly policy: string;
   readonly rule: string;
 }
 
@@ -105,7 +102,7 @@ interface ReadPolicy {
 }
 
 function readPolicy(policy: JsonObject): ReadPolicy {
-  const { kind, metadata } = policy;
+  const { kind } = policy;
   const { name = '', namespace } = objectMember(policy, 'metadata') as { name?: string; namespace?: string };
   const source = `${String(kind)}/${namespace === undefined ? '' : `${namespace}/`}${name}`;
   const published = PUBLISHED[name];
@@ -113,15 +110,15 @@ function readPolicy(policy: JsonObject): ReadPolicy {
   if (reason !== undefined) return { rules: [], remainders: [{ source, reason }] };
   const restrict = limitToNamespace(kind === 'Policy' || kind === 'NamespacedValidatingPolicy' ? namespace : undefined);
   const spec = objectMember(policy, 'spec');
-  if (!isObject(metadata) || Object.keys(spec).length === 0) {
+  if (Object.keys(spec).length === 0) {
     return { rules: [], remainders: [{ source, reason: 'the policy has no spec' }] };
   }
   if (kind === 'ValidatingPolicy' || kind === 'NamespacedValidatingPolicy') {
     return published === undefined
       ? { rules: [], remainders: [{ source, reason: OTHER_POLICY }] }
-      : readValidatingPolicy({ source, policy: name, spec, check: published.check, restrict });
+      : readValidatingPolicy({ source, spec, check: published.check, restrict });
   }
-  const results = listObjects(spec['rules']).map((rule): Result => {
+  const results = objectsIn(spec['rules']).map((rule): Result => {
     const where = `${source}, rule ${String(rule['name'])}`;
     const content = readRule(rule, published, where);
     if ('reason' in content) return content;
@@ -132,11 +129,10 @@ function readPolicy(policy: JsonObject): ReadPolicy {
     if (problem !== undefined) return { source: where, reason: problem };
     const validate = objectMember(rule, 'validate');
     const action = textOr(validate['failureAction'] ?? spec['validationFailureAction'], 'Audit');
-    const overrides = listObjects(validate['failureActionOverrides'] ?? spec['validationFailureActionOverrides']);
+    const overrides = objectsIn(validate['failureActionOverrides'] ?? spec['validationFailureActionOverrides']);
     return {
       ...content,
       source,
-      policy: name,
       rule: String(rule['name']),
       exclusions: [...content.exclusions, ...excluded.exclusions],
       exemptUsers: excluded.users,
@@ -175,29 +171,33 @@ function limitToNamespace(namespace: string | undefined): (modes: Modes) => Mode
 
 interface ValidatingPolicySource {
   readonly source: string;
-  readonly policy: string;
   readonly spec: JsonObject;
   readonly check: string;
   readonly restrict: (modes: Modes) => Modes;
 }
 
-function readValidatingPolicy({ source, policy, spec, check, restrict }: ValidatingPolicySource): ReadPolicy {
+function readValidatingPolicy({ source, spec, check, restrict }: ValidatingPolicySource): ReadPolicy {
   const constraints = objectMember(spec, 'matchConstraints');
   const unsupported = [
-    ...(listObjects(spec['matchConditions']).length > 0 ? ['matchConditions'] : []),
+    ...(objectsIn(spec['matchConditions']).length > 0 ? ['matchConditions'] : []),
     ...['objectSelector', 'excludeResourceRules'].filter((field) => hasContent(constraints[field])),
   ];
   if (unsupported.length > 0) {
     const reason = `levels apply to all pods of a namespace, but the policy has ${unsupported.join(' and ')}`;
     return { rules: [], remainders: [{ source, reason }] };
   }
-  const actions = listStrings(spec['validationActions']);
+  const actions = stringsIn(spec['validationActions']);
   const modes = (actions.length === 0 ? ['Deny'] : actions).flatMap((action) =>
     action === 'Audit' ? (['audit'] as const) : (ACTION_MODES[action.toLowerCase()] ?? []),
   );
   const selector = constraints['namespaceSelector'];
   const rule: NamedRule = {
-    ...{ source, policy, rule: '', checks: [check], version: 'latest', exclusions: [], exemptUsers: [] },
+    source,
+    rule: '',
+    checks: [check],
+    version: 'latest',
+    exclusions: [],
+    exemptUsers: [],
     isSelective: hasContent(selector) || source.startsWith('Namespaced'),
     modes: restrict((scope) => (!hasContent(selector) || selectsLabels(selector, scope) ? modes : [])),
   };
@@ -228,7 +228,10 @@ function readRule(
   const { level, version = 'latest', exclude } = isObject(podSecurity) ? podSecurity : {};
   const parsed = parseVersion(String(version));
   if (!isLevel(level) || level === 'privileged' || parsed === undefined) {
-    return { source, reason: 'podSecurity must have the level baseline or restricted, and the version latest or v1.N' };
+    return {
+      source,
+      reason: 'podSecurity.level must be baseline or restricted, and podSecurity.version must be latest or v1.N',
+    };
   }
   const { exclusions, remainders } = readControls(exclude, source);
   return { checks: checkIds(level, parsed), version: parsed, exclusions, remainders };
@@ -236,7 +239,7 @@ function readRule(
 
 /** Reads `podSecurity.exclude` of a rule or `podSecurity` of an exception. */
 function readControls(value: unknown, source: string) {
-  const controls = listObjects(value).map((control) => readControl(control, source));
+  const controls = objectsIn(value).map((control) => readControl(control, source));
   return {
     exclusions: controls.flatMap((control) => ('reason' in control ? [] : control)),
     remainders: controls.flatMap((control) => ('reason' in control ? control : [])),
@@ -250,7 +253,7 @@ function readControl(control: JsonObject, source: string): Exclusion | Remainder
   const { controlName, restrictedField = '' } = control;
   const checks = CONTROLS[textOr(controlName, '')];
   if (checks === undefined) return { source, reason: `the control ${JSON.stringify(controlName)} is unknown` };
-  const [images, values] = [listStrings(control['images']), listStrings(control['values'])];
+  const [images, values] = [stringsIn(control['images']), stringsIn(control['values'])];
   const [, list] = ADDED_CAPABILITIES.exec(textOr(restrictedField, '')) ?? [];
   if (hasContent(restrictedField) && (list === undefined || values.length === 0 || controlName !== 'Capabilities')) {
     const reason = `the restrictedField ${JSON.stringify(restrictedField)} is not converted, so the pods are evaluated`;
@@ -281,10 +284,10 @@ function matchesImages(images: readonly string[], workload: MigratedWorkload, { 
 function findPrecondition(rule: JsonObject): string | undefined {
   const conditions = rule['preconditions'];
   const terms = isObject(conditions)
-    ? [...listObjects(conditions['all']), ...listObjects(conditions['any'])]
-    : listObjects(conditions);
+    ? [...objectsIn(conditions['all']), ...objectsIn(conditions['any'])]
+    : objectsIn(conditions);
   const isOther = terms.some(({ key }) => !String(key).includes('request.operation'));
-  if (isOther || listObjects(rule['celPreconditions']).length > 0) {
+  if (isOther || objectsIn(rule['celPreconditions']).length > 0) {
     return 'levels apply to all pods of a namespace, but the rule has preconditions';
   }
   return undefined;
@@ -298,8 +301,8 @@ interface Match {
 /** Returns the blocks of `match` or `exclude`. All blocks below `all` must match. */
 function readBlocks(value: unknown): { readonly isAll: boolean; readonly blocks: readonly JsonObject[] } {
   if (!isObject(value)) return { isAll: false, blocks: [] };
-  if (Array.isArray(value['all'])) return { isAll: true, blocks: listObjects(value['all']) };
-  if (Array.isArray(value['any'])) return { isAll: false, blocks: listObjects(value['any']) };
+  if (Array.isArray(value['all'])) return { isAll: true, blocks: objectsIn(value['all']) };
+  if (Array.isArray(value['any'])) return { isAll: false, blocks: objectsIn(value['any']) };
   return { isAll: false, blocks: [value] };
 }
 
@@ -356,7 +359,7 @@ function readExcluded(value: unknown, source: string, checks: readonly string[])
     const resources = resourcesOf(block);
     if (!selectsPods(resources)) continue;
     const others = selectorsOf(block, [...NAMESPACE_SELECTORS, 'names', 'name', 'subjects'], true);
-    const names = listObjects(block['subjects']).map(userName);
+    const names = objectsIn(block['subjects']).map(userName);
     if (isAll && blocks.length > 1) keep('exclude.all with several entries has no counterpart');
     else if (others.length > 0) keep(`exclude has ${others.join(' and ')}, which exceptions and exemptions do not`);
     else if (names.includes(undefined)) keep('exemptions name users, but exclude has subjects that are groups');
@@ -371,7 +374,9 @@ function readExcluded(value: unknown, source: string, checks: readonly string[])
     } else exclusions.push({ source, checks, matches: (workload) => selectsWorkload(resources, workload) });
   }
   return {
-    ...{ users, exclusions, remainders },
+    users,
+    exclusions,
+    remainders,
     namespaces: (scope) => scopes.some((resources) => selectsNamespace(resources, scope)),
   };
 }
@@ -396,14 +401,14 @@ function readException(
   });
   const spec = objectMember(exception, 'spec');
   const references = [
-    ...listObjects(spec['exceptions']).map(({ policyName, ruleNames }) => ({
+    ...objectsIn(spec['exceptions']).map(({ policyName, ruleNames }) => ({
       matches: ({ source: policy }: NamedRule) => {
         const [, ...path] = policy.split('/');
         return matchesWildcard(textOr(policyName, ''), path.join('/'));
       },
-      rules: listStrings(ruleNames),
+      rules: stringsIn(ruleNames),
     })),
-    ...listObjects(spec['policyRefs']).map((reference) => ({
+    ...objectsIn(spec['policyRefs']).map((reference) => ({
       matches: ({ source: policy }: NamedRule) =>
         policy === `${textOr(reference['kind'], '')}/${textOr(reference['name'], '')}`,
       rules: [''],
@@ -452,13 +457,13 @@ function resourcesOf(block: JsonObject): JsonObject {
 
 /** Kinds are absent, `Pod`, `v1/Pod` or `*`. Subresources such as `Pod/exec` are not pods. */
 function selectsPods({ kinds, operations }: JsonObject): boolean {
-  const [names, verbs] = [listStrings(kinds), listStrings(operations)];
+  const [names, verbs] = [stringsIn(kinds), stringsIn(operations)];
   const isPod = (kind: string): boolean => ['Pod', 'v1/Pod', '*'].includes(kind);
   return (names.length === 0 || names.some(isPod)) && (verbs.length === 0 || verbs.includes('CREATE'));
 }
 
 function selectsNamespace(resources: JsonObject, { name, labels }: Scope): boolean {
-  const patterns = listStrings(resources['namespaces']);
+  const patterns = stringsIn(resources['namespaces']);
   const isNamed =
     patterns.length === 0 ||
     patterns.some((pattern) => (name === undefined ? pattern === '*' : matchesWildcard(pattern, name)));
@@ -472,8 +477,8 @@ function selectsLabels(selector: unknown, { labels }: Scope): boolean {
 
 /** Selects the pods of a workload, whose names begin with the name of the workload. */
 function selectsWorkload(resources: JsonObject, { kind, name, namespace }: MigratedWorkload): boolean {
-  const names = [...listStrings(resources['names']), ...listStrings([resources['name']])];
-  const namespaces = listStrings(resources['namespaces']);
+  const names = [...stringsIn(resources['names']), ...stringsIn([resources['name']])];
+  const namespaces = stringsIn(resources['namespaces']);
   const pod = kind === 'Pod' ? name : `${name}-00000-00000`;
   return (
     selectsPods(resources) &&

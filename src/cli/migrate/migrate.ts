@@ -1,6 +1,5 @@
 import { CONFIGURATION_NAME, ENFORCE_LABEL } from '../../api/names.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
-import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { objectName, typeMeta } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import { plural, printable, printCount, sortedSet } from '../../kube/text.ts';
@@ -40,11 +39,11 @@ constraints of Gatekeeper, or PodSecurityPolicies in manifests. The command chan
 settings, the labels of namespaces, and an exception for each workload that the policies admit but a level would
 deny. PodSecurityPolicies become security context constraints (SCCs).
 
-Standard error lists what has no counterpart, and the checks that a level adds. The exit code is 1 if a policy or
-a part of one has no counterpart.
+Policies without a counterpart and the checks that a level adds are printed to standard error. The exit code is 1
+if a policy or a part of it has no counterpart, or if there are no policies.
 
-Published policies are recognized by their names. The manifests should contain the workloads and the namespaces,
-because exceptions are printed only for workloads that were read.
+Policies that Kyverno publishes are recognized by the names of their rules. Exceptions are printed only for
+workloads that were read, so the manifests should contain the workloads and the namespaces.
 
 Examples:
   portcullis migrate kyverno > portcullis.yaml
@@ -61,7 +60,7 @@ interface Migration {
   readonly count: number;
   readonly objects: readonly KubeObject[];
   readonly remainders: readonly Remainder[];
-  /** Descriptions of the checks that the levels add. */
+  /** Differences from the converted policies, such as the checks that a level adds. */
   readonly notes: readonly string[];
 }
 
@@ -120,42 +119,46 @@ function convertPodSecurityPolicies(objects: readonly JsonObject[]): Migration {
   };
 }
 
-interface Lifetime {
+interface MigrationOptions {
   readonly nowMs: number;
+  /** Maximum lifetime of the exceptions. */
   readonly lifetimeMs: number;
+}
+
+/** Stands for the namespaces that no policy names or selects. */
+const OTHERS: Scope = { name: undefined, labels: {} };
+
+/** Policies by mode. Modes in which no rule applies are absent. */
+type ModePolicies = Partial<Record<Mode, MigratedPolicy>>;
+
+/** A namespace, and the policies that correspond to the rules that apply in it. */
+interface PlannedNamespace {
+  readonly namespace: Namespace;
+  readonly scope: Scope;
+  readonly policies: ModePolicies;
 }
 
 async function migrate(
   { count, rules, remainders }: ForeignPolicies,
   inventory: Inventory,
-  lifetime: Lifetime,
+  options: MigrationOptions,
 ): Promise<Migration> {
-  const namespaces = listNamespaces(inventory.store);
-  const others: Scope = { name: undefined, labels: {} };
-  const exempt = namespaces
-    .filter((namespace) => !hasOwnLevel(namespace) && isExempt(rules, readScope(namespace), others))
-    .map(objectName);
-  const defaults = modePolicies(rules, others);
-  const labelled = namespaces.flatMap((namespace) => {
-    const name = objectName(namespace);
-    const own = modePolicies(rules, readScope(namespace));
-    const labels = exempt.includes(name) ? {} : printLabels(namespace, own, defaults);
-    return Object.keys(labels).length === 0 ? [] : [{ ...typeMeta('Namespace'), metadata: { name, labels } }];
+  const defaults = modePolicies(rules, OTHERS);
+  const planned = listNamespaces(inventory.store).map((namespace): PlannedNamespace => {
+    const scope = { name: objectName(namespace), labels: namespace.metadata?.labels ?? {} };
+    return { namespace, scope, policies: modePolicies(rules, scope) };
   });
-  const exceptions = await Promise.all(
-    namespaces
-      .filter((namespace) => !exempt.includes(objectName(namespace)))
-      .map((namespace) => createExceptions(namespace, rules, inventory, lifetime)),
-  );
+  const isExempt = ({ namespace, policies }: PlannedNamespace): boolean =>
+    isEmpty(policies) && !isEmpty(defaults) && !hasOwnLevel(namespace);
+  const exempt = planned.filter(isExempt).map(({ namespace }) => objectName(namespace));
+  const evaluated = planned.filter((one) => !isExempt(one));
+  const createExceptions = await exceptionCreator(rules, inventory, options);
+  const exceptions = evaluated.map(createExceptions);
   const drafts = exceptions.flatMap(({ objects }) => objects);
   const used = new Set(exceptions.flatMap((created) => created.used));
-  const unused = sortedSet(
-    rules.flatMap(({ exclusions }) => exclusions.filter((exclusion) => !used.has(exclusion)).map(describeExclusion)),
-  );
   const usernames = exemptUsers(rules);
-  const unequal = rules.filter(({ exemptUsers: users }) => users.some((user) => !usernames.includes(user)));
   const podSecurity = {
-    ...(Object.keys(defaults).length === 0 ? {} : { defaults: printDefaults(defaults) }),
+    ...(isEmpty(defaults) ? {} : { defaults: printDefaults(defaults) }),
     ...(exempt.length + usernames.length === 0
       ? {}
       : {
@@ -171,29 +174,37 @@ async function migrate(
     metadata: { name: CONFIGURATION_NAME },
     spec: { podSecurity },
   };
+  const labelled = evaluated.flatMap(({ namespace, policies }) => {
+    const labels = printLabels(namespace, policies, defaults);
+    return isEmpty(labels) ? [] : [{ ...typeMeta('Namespace'), metadata: { name: objectName(namespace), labels } }];
+  });
   return {
     count,
-    objects: [...(Object.keys(podSecurity).length === 0 ? [] : [configuration]), ...labelled, ...drafts],
+    objects: [...(isEmpty(podSecurity) ? [] : [configuration]), ...labelled, ...drafts],
     remainders: [
       ...remainders,
-      ...unequal.map(({ source, exemptUsers: users }) => ({
-        source,
-        reason: `exemptions apply to all checks, but other rules evaluate the pods of ${users.join(', ')}`,
-      })),
+      ...rules
+        .filter(({ exemptUsers: users }) => users.some((user) => !usernames.includes(user)))
+        .map(({ source, exemptUsers: users }) => ({
+          source,
+          reason: `exemptions apply to all checks, but other rules evaluate the pods of ${users.join(', ')}`,
+        })),
     ],
     notes: [
       ...sortedSet(rules.flatMap(({ source, isSelective }) => (isSelective ? source : []))).map(
         (source) => `${source} applies only to some namespaces, so label new namespaces when you create them`,
       ),
-      ...(usernames.length === 0
-        ? []
-        : ['exemptions of users apply in all namespaces, even if their own labels set a level']),
+      ...(usernames.length === 0 ? [] : ['exemptions of users apply even in namespaces whose own labels set a level']),
       ...(drafts.length === 0 ? [] : ['exceptions apply to all tags of an image']),
       ...(rules.some(({ checks }) => checks.some((check) => RELAXED.includes(check)))
-        ? ['levels permit procMount and the user 0 in pods with hostUsers: false']
+        ? ['the levels allow unmasked procMount and user 0 in pods with hostUsers: false']
         : []),
-      ...describeAdditions(rules, [others, ...namespaces.map(readScope)]),
-      ...unused.map((exclusion) => `no workload that was read needs ${exclusion}`),
+      ...describeAdditions([defaults, ...planned.map(({ policies }) => policies)]),
+      ...sortedSet(
+        rules.flatMap(({ exclusions }) =>
+          exclusions.filter((exclusion) => !used.has(exclusion)).map(describeExclusion),
+        ),
+      ).map((exclusion) => `no workload that was read needs ${exclusion}`),
     ],
   };
 }
@@ -201,17 +212,12 @@ async function migrate(
 /** Checks that do not apply to pods with a user namespace. */
 const RELAXED: readonly string[] = ['procMount', 'runAsNonRoot', 'runAsUser'];
 
+function isEmpty(value: object): boolean {
+  return Object.keys(value).length === 0;
+}
+
 function describeExclusion({ source, checks }: Exclusion): string {
   return `the exclusion of ${checks.join(', ')} in ${source}`;
-}
-
-function readScope({ metadata }: Namespace): Scope {
-  return { name: metadata?.name ?? '', labels: metadata?.labels ?? {} };
-}
-
-/** Reports whether rules evaluate other namespaces, but none evaluates this one. */
-function isExempt(rules: readonly LevelRule[], scope: Scope, others: Scope): boolean {
-  return rules.some((rule) => rule.modes(others).length > 0) && rules.every((rule) => rule.modes(scope).length === 0);
 }
 
 /** Returns the users whose pods no rule evaluates. */
@@ -222,9 +228,6 @@ function exemptUsers(rules: readonly LevelRule[]): readonly string[] {
   );
 }
 
-type ModePolicies = Partial<Record<Mode, MigratedPolicy>>;
-
-/** Returns the policies of the modes in which rules apply. */
 function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
   return Object.fromEntries(
     MODES.flatMap((mode) => {
@@ -274,59 +277,67 @@ function printDefaults(policies: ModePolicies): Readonly<Record<string, string>>
   return printed;
 }
 
-function describeAdditions(rules: readonly LevelRule[], scopes: readonly Scope[]): readonly string[] {
-  const texts = scopes.flatMap((scope) =>
-    MODES.flatMap((mode) => {
-      const { level, additional } = levelOf(rules, scope, mode);
-      return additional.length === 0
-        ? []
-        : [`${level} also checks ${additional.join(', ')}, which the policies did not`];
-    }),
+function describeAdditions(planned: readonly ModePolicies[]): readonly string[] {
+  const texts = planned.flatMap((policies) =>
+    Object.values(policies).flatMap(({ level, additional }) =>
+      additional.length === 0 ? [] : `${level} also checks ${additional.join(', ')}, which the policies did not`,
+    ),
   );
   return [...new Set(texts)];
 }
 
-/** Creates an exception for each workload that the rules admit and the level of its namespace would deny. */
-async function createExceptions(
-  namespace: Namespace,
+/**
+ * Returns the function that creates an exception for each workload in a namespace that the rules admit and the level of
+ * the namespace would deny.
+ */
+async function exceptionCreator(
   rules: readonly LevelRule[],
   { store, customSources }: Inventory,
-  { nowMs, lifetimeMs: lifetime }: Lifetime,
-): Promise<{ readonly objects: readonly KubeObject[]; readonly used: readonly Exclusion[] }> {
-  const scope = readScope(namespace);
-  const { level, version } = levelOf(rules, scope, 'enforce');
-  if (level === 'privileged' || scope.name === undefined) return { objects: [], used: [] };
-  const enforced = rules.filter((rule) => rule.modes(scope).includes('enforce'));
+  { nowMs, lifetimeMs: lifetime }: MigrationOptions,
+) {
   const found = await findSettings({ config: undefined, store });
-  const { defaults } = found.settings;
-  const context = templateContext(namespace, store, { defaults, scc: expectedSettings(found, undefined) });
-  const taken = new Set<string>();
-  const used: Exclusion[] = [];
-  const objects = finishSteps(listPodCreators(store, scope.name, customSources)).flatMap((source) => {
-    const { pod } = getTemplatePod(source, context)?.pod ?? {};
-    if (pod === undefined) return [];
-    const { entries, uncovered } = suggestEntries(pod, { level, version, emulationVersion: store.emulationVersion });
-    const workload = describeWorkload(source, scope.name ?? '', pod.containers);
-    const exclusions = entries.map((entry: ExceptionEntry) => exclusionsFor(entry, workload, enforced));
-    if (entries.length === 0 || uncovered.length > 0 || exclusions.includes(undefined)) return [];
-    const own = exclusions.flatMap((needed) => needed ?? []);
-    used.push(...own);
-    const ends = own.flatMap(({ expiresAt }) => (expiresAt === undefined ? [] : [Date.parse(expiresAt)]));
-    const sources = sortedSet(own.map((exclusion) => exclusion.source));
-    const name = taken.has(workload.name) ? `${workload.name}-${workload.kind.toLowerCase()}` : workload.name;
-    taken.add(name);
-    return {
-      ...typeMeta('PodSecurityException'),
-      metadata: { name, namespace: workload.namespace },
-      spec: {
-        serviceAccountName: pod.serviceAccountName || 'default',
-        allow: entries,
-        expiresAt: formatTimestamp(Math.min(nowMs + lifetime, ...ends.filter((end) => end > nowMs))),
-        reason: sources.length === 0 ? 'not checked by the migrated policies' : `excluded by ${sources.join(', ')}`,
+  const admission = { defaults: found.settings.defaults, scc: expectedSettings(found, undefined) };
+  return ({ namespace, scope, policies }: PlannedNamespace) => {
+    const used: Exclusion[] = [];
+    if (policies.enforce === undefined) return { objects: [], used };
+    const { level, version } = policies.enforce;
+    const name = objectName(namespace);
+    const enforced = rules.filter((rule) => rule.modes(scope).includes('enforce'));
+    const context = templateContext(namespace, store, admission);
+    const taken = new Set<string>();
+    const objects = finishSteps(listPodCreators(store, name, customSources)).flatMap(
+      (source): readonly KubeObject[] => {
+        const { pod } = getTemplatePod(source, context)?.pod ?? {};
+        if (pod === undefined) return [];
+        const { entries, uncovered } = suggestEntries(pod, {
+          level,
+          version,
+          emulationVersion: store.emulationVersion,
+        });
+        const workload = describeWorkload(source, name, pod.containers);
+        const exclusions = entries.map((entry) => exclusionsFor(entry, workload, enforced));
+        if (entries.length === 0 || uncovered.length > 0 || exclusions.includes(undefined)) return [];
+        const own = exclusions.flatMap((needed) => needed ?? []);
+        used.push(...own);
+        const ends = own.flatMap(({ expiresAt }) => (expiresAt === undefined ? [] : [Date.parse(expiresAt)]));
+        const sources = sortedSet(own.map((exclusion) => exclusion.source));
+        const unique = taken.has(workload.name) ? `${workload.name}-${workload.kind.toLowerCase()}` : workload.name;
+        taken.add(unique);
+        const exception = {
+          ...typeMeta('PodSecurityException'),
+          metadata: { name: unique, namespace: name },
+          spec: {
+            serviceAccountName: pod.serviceAccountName || 'default',
+            allow: entries,
+            expiresAt: formatTimestamp(Math.min(nowMs + lifetime, ...ends)),
+            reason: sources.length === 0 ? 'not checked by the migrated policies' : `excluded by ${sources.join(', ')}`,
+          },
+        };
+        return [exception];
       },
-    };
-  });
-  return { objects, used };
+    );
+    return { objects, used };
+  };
 }
 
 function describeWorkload(

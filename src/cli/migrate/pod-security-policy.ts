@@ -4,8 +4,8 @@
  */
 import { typeMeta } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
-import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
-import { hasContent, listObjects, listStrings, type Remainder } from './policies.ts';
+import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
+import { hasContent, type Remainder } from './policies.ts';
 
 /** Fields with the same name and meaning. */
 const SAME: readonly string[] = [
@@ -47,7 +47,7 @@ export function convertPodSecurityPolicy(policy: JsonObject): ConvertedPolicy {
   const remainders: Remainder[] = [];
   const add = (field: string, reason: string): void => void remainders.push({ source, reason: `${field}: ${reason}` });
   for (const field of WITHOUT_COUNTERPART) if (hasContent(spec[field])) add(field, 'SCCs have no such field');
-  const ports = listObjects(spec['hostPorts']);
+  const ports = objectsIn(spec['hostPorts']);
   if (ports.length > 0 && !ports.every(({ min, max }) => min === 0 && max === 65_535)) {
     add('hostPorts', 'SCCs allow all host ports or none, and this SCC allows all');
   }
@@ -59,9 +59,9 @@ export function convertPodSecurityPolicy(policy: JsonObject): ConvertedPolicy {
     ...Object.fromEntries(SAME.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]]))),
     ...Object.fromEntries(Object.entries(RENAMED).map(([field, renamed]) => [renamed, spec[field] === true])),
     // Without volumes, a PodSecurityPolicy allows none, but an SCC allows most.
-    volumes: listStrings(spec['volumes']),
+    volumes: stringsIn(spec['volumes']),
     allowHostPorts: ports.length > 0,
-    allowHostDirVolumePlugin: listStrings(spec['volumes']).some((volume) => volume === '*' || volume === 'hostPath'),
+    allowHostDirVolumePlugin: stringsIn(spec['volumes']).some((volume) => volume === '*' || volume === 'hostPath'),
     runAsUser: convertUser(objectMember(spec, 'runAsUser'), add),
     seLinuxContext: convertSeLinux(objectMember(spec, 'seLinux')),
     fsGroup: convertGroup(objectMember(spec, 'fsGroup'), 'fsGroup', add),
@@ -75,7 +75,7 @@ type Add = (field: string, reason: string) => void;
 
 function convertUser({ rule, ranges }: JsonObject, add: Add): JsonObject {
   if (rule === 'RunAsAny' || rule === 'MustRunAsNonRoot') return { type: rule };
-  const [range, ...others] = listObjects(ranges);
+  const [range, ...others] = objectsIn(ranges);
   if (others.length > 0) add('runAsUser.ranges', 'SCCs have one range of user IDs, and this SCC has the first one');
   if (range === undefined) return { type: 'MustRunAsRange' };
   return { type: 'MustRunAsRange', uidRangeMin: range['min'], uidRangeMax: range['max'] };

@@ -1,6 +1,6 @@
 /** The common form of pod security policies of other systems, and the levels and exceptions that correspond to them. */
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
-import { isObject, type JsonObject } from '../../kube/types.ts';
+import { isObject } from '../../kube/types.ts';
 import type { Labels, Mode } from '../../policy/psa/index.ts';
 import { checksAt, compareVersions, type Level, type Version } from '../../policy/pss/index.ts';
 
@@ -104,16 +104,6 @@ export function exclusionsFor(
     used.push(exclusion);
   }
   return used;
-}
-
-/** Returns the objects of a list, or none if the value is not a list. */
-export function listObjects(value: unknown): readonly JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
-}
-
-/** Returns the strings of a list, or none if the value is not a list. */
-export function listStrings(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
 /** Returns a value if it is a string, and otherwise the fallback. */

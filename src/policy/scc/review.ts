@@ -10,7 +10,7 @@ import { getApiVersion } from '../../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { badRequest, createStatus, invalid, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
-import { draft, isObject, type JsonObject, objectMember } from '../../kube/types.ts';
+import { draft, isObject, type JsonObject, objectMember, stringsIn } from '../../kube/types.ts';
 import { decodeMutablePod, type PodFields } from '../pod/index.ts';
 import { serviceAccountSubject, type AccessSubject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
@@ -56,8 +56,8 @@ function readReview(review: JsonObject): ReviewRequest | { readonly error: Statu
     kind,
     pod: decoded.pod,
     user: typeof spec['user'] === 'string' ? spec['user'] : '',
-    groups: getStrings(spec['groups']),
-    serviceAccountNames: getStrings(spec['serviceAccountNames']),
+    groups: stringsIn(spec['groups']),
+    serviceAccountNames: stringsIn(spec['serviceAccountNames']),
   };
   const errors = validate(request, review['metadata']);
   return errors.length === 0 ? request : { error: invalid({ group: '', kind }, '', errors) };
@@ -101,10 +101,6 @@ function isEmptyMetadata(metadata: unknown): boolean {
   return (
     isObject(metadata) && Object.entries(metadata).every(([key, value]) => value == null || ALLOWED_METADATA.has(key))
   );
-}
-
-function getStrings(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
 /**

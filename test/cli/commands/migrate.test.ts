@@ -102,7 +102,7 @@ spec:
     assert.equal(
       stderr,
       `10 policies read, 1 object printed
-note: levels permit procMount and the user 0 in pods with hostUsers: false
+note: the levels allow unmasked procMount and user 0 in pods with hostUsers: false
 no counterpart: ClusterPolicy/disallow-host-ports-range: the Pod Security Standards have no ranges of host ports: baseline allows none
 no counterpart: ClusterPolicy/require-labels, rule labels: not a Pod Security policy, so keep it in Kyverno or convert it to a ValidatingAdmissionPolicy
 no counterpart: ClusterPolicy/limited, rule baseline: levels apply to all pods of a namespace, but match has names
@@ -111,7 +111,7 @@ no counterpart: ClusterPolicy/conditions, rule baseline: levels apply to all pod
 no counterpart: ClusterPolicy/controls, rule baseline: the control "Host Path" is unknown
 no counterpart: ValidatingPolicy/restrict-sysctls: levels apply to all pods of a namespace, but the policy has matchConditions
 no counterpart: ClusterPolicy/nodes, rule baseline: the rule does not match pods
-no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the level baseline or restricted, and the version latest or v1.N
+no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be baseline or restricted, and podSecurity.version must be latest or v1.N
 `,
     );
   });
@@ -212,7 +212,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity must have the lev
       });
   const STANDARD_NOTES: readonly string[] = [
     'exceptions apply to all tags of an image',
-    'levels permit procMount and the user 0 in pods with hostUsers: false',
+    'the levels allow unmasked procMount and user 0 in pods with hostUsers: false',
   ];
   const CAPABILITIES = { exclude: [{ controlName: 'Capabilities', images: ['redis*'] }] };
   const exception = (spec: object): JsonObject => ({
