@@ -112,6 +112,11 @@ suite('a tenant who administers a namespace', { skip }, async () => {
   assert.equal(granted.code, 0, granted.stderr);
   const [, name = ''] = /\/(portcullis:scc-until:\S+) created/.exec(granted.stdout) ?? [];
   grant = `${BINDINGS}/${name}`;
+  // The rules of the view role pass through the edit role to the admin role, in two aggregations.
+  await eventually(async () => {
+    const { text } = await plane.admin.send('GET', `${API}/clusterroles/admin`);
+    assert.ok(text.includes('podsecurityexceptions'), 'the admin role contains the rules of the view role');
+  }, 30_000);
   // API servers observe new policies and bindings after a short delay.
   await eventually(async () => {
     assert.equal(await send(OPERATOR, 'POST', `${BINDINGS}?dryRun=All`, bind('probe', SCC_ROLE, user('x'))), '');
