@@ -9,13 +9,14 @@ import { assumptionBlocks, listOptions, printTable, withHeader } from '../output
 const DETAILS = `
 Lists PodSecurityExceptions with their service accounts, expiry times, approvers and uses, and whether they
 apply to new pods. -o wide adds the reason for each exception, the hash of its spec for "portcullis exception
-approve --spec-hash", and the cause if it does not apply.
+approve --spec-hash", and the cause if it does not apply. The hash of a manifest is the hash in every cluster.
 
 Examples:
   portcullis exception list
   portcullis exception list -n shop -o wide
   portcullis exception list --at 2027-02-01
   portcullis exception list --context 'prod-*' -o wide
+  portcullis exception list -f exception.yaml -o wide
 `;
 
 const HEADER = ['NAMESPACE', 'NAME', 'ACCOUNT', 'STATE', 'EXPIRES', 'APPROVED BY', 'USES'];

@@ -42,7 +42,10 @@ interface Joined {
 
 /** Joins reports one after the other, so the memory for reports does not depend on their number. */
 export interface Fleet {
-  /** Adds a report. Of several reports with the same cluster UID, only the latest counts. */
+  /**
+   * Adds a report. Of several reports with the same cluster UID, only the latest counts, unless their clusters have
+   * different names in the settings: clusters that were cloned have the same UID.
+   */
   add(report: SavedReport, origin: Origin): void;
   /** @throws {UserError} if there is no report of the reference cluster, or more than one */
   finish(): FleetData;
@@ -60,7 +63,7 @@ export function createFleet({ time, maxWorkloads, reports, reference }: FleetOpt
         unread.push({ name: cluster.name ?? cluster.context ?? origin, cluster, error: report.error });
         return;
       }
-      const key = cluster.uid ?? origin;
+      const key = cluster.uid === undefined ? origin : `${cluster.uid} ${cluster.name ?? ''}`;
       const other = joined.get(key);
       const isLatest = other === undefined || isLater({ origin, time: report.time }, other);
       if (other) {
@@ -87,10 +90,20 @@ export function createFleet({ time, maxWorkloads, reports, reference }: FleetOpt
         unread: unread.map(({ name, error }) => ({ name, error })),
         reference: comparison?.reference,
         differences: comparison?.differences,
-        notes: [...notes, ...(comparison?.notes ?? [])],
+        notes: [...notes, ...findClones(entries), ...(comparison?.notes ?? [])],
       };
     },
   };
+}
+
+/** Returns a note for each UID that clusters with different names have. */
+function findClones(entries: readonly Joined[]): readonly string[] {
+  const byUid = Map.groupBy(entries, ({ cluster }) => cluster.uid);
+  return [...byUid].flatMap(([uid, clones]) =>
+    uid === undefined || clones.length === 1
+      ? []
+      : `${clones.map(({ origin }) => origin).join(', ')} count as different clusters, because their names in the settings differ, although they have the same UID. If a cluster was renamed, remove its older report.`,
+  );
 }
 
 /** Reports with the same time are ordered by their origin. */

@@ -4,6 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compileSchema } from '../../config/ajv.ts';
 import { readSource } from '../../config/files.ts';
+import { LIMITS } from '../../kube/limits.ts';
 import { compareBytes, quote } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
@@ -66,5 +67,16 @@ export async function readReports(file: string): Promise<readonly SavedReport[]>
     const invalid = 'error' in report ? undefined : check.one(report);
     if (invalid !== undefined) throw problem(`items.${index}: ${invalid}`);
   }
+  // The schema permits any settings, which --reference compares. All other fields have a fixed depth.
+  if (reports.some((report) => 'spec' in report && isDeeper(report.spec, LIMITS.nestingLevels)))
+    throw problem(`spec is nested more than ${LIMITS.nestingLevels} levels deep`);
   return reports;
+}
+
+function isDeeper(value: unknown, maxLevels: number): boolean {
+  let values = [value];
+  for (let level = 0; level <= maxLevels; level++) {
+    values = values.flatMap((one): unknown[] => (isObject(one) || Array.isArray(one) ? Object.values(one) : []));
+  }
+  return values.length > 0;
 }

@@ -220,13 +220,23 @@ describe('exception approve', () => {
     });
   }
 
-  test('list prints the hash', async () => {
-    const { stdout } = await run(['list', '-o', 'json']);
-    const { exceptions } = JSON.parse(stdout) as { readonly exceptions: readonly JsonObject[] };
-    assert.deepEqual(
-      exceptions.map(({ name, state, specHash }) => [name, state, specHash]),
-      [['e', 'Proposed', HASH]],
-    );
+  test('list prints the same hash for the cluster and for a manifest', async () => {
+    const manifest = {
+      apiVersion: 'policy.portcullis.dev/v1alpha1',
+      kind: 'PodSecurityException',
+      metadata: { name: 'e', namespace: 'shop' },
+      spec: SPEC,
+    };
+    for (const { stdout } of [
+      await run(['list', '-o', 'json']),
+      await runProgram(['exception', 'list', '-f', '-', '-o', 'json'], { stdin: JSON.stringify(manifest) }),
+    ]) {
+      const { exceptions } = JSON.parse(stdout) as { readonly exceptions: readonly JsonObject[] };
+      assert.deepEqual(
+        exceptions.map(({ name, state, specHash }) => [name, state, specHash]),
+        [['e', 'Proposed', HASH]],
+      );
+    }
     assert.match((await run(['list', '-o', 'wide'])).stdout, new RegExp(` SPEC HASH .*\\n.* ${HASH} `));
   });
 });

@@ -23,6 +23,8 @@ const HOST_NETWORK = deployment('agent', { hostNetwork: true });
 const HOST_PID_AND_NETWORK = deployment('debug', { hostPID: true, hostNetwork: true, volumes: [] });
 const HOST_PATH = deployment('logs', { volumes: [{ name: 'h', hostPath: { path: '/' } }] });
 
+const DEEP = `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`;
+
 describe('report --fleet', () => {
   let folder = '';
   before(async () => {
@@ -143,6 +145,33 @@ describe('report --fleet', () => {
         `warning: ${monday} is not part of the report, because ${friday} is the latest report of the same cluster.\n`,
       );
     }
+  });
+
+  test('counts clusters that were cloned from one image by their names in the settings', async () => {
+    const report = await computeReport();
+    const names = [undefined, 'paris', 'rome', 'rome'];
+    const files = await Promise.all(
+      names.map(async (name, index) => {
+        const cluster = { uid: 'c0ffee', context: `admin@${index}`, name };
+        return await save(`clone-${index}`, { ...report, cluster, time: `2026-11-2${index}T08:00:00Z` });
+      }),
+    );
+    const { stdout, stderr } = await runProgram(['report', '--fleet', ...files, '-o', 'json']);
+    const { clusters } = JSON.parse(stdout) as FleetData;
+    assert.deepEqual(
+      clusters.map(({ name, context }) => [name, context]),
+      [
+        ['admin@0', 'admin@0'],
+        ['paris', 'admin@1'],
+        ['rome', 'admin@3'],
+      ],
+    );
+    const [first = '', second = '', third = '', fourth = ''] = files;
+    assert.equal(
+      stderr,
+      `warning: ${third} is not part of the report, because ${fourth} is the latest report of the same cluster.\n` +
+        `warning: ${first}, ${second}, ${fourth} count as different clusters, because their names in the settings differ, although they have the same UID. If a cluster was renamed, remove its older report.\n`,
+    );
   });
 
   test('adds the file to the names of clusters with the same context name', async () => {
@@ -273,6 +302,10 @@ describe('report --fleet', () => {
       [
         [await save('items', { apiVersion: report.apiVersion, kind: 'ReportList', items: [{ error: 'x' }] })],
         `${join(folder, 'items.json')} is not the output of portcullis report -o json: items.0: must have required property 'cluster'`,
+      ],
+      [
+        [await save('deep', JSON.stringify({ ...report, spec: [] }).replace('"spec":[]', `"spec":${DEEP}`))],
+        `${join(folder, 'deep.json')} is not the output of portcullis report -o json: spec is nested more than 100 levels deep`,
       ],
       [[valid, '--reference=prod'], 'no report of the reference cluster "prod"; the clusters are valid'],
       [[valid, '--context=prod'], "option '--fleet' cannot be used with option '--context <name>'"],
