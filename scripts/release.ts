@@ -72,13 +72,31 @@ function readOptions() {
   return { image, add, targets };
 }
 
-/** Writes the changelog section of this version or, before its release, of the unreleased changes. */
+/**
+ * Writes the changelog section of this version or, before its release, of the unreleased changes, and the commands that
+ * install the published files.
+ */
 async function writeNotes(): Promise<void> {
   const changes = await readFile('CHANGELOG.md', 'utf8');
   const sections = changes.split(/^(?=## )/m);
   const find = (name: string): string | undefined => sections.find((section) => section.startsWith(`## [${name}]`));
   const notes = find(version) ?? find('Unreleased') ?? fail(`CHANGELOG.md has no section "## [${version}]"`);
-  await writeFile(join(OUT, 'RELEASE_NOTES.md'), notes.replace(/^.*\n+/, ''));
+  await writeFile(join(OUT, 'RELEASE_NOTES.md'), `${notes.replace(/^.*\n+/, '').trimEnd()}\n${installNotes()}`);
+}
+
+/** Returns the commands that need the registry of the release, which no page contains. */
+function installNotes(): string {
+  if (options.image === undefined) return '';
+  const chart = `oci://${dirname(options.image)}/charts/portcullis`;
+  return `
+### Install
+
+\`\`\`console
+npx portcullis@${version} check .
+npx portcullis@${version} install --image=${options.image} | kubectl apply --server-side -f -
+helm install portcullis ${chart} --version=${version} --namespace=portcullis --create-namespace    # instead of kubectl apply
+\`\`\`
+`;
 }
 
 async function packPackage(): Promise<void> {

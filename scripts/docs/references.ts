@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises';
 import { format } from 'oxfmt';
 import packageJson from '../../package.json' with { type: 'json' };
+import { isReserved, REPOSITORY } from '../../src/cli/command.ts';
 import { COMMANDS } from '../../src/cli/program.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { formatAlertReference } from './alerts.ts';
@@ -12,6 +14,7 @@ import { formatKrewManifest } from './krew.ts';
 import { formatLibraryReference } from './library.ts';
 import { formatMetricReference } from './metrics.ts';
 import { formatPodSecurityPage, POD_SECURITY_PAGE } from './pod-security.ts';
+import { RECORDING, recordCheckFix } from './recording.ts';
 import { formatStatesPage, STATES_PAGE } from './states.ts';
 import { formatSupportReference } from './support.ts';
 import { formatWebhookReference } from './webhooks.ts';
@@ -38,8 +41,20 @@ async function generate(): Promise<readonly (readonly [path: string, text: strin
     [STATES_PAGE, formatStatesPage()],
     [POD_SECURITY_PAGE, formatPodSecurityPage()],
     ['.krew.yaml', formatKrewManifest()],
+    [RECORDING, await recordCheckFix()],
+    ['README.md', replaceBadges(await readFile('README.md', 'utf8'))],
     ...formatCheckPages(),
   ];
+}
+
+/** Replaces the line of badges. The badge of CI exists only if the repository does. */
+function replaceBadges(text: string): string {
+  const ci = `${REPOSITORY}/actions/workflows/ci.yml`;
+  const badges = [
+    ...(isReserved(REPOSITORY) ? [] : [`[![CI](${ci}/badge.svg?branch=main)](${ci})`]),
+    `[![License: ${packageJson.license}](https://img.shields.io/badge/license-${packageJson.license.replaceAll('-', '--')}-blue)](LICENSE)`,
+  ];
+  return text.replace(/^\[!\[.*\]\(LICENSE\)$/m, badges.join(' '));
 }
 
 /** Formats a page as `npm run format` does. */

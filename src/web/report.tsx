@@ -293,7 +293,9 @@ function Tiles({ data }: { readonly data: ReportData }) {
         note={count(wouldBeDenied.pods, 'running pod')}
       />
       <Tile title="To restart" value={restart.workloads} note={count(restart.pods, 'running pod')} />
-      <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
+      {data.sccs.length > 0 && (
+        <Tile title="Denied by SCCs" value={data.sccDenials.length} isBad note={count(data.sccs.length, 'SCC')} />
+      )}
       <Tile title="Exemptions" value={data.exemptions.length} note={count(summary.exempt, 'namespace')} />
     </dl>
   );

@@ -57,7 +57,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/rollout status deployment| logs | get lease /, 'needs running pods'],
   [/^kubectl get (?:cluster)?reports/, 'needs the definitions of openreports.io; test/controllers/readiness.test.ts'],
   [/^kubectl explain/, 'the development cluster does not serve OpenAPI documents'],
-  [/ -w$|^portcullis (?:serve|dashboard)/, 'does not end'],
+  [/ -w$|^portcullis (?:serve|dashboard)|^npm start/, 'does not end'],
   [/^curl /, 'reads the probes of a process; test/server'],
   [/patch deployment portcullis/, 'needs the Deployment of an installation; test/e2e/reinstall.test.ts'],
   [/--cert-manager \|/, 'needs cert-manager; test/kubectl/kustomize.test.ts'],

@@ -500,8 +500,10 @@ describe('files of a release', () => {
     assert.match(stdout, /^ +image: "registry\.example\.com\/portcullis:0\.1\.0-rc\.1"$/m);
   });
 
-  test('the commands that publish them are printed', () => {
+  test('the commands that publish and install them are printed', async () => {
     const [, commands = ''] = printed.split('\nNothing is published. --publish=npm,image,chart,github executes:\n');
+    const notes = await readFile(released('RELEASE_NOTES.md'), 'utf8');
+    assert.match(notes, /^helm install portcullis oci:\/\/registry\.example\.com\/charts\/portcullis --version=/m);
     const repository = 'https://github.example.com/portcullis/portcullis';
     assert.equal(
       commands.replace(/(REVISION|SOURCE_DATE_EPOCH)=\w+/g, '$1=X').replace(/(RELEASE_NOTES\.md).*/, '$1'),

@@ -72,23 +72,22 @@ describe('report', { skip: noBrowser }, () => {
   };
 
   test('shows the state of manifests, without errors, requests to other hosts or accessibility violations', async () => {
-    const url = await write('report.html', await report('-f', 'examples/cluster'));
+    const url = await write('report.html', await report('-f', 'examples/report'));
     for (const view of [{}, { colors: 'dark', width: 400 }] as const) {
       const { page, errors, requests, texts } = await browser.open(url, view);
       await page.waitForSelector('.report');
       assert.deepEqual(await texts('.tile'), [
-        'Namespaces\n8\n7 clean, 0 inconclusive',
-        'Denied now\n0\n0 running pods',
-        'Would be denied\n4\n4 running pods',
-        'To restart\n0\n0 running pods',
-        'Denied by SCCs\n0\n13 SCCs',
-        'Exemptions\n16\n0 namespaces',
+        'Namespaces\n7\n2 clean, 0 inconclusive',
+        'Denied now\n2\n0 running pods',
+        'Would be denied\n5\n0 running pods',
+        'To restart\n1\n1 running pod',
+        'Exemptions\n3\n0 namespaces',
       ]);
       assert.deepEqual((await texts('.heat-map tbody tr')).slice(0, 2), [
-        'legacy\t0\t3\t4\tviolating',
-        'audited\t0\t0\t0\tno violations',
+        'monitoring\t0\t1\t2\tviolating',
+        'payments\t0\t0\t2\tviolating',
       ]);
-      assert.deepEqual((await texts('.cause h3')).slice(0, 1), ['2 workloads would be denied']);
+      assert.deepEqual((await texts('.cause h3')).slice(0, 1), ['1 workload denied now']);
       assert.equal(await page.evaluate('document.documentElement.scrollWidth'), view.width ?? 1280);
       const hints = view.width === undefined ? [] : Array<string>(3).fill('Scroll sideways to see all columns →');
       // The page measures its regions after it has been rendered.
@@ -98,7 +97,7 @@ describe('report', { skip: noBrowser }, () => {
       assert.equal((await texts('.scroll.right')).length, hints.length);
       assert.deepEqual(await findAccessibilityProblems(page), []);
       assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
-      if (view.width === undefined) await saveScreenshot(page, 'report', 1000);
+      if (view.width === undefined) await saveScreenshot(page, 'report', 1300);
     }
   });
 
