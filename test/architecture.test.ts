@@ -50,7 +50,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   telemetry: 'admission counters heap limits logger metrics',
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration setting-paths settings unrendered yaml',
-  tls: 'certificate-pair files issue keyring protocol trust',
+  tls: 'certificate-pair client files issue keyring protocol trust',
   cluster: `access-reviews bytes cache client clock cluster cluster-source connection event-recorder json lists live-cluster
     network-error parser projection server-version store`,
   web: 'check-order fleet-data fleet-view report-data',

@@ -1,3 +1,4 @@
+import { defined } from './defined.ts';
 import type { LimitName } from './limits.ts';
 import type { Status } from './status.ts';
 import type { GroupVersionKind, GroupVersionResource, UserInfo } from './types.ts';
@@ -59,6 +60,42 @@ export function allow(details: Omit<Allowed, 'allowed'> = {}): Allowed {
 
 export function deny(status: Status, details: DecisionDetails = {}): Denied {
   return { allowed: false, status, ...details };
+}
+
+/** HTTP codes of denials because of a limit: 413 if every attempt fails, and 429 if a later attempt may succeed. */
+export const LIMIT_CODES: ReadonlySet<number> = new Set([413, 429]);
+
+/**
+ * Combines decisions about one request. It is denied if one of them denies it, with the reasons of all that do. The last
+ * changed object is the result, so each decision must start from the object of the decision before.
+ */
+export function combineDecisions(decisions: readonly Decision[]): Decision {
+  const [first] = decisions;
+  if (decisions.length === 1 && first) return first;
+  const warnings = decisions.flatMap((decision) => decision.warnings ?? []);
+  const { limit } = decisions.find((decision) => decision.limit !== undefined) ?? {};
+  const details = {
+    ...(warnings.length === 0 ? {} : { warnings }),
+    ...combineMaps(decisions, 'auditAnnotations'),
+    ...combineMaps(decisions, 'facts'),
+    ...defined({ limit }),
+  };
+  const [denial, ...others] = decisions
+    .flatMap((decision) => (decision.allowed ? [] : decision.status))
+    // A limit does not hide the reason of a policy.
+    .toSorted((a, b) => Number(LIMIT_CODES.has(a.code)) - Number(LIMIT_CODES.has(b.code)));
+  if (denial) {
+    const messages = new Set([denial, ...others].map((status) => status.message));
+    const message = [...messages].join('; ');
+    return { allowed: false, status: { ...denial, message }, ...details };
+  }
+  const object = decisions.findLast((decision) => decision.allowed && decision.object !== undefined);
+  return allow({ ...(object?.allowed === true ? { object: object.object } : {}), ...details });
+}
+
+function combineMaps(decisions: readonly Decision[], key: 'auditAnnotations' | 'facts') {
+  const maps = decisions.map((decision) => decision[key]).filter((map) => map !== undefined);
+  return maps.length === 0 ? {} : { [key]: Object.assign({}, ...maps) as Readonly<Record<string, string>> };
 }
 
 const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;

@@ -1,16 +1,16 @@
 /** Authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews from API servers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
-import { quote, truncate } from '../kube/text.ts';
-import { type AccessReviewStatus, isObject, type JsonObject } from '../kube/types.ts';
+import { truncate } from '../kube/text.ts';
+import type { AccessReviewStatus } from '../kube/types.ts';
 import {
   type AccessRequest,
   accessReviewStatus,
   authorizeKubelet,
   type AuthorizerDecision,
-  NODE_GROUP,
-  NODE_PREFIX,
-  type ResourceAttributes,
+  findReviewType,
+  mayBeNode,
+  parseAccessReview,
 } from '../policy/kubelet/index.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -67,12 +67,14 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     if (!(await queue.wait(request.ip, bytes.length))) return requestRetry(reply, TOO_BUSY.code, TOO_BUSY.message);
     if (bytes.length > LIMITS.accessReviewBytes) {
       countExceeded('accessReviewBytes');
-      if (!mayBeNode(bytes)) return reply.send({ ...findType(bytes), status: NO_OPINION });
+      if (!mayBeNode(bytes)) return reply.send({ ...findReviewType(bytes), status: NO_OPINION });
       if (!kubelet.store.synced()) return requestRetry(reply, 503, UNSYNCED);
       log.warn({ reason: TOO_LARGE.reason }, 'request denied');
-      return reply.send({ ...findType(bytes), status: getMinimum() ? TOO_LARGE : NO_OPINION });
+      return reply.send({ ...findReviewType(bytes), status: getMinimum() ? TOO_LARGE : NO_OPINION });
     }
-    const { type, access } = parseReview(bytes.toString());
+    const review = parseAccessReview(bytes.toString());
+    if ('error' in review) throw withStatus(new Error(review.error), 400);
+    const { type, access } = review;
     const decision = decide(access);
     metrics.kubelet.authorizations.cell({ decision: decision.decision, cause: decision.cause }).count++;
     const status = accessReviewStatus(decision);
@@ -99,81 +101,4 @@ function denialFields({ username: user, resource }: AccessRequest, { reason = ''
 /** Sends an error. The `retry-after` header makes API servers retry instead of caching the response. */
 function requestRetry(reply: FastifyReply, status: 413 | 429 | 503, reason: string): FastifyReply {
   return reply.code(status).header('retry-after', '1').type('text/plain; charset=utf-8').send(`${reason}\n`);
-}
-
-const GROUP = 'authorization.k8s.io';
-const KIND = 'SubjectAccessReview';
-/** Name of the field with the user's groups, by API version. */
-const GROUPS_FIELD: Readonly<Record<string, string>> = { [`${GROUP}/v1`]: 'groups', [`${GROUP}/v1beta1`]: 'group' };
-
-interface Review {
-  /** The type of the review, which the response repeats. */
-  readonly type: { readonly apiVersion: string; readonly kind: string };
-  readonly access: AccessRequest;
-}
-
-/** The user and a group of each node in a review. API servers write these texts without escapes. */
-const NODE_TEXTS = [`"${NODE_PREFIX}`, `"${NODE_GROUP}"`];
-
-/**
- * Returns false if the review is not from a node. API servers accept selectors of up to 1 MiB from every user, which
- * take up to 17 MiB in a review, so it is searched instead of parsed.
- */
-function mayBeNode(bytes: Buffer): boolean {
-  return NODE_TEXTS.every((text) => bytes.includes(text));
-}
-
-/** Finds the type of a review that is too large. API servers write the type first. */
-function findType(bytes: Buffer): Review['type'] {
-  const [start = ''] = bytes.toString('utf8', 0, LIMITS.accessReviewBytes).split('"spec"', 1);
-  return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };
-}
-
-/** @throws an error with status 400 for a malformed review */
-function parseReview(body: string): Review {
-  const review = parseJson(body);
-  const { apiVersion, kind, spec } = review;
-  const field =
-    typeof apiVersion === 'string' && Object.hasOwn(GROUPS_FIELD, apiVersion) ? GROUPS_FIELD[apiVersion] : undefined;
-  if (kind !== KIND || field === undefined || typeof apiVersion !== 'string') {
-    throw malformed(`must be a ${KIND} of ${Object.keys(GROUPS_FIELD).join(' or ')}`);
-  }
-  if (!isObject(spec)) throw malformed('spec must be an object');
-  const { user, resourceAttributes, nonResourceAttributes } = spec;
-  const groups = spec[field] ?? [];
-  if (user !== undefined && typeof user !== 'string') throw malformed('spec.user must be a string');
-  if (!Array.isArray(groups) || !groups.every((group) => typeof group === 'string')) {
-    throw malformed(`spec.${field} must be a list of strings`);
-  }
-  if (isObject(resourceAttributes) === isObject(nonResourceAttributes)) {
-    throw malformed('spec must have either resourceAttributes or nonResourceAttributes');
-  }
-  const resource = isObject(resourceAttributes) ? parseResource(resourceAttributes) : undefined;
-  return { type: { apiVersion, kind }, access: { username: user ?? '', groups, resource } };
-}
-
-function parseJson(body: string): JsonObject {
-  try {
-    const value: unknown = JSON.parse(body);
-    if (isObject(value)) return value;
-  } catch {
-    // Reported below.
-  }
-  throw malformed('the body must be a JSON object');
-}
-
-function parseResource(attributes: JsonObject): ResourceAttributes {
-  const read = (name: keyof ResourceAttributes): string => {
-    const value = attributes[name] ?? '';
-    if (typeof value === 'string') return value;
-    throw malformed(
-      `spec.resourceAttributes.${name} must be a string, not ${quote(JSON.stringify(value).slice(0, 100))}`,
-    );
-  };
-  const [verb, group, resource] = [read('verb'), read('group'), read('resource')];
-  return { verb, group, resource, subresource: read('subresource'), name: read('name') };
-}
-
-function malformed(reason: string): Error {
-  return withStatus(new Error(`invalid ${KIND}: ${reason}`), 400);
 }

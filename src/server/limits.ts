@@ -7,7 +7,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { createSlots, createTurn } from '../cluster/clock.ts';
 import type { Store } from '../cluster/store.ts';
-import { type AdmissionRequest, type Decision, type Denied, deny } from '../kube/admission.ts';
+import { type AdmissionRequest, type Decision, type Denied, deny, LIMIT_CODES } from '../kube/admission.ts';
 import { type LimitName, LIMITS } from '../kube/limits.ts';
 import { createStatus, tooLarge } from '../kube/status.ts';
 import { parseDurationMs } from '../kube/units.ts';
@@ -86,9 +86,6 @@ export interface Limit {
 
 /** Too many reviews wait for the main thread, and others are evaluated instead. */
 export const TOO_BUSY: Limit = { code: 429, message: 'too many concurrent reviews; try again' };
-
-/** HTTP codes of denials because of a limit. */
-export const LIMIT_CODES: ReadonlySet<number> = new Set<Limit['code']>([413, 429]);
 
 /** Returns the denial of a review that is not evaluated. An HTTP error would admit it under `failurePolicy: Ignore`. */
 export function denyUnreviewed({ code, message, name }: Limit): Denied {

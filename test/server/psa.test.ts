@@ -14,7 +14,7 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/
 import type { SccMode } from '../../src/policy/scc/index.ts';
 import { createRangePreview, DEFAULT_RANGES } from '../../src/policy/uid-range/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
-import { createEnforcementPreview, createLabelPreview } from '../../src/server/enforcement-preview.ts';
+import { createEnforcementPreview, createLabelPreview } from '../../src/views/enforcement-preview.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createEnforcementConfigReviewer } from '../../src/server/objects/enforcement-config.ts';
 import { createPodSecurityReviewer } from '../../src/server/pod-security.ts';

@@ -1,4 +1,5 @@
 /** The minimum kubelet version: its checks, its feature gates, and its rollout. */
+export { findReviewType, mayBeNode, parseAccessReview } from './access-review.ts';
 export {
   compareNodes,
   type NodeState,
@@ -13,8 +14,6 @@ export {
   authorizeKubelet,
   type AuthorizerDecision,
   type AuthorizerMode,
-  NODE_GROUP,
-  NODE_PREFIX,
   nodeName,
   type ResourceAttributes,
 } from './authorizer.ts';

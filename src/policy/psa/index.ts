@@ -41,17 +41,16 @@ export {
   withPodDefaults,
 } from './defaults.ts';
 export { endedExceptionsWarning, findEndedExceptions } from './ended-exceptions.ts';
+export { recordExceptionWrite, reviewExceptionWrite } from './exception-review.ts';
 export {
   CLOCK_SKEW_MS,
   type ExceptionProblem,
   type ExceptionSettings,
   findExceptionProblem,
   findLastingProblem,
-  findLimit,
   findShadow,
   findTimeProblem,
   mayBeApproved,
-  parseAuthors,
   type PreparedException,
   prepareException,
 } from './exceptions.ts';

@@ -7,10 +7,14 @@ import { createRangePreview } from '../../policy/uid-range/index.ts';
 import { createSccRecorder } from '../../telemetry/admission.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import {
+  createEnforcementPreview,
+  createLabelPreview,
+  type InstallationIdentity,
+} from '../../views/enforcement-preview.ts';
 import type { KubeletScope } from '../../views/kubelet.ts';
 import { createAccessReviewLimit, createAccessReviews, withReviewedAccess } from '../access-reviews.ts';
 import { createDisclosure } from '../disclosure.ts';
-import { createEnforcementPreview, createLabelPreview, type InstallationIdentity } from '../enforcement-preview.ts';
 import { createEvaluations } from '../evaluations.ts';
 import { createEnforcementConfigReviewer } from '../objects/enforcement-config.ts';
 import { createExceptionReviewer } from '../objects/exceptions.ts';

@@ -1,8 +1,7 @@
 /** Reviews of writes to pods. All policies decide in one review, so API servers send a pod at most twice. */
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../api/webhooks.ts';
-import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
+import { type AdmissionRequest, allow, combineDecisions, type Decision } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
-import { defined } from '../../kube/defined.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import { decodePod } from '../../policy/pod/index.ts';
@@ -16,7 +15,7 @@ import {
 } from '../../policy/psa/index.ts';
 import { assignScc, podAnnotation, type SccDecision, type SccInput, validateScc } from '../../policy/scc/index.ts';
 import { namespaceMode } from '../../views/scc-mode.ts';
-import { allowUnlessEnforced, LIMIT_CODES } from '../limits.ts';
+import { allowUnlessEnforced } from '../limits.ts';
 import { OLM_POD } from '../olm-hardening.ts';
 import { concludeScc, decideScc, enforcesSccs, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
@@ -180,39 +179,6 @@ export function createValidatePods(policies: readonly PodPolicy[]): Webhook {
       return combineDecisions(decisions);
     },
   };
-}
-
-/**
- * Combines decisions about one request. It is denied if one of them denies it, with the reasons of all that do. The last
- * changed object is the result, so each decision must start from the object of the decision before.
- */
-function combineDecisions(decisions: readonly Decision[]): Decision {
-  const [first] = decisions;
-  if (decisions.length === 1 && first) return first;
-  const warnings = decisions.flatMap((decision) => decision.warnings ?? []);
-  const { limit } = decisions.find((decision) => decision.limit !== undefined) ?? {};
-  const details = {
-    ...(warnings.length === 0 ? {} : { warnings }),
-    ...combineMaps(decisions, 'auditAnnotations'),
-    ...combineMaps(decisions, 'facts'),
-    ...defined({ limit }),
-  };
-  const [denial, ...others] = decisions
-    .flatMap((decision) => (decision.allowed ? [] : decision.status))
-    // A limit does not hide the reason of a policy.
-    .toSorted((a, b) => Number(LIMIT_CODES.has(a.code)) - Number(LIMIT_CODES.has(b.code)));
-  if (denial) {
-    const messages = new Set([denial, ...others].map((status) => status.message));
-    const message = [...messages].join('; ');
-    return { allowed: false, status: { ...denial, message }, ...details };
-  }
-  const object = decisions.findLast((decision) => decision.allowed && decision.object !== undefined);
-  return allow({ ...(object?.allowed === true ? { object: object.object } : {}), ...details });
-}
-
-function combineMaps(decisions: readonly Decision[], key: 'auditAnnotations' | 'facts') {
-  const maps = decisions.map((decision) => decision[key]).filter((map) => map !== undefined);
-  return maps.length === 0 ? {} : { [key]: Object.assign({}, ...maps) as Readonly<Record<string, string>> };
 }
 
 interface FloorScope {

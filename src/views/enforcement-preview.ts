@@ -20,7 +20,7 @@ import {
   previewLabelRevert,
 } from '../policy/rollout/index.ts';
 import type { SccSettings } from '../policy/scc/index.ts';
-import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from '../views/rollout.ts';
+import { createLabelPlanner, getRolloutView, predictNamespaceLevel, type RolloutScope } from './rollout.ts';
 
 /** The installation namespace and the Portcullis version. */
 export type InstallationIdentity = Pick<RolloutScope, 'namespace' | 'version'>;
