@@ -20,8 +20,6 @@ export const LIMITS = {
    * reject it. API servers send a path and a timeout, which have at most 70 characters.
    */
   urlCharacters: 256,
-  /** `timeout` in the URL of a review. API servers send at most `30s`. */
-  timeoutCharacters: 32,
   /** Request line and headers of one request. Prevents clients from sending headers without end. */
   headerBytes: 16 * KIB,
   /**

@@ -2,32 +2,10 @@ import { checkSize, TooLargeError } from '../cluster/json.ts';
 import type { OlmSettings } from '../config/settings.ts';
 import { type AdmissionRequest, allow, type Decision } from '../kube/admission.ts';
 import { LIMITS } from '../kube/limits.ts';
-import {
-  CATALOG_SOURCE_LABEL,
-  MARKETPLACE_NAMESPACE,
-  OLM_GROUP,
-  OLM_NAMESPACES,
-  readOlmPod,
-  reviewOlmPod,
-  UNPACK_LABEL,
-} from '../policy/olm/index.ts';
+import { readOlmPod, reviewOlmPod } from '../policy/olm/index.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WebhookContext } from './webhook.ts';
-
-const CATALOG_POD = `has(object.metadata.labels) && '${CATALOG_SOURCE_LABEL}' in object.metadata.labels`;
-const CATALOG_OWNER = `has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind == 'CatalogSource' && owner.apiVersion.startsWith('${OLM_GROUP}/'))`;
-const UNPACK_POD = `has(object.metadata.labels) && '${UNPACK_LABEL}' in object.metadata.labels`;
-const CONTROLLER_NAMESPACES = JSON.stringify([...OLM_NAMESPACES, MARKETPLACE_NAMESPACE]);
-
-/**
- * Matches catalog pods, also without the label, and pods that `operator-sdk run bundle`, unpack Jobs and OLM controllers
- * create.
- */
-export const OLM_POD = {
-  name: 'olm-pod',
-  expression: `(${CATALOG_POD}) || (${CATALOG_OWNER}) || (${UNPACK_POD}) || request.namespace in ${CONTROLLER_NAMESPACES}`,
-};
 
 interface HardeningDeps {
   /** Returns the effective mode. */

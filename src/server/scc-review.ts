@@ -1,8 +1,13 @@
 /** Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, and records metrics. */
+import { ACCESS_REVIEWS_LIMITED, accessReviewKey, type ReviewAccess } from '../cluster/access-reviews.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
 import type { Namespace } from '../kube/types.ts';
 import {
+  type AccessQuestion,
+  assignScc,
+  createKnownAccess,
+  enterPod,
   namespaceNotFound,
   reportScc,
   type SccDecision,
@@ -10,23 +15,23 @@ import {
   type SccMode,
   sccMode,
   type SccSettings,
+  validateScc,
   withPodName,
 } from '../policy/scc/index.ts';
 import type { DecisionInMode, SccRecorder } from '../telemetry/admission.ts';
 import { getSccSet, lacksStandardSccs, sccAccess } from '../views/access.ts';
 import { getRanges, namespaceMode } from '../views/scc-mode.ts';
-import type { DecideWithAccess } from './access-reviews.ts';
-import type { WaitingRoom } from './waiting-room.ts';
+import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
 
 export interface SccReviewDeps {
   /** Returns the effective settings. */
   settings(): SccSettings;
   /**
-   * Returns the function that checks access with SubjectAccessReviews, or `undefined` if the roles and bindings in the
-   * store determine access.
+   * Starts the SubjectAccessReviews of a review. Returns `undefined` if the roles and bindings in the store determine
+   * access.
    */
-  accessReviews?(): DecideWithAccess | undefined;
+  accessReviews?(context: WebhookContext): AccessSession | undefined;
   readonly waitingRoom: WaitingRoom;
   readonly previewRanges: PreviewRanges;
   readonly record: SccRecorder;
@@ -49,7 +54,8 @@ export interface SccReview {
    */
   readonly precedesDenials?: boolean;
   readonly context: WebhookContext;
-  readonly decide: (input: SccInput, store: Store) => SccDecision;
+  /** `enter` decides whether the user could create the pod. */
+  readonly pass: 'assign' | 'validate' | 'enter';
 }
 
 /**
@@ -103,7 +109,7 @@ interface ProvisionalDecision extends DecisionInMode {
 
 async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<ProvisionalDecision | undefined> {
   const settings = deps.settings();
-  const { request, modes, precedesDenials = false, context, decide } = review;
+  const { request, modes, precedesDenials = false, context, pass } = review;
   const { namespace: name = '', operation, subResource, object, oldObject, userInfo } = request;
   const { store } = context;
   const namespace = store.get('Namespace', name);
@@ -126,16 +132,97 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
     isReported,
   };
   const lacksSccs = awaitsStandardSccs(store, deps);
-  const reviewAccess = deps.accessReviews?.();
-  const decision = reviewAccess
-    ? await reviewAccess((access) => decide({ ...input, access }, store), context)
-    : decide({ ...input, access: sccAccess(store) }, store);
+  const reviews = deps.accessReviews?.(context);
+  const decision = reviews
+    ? await decideWithReviews(input, pass, reviews)
+    : decidePass({ ...input, access: sccAccess(store) }, pass);
   const mayChange =
     !decision.allowed && (!namespace || decision.status.message === input.namespaceRanges.problem || lacksSccs);
   return { mode, isAhead, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
 }
 
+/** Decides again until all answers are known on which the decision depends. */
+async function decideWithReviews(
+  input: Omit<SccInput, 'access'>,
+  pass: SccReview['pass'],
+  reviews: AccessSession,
+): Promise<SccDecision> {
+  try {
+    for (;;) {
+      const { access, openQuestions } = reviews.known();
+      const decision = decidePass({ ...input, access }, pass);
+      if (!(await reviews.answer(openQuestions(decision)))) return reviews.explain(decision);
+    }
+  } finally {
+    reviews.end();
+  }
+}
+
+function decidePass(input: SccInput, pass: SccReview['pass']): SccDecision {
+  if (pass === 'enter') return enterPod(input);
+  // Reports describe the SCC that would be assigned.
+  return pass === 'assign' || input.isReported === true ? assignScc(input) : validateScc(input);
+}
+
 /** True if SCCs are enforced in the request's namespace. */
 export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store, settings: SccSettings): boolean {
   return namespaceMode(store, namespace, settings).mode === 'enforce';
+}
+
+/** Maximum number of concurrent SubjectAccessReviews for one request. */
+const MAX_CONCURRENT = 16;
+
+/** The SubjectAccessReviews of one admission review. */
+interface AccessSession {
+  /** Returns the access check for the next decision. */
+  known(): ReturnType<typeof createKnownAccess>;
+  /** Answers questions until the time ends. Returns false if there are none. */
+  answer(questions: readonly AccessQuestion[]): Promise<boolean>;
+  /** Adds the reason to a denial if a client may not cause more SubjectAccessReviews. */
+  explain(decision: SccDecision): SccDecision;
+  /** Ends the session. */
+  end(): void;
+}
+
+/**
+ * Creates the function that starts a session, which sends as few SubjectAccessReviews as the decision needs. Denies
+ * access if the SubjectAccessReview does not finish in time or before the admission review is displaced from the waiting
+ * room.
+ */
+export function createAccessSessions(review: ReviewAccess, waitingRoom: Pick<WaitingRoom, 'enter'>) {
+  return (context: WebhookContext): AccessSession => {
+    const answers = new Map<string, boolean>();
+    let isLimited = false;
+    const displaced = Promise.withResolvers<undefined>();
+    let untilMs = context.now() + remainingMs(context);
+    const signal = context.getSignal?.();
+    const leftMs = (): number => (signal?.aborted ? 0 : untilMs - context.now());
+    return {
+      known: () => createKnownAccess(answers, { getKey: accessReviewKey, isLast: leftMs() <= 0 }),
+      async answer(questions) {
+        const open = questions.values();
+        const reviewNext = async (): Promise<void> => {
+          for (const question of open) {
+            const timeoutMs = leftMs();
+            if (timeoutMs <= 0) return;
+            const result = await review(question, { timeoutMs, address: context.address });
+            isLimited ||= result === 'limited';
+            answers.set(accessReviewKey(question), result === true);
+          }
+        };
+        const reviewed = Promise.all(Array.from({ length: MAX_CONCURRENT }, reviewNext));
+        await Promise.race([reviewed, displaced.promise]);
+        return questions.length > 0;
+      },
+      explain(decision) {
+        if (!isLimited || decision.allowed) return decision;
+        const message = `${decision.status.message}: ${ACCESS_REVIEWS_LIMITED}`;
+        return { ...decision, status: { ...decision.status, message } };
+      },
+      end: waitingRoom.enter(context, () => {
+        untilMs = -Infinity;
+        displaced.resolve(undefined);
+      }),
+    };
+  };
 }

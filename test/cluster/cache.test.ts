@@ -1,11 +1,11 @@
 /** Tests that data which replicas keep between requests has limits in bytes and time. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createAccessReviews } from '../../src/cluster/access-reviews.ts';
 import { CACHE_ENTRY_BYTES, createCache, digest } from '../../src/cluster/cache.ts';
 import type { ClusterEvent } from '../../src/cluster/cluster.ts';
 import { createEventRecorder, truncateNote } from '../../src/cluster/event-recorder.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
-import { createAccessReviews } from '../../src/server/access-reviews.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { measureRetained } from '../support/heap.ts';

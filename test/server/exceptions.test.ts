@@ -1,12 +1,12 @@
 /** Tests the webhooks for PodSecurityExceptions over TLS. As in a cluster, the recording webhook is called first. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { createAccessReviewLimit } from '../../src/cluster/access-reviews.ts';
 import { createStore } from '../../src/cluster/store.ts';
 import { applyJsonPatch } from '../../src/dev-cluster/json-patch.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { ExceptionSettings } from '../../src/policy/psa/index.ts';
-import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createExceptionReviewer, type ExceptionDeps } from '../../src/server/objects/exceptions.ts';
 import { createSettingsReviewer } from '../../src/server/objects/settings.ts';

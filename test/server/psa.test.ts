@@ -14,7 +14,6 @@ import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../src/policy/rollout/
 import type { SccMode } from '../../src/policy/scc/index.ts';
 import { createRangePreview, DEFAULT_RANGES } from '../../src/policy/uid-range/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
-import { createEnforcementPreview, createLabelPreview } from '../../src/views/enforcement-preview.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
 import { createEnforcementConfigReviewer } from '../../src/server/objects/enforcement-config.ts';
 import { createPodSecurityReviewer } from '../../src/server/pod-security.ts';
@@ -23,6 +22,7 @@ import { onlyRegistered } from '../../src/server/webhooks/index.ts';
 import { createObjectWebhooks } from '../../src/server/webhooks/objects.ts';
 import { createWorkloadAdmission } from '../../src/server/webhooks/workloads.ts';
 import { createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createEnforcementPreview, createLabelPreview } from '../../src/views/enforcement-preview.ts';
 import { readLines } from '../support/conformance/cases.ts';
 import { GATE_OFF } from '../support/feature-gate.ts';
 import { managedFieldsEntry } from '../support/namespace-writes.ts';

@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { createAccessReviews } from '../../src/cluster/access-reviews.ts';
 import { LIMITS } from '../../src/kube/limits.ts';
 import type { UserInfo } from '../../src/kube/types.ts';
 import type { Action } from '../../src/policy/rbac/index.ts';
 import { STANDARD_SCCS } from '../../src/policy/scc/index.ts';
-import { createAccessReviews } from '../../src/server/access-reviews.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { accessFromStore } from '../../src/views/access.ts';
 import { createRecorder } from '../support/recorder.ts';

@@ -14,6 +14,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { confirm } from '../../src/cli/confirm.ts';
+import { createAccessReviewLimit } from '../../src/cluster/access-reviews.ts';
 import { CACHE_ENTRY_BYTES, createCache } from '../../src/cluster/cache.ts';
 import type { Connection } from '../../src/cluster/connection.ts';
 import { createEventRecorder, isRecordable } from '../../src/cluster/event-recorder.ts';
@@ -31,9 +32,8 @@ import { finishSteps } from '../../src/kube/steps.ts';
 import type { Node } from '../../src/kube/types.ts';
 import { decodePod, findCompletionError } from '../../src/policy/pod/index.ts';
 import { evaluateStepwise } from '../../src/policy/rollout/index.ts';
-import { createAccessReviewLimit } from '../../src/server/access-reviews.ts';
 import { createBodyReader } from '../../src/server/body.ts';
-import { createQueue } from '../../src/server/limits.ts';
+import { applyLimits, createQueue } from '../../src/server/limits.ts';
 import { createExceptionReviewer } from '../../src/server/objects/exceptions.ts';
 import { createPodReads } from '../../src/server/pod-reads.ts';
 import { buildProbes } from '../../src/server/probes.ts';
@@ -257,20 +257,6 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     beyond: 414,
     send: async (size) => (await post(await getServer(), `/${'x'.repeat(size - 1)}`, '{}', JSON_TYPE)).status,
   },
-  timeoutCharacters: {
-    within: true,
-    beyond: false,
-    async send(size) {
-      let hasDeadline = false;
-      decide = (_request, { deadlineMs }) => {
-        hasDeadline = deadlineMs !== undefined;
-        return allow();
-      };
-      await sendReview(review({}), `/probe?timeout=${'5s'.padStart(size, '0')}`);
-      decide = () => allow();
-      return hasDeadline;
-    },
-  },
   headerBytes: {
     within: 200,
     beyond: 431,
@@ -493,7 +479,12 @@ export const PROBES: Readonly<Record<string, Probe>> = {
       const rest = { serviceAccountName: 'a', allow: exempted, expiresAt: '2027-01-15T00:00:00Z' };
       const spec = { ...rest, reason: 'x'.repeat(size - JSON.stringify({ ...rest, reason: '' }).length) };
       const request = { ...podReview({}).request, object: { metadata: { name: 'e' }, spec } };
-      const decision = await webhook.validate(request, {} as never);
+      const reviewed = await webhook.validate(request, {} as never);
+      const decision = applyLimits(
+        { ...webhook, path: '/', decide: webhook.validate },
+        { request, store: undefined as never },
+        reviewed,
+      );
       return !decision.allowed && decision.status.message.includes('spec: Too long');
     },
   },

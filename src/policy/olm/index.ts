@@ -18,12 +18,8 @@ export { type HardenedObject, hardenObjects, OLM_WORKLOADS } from './objects.ts'
 export { readOlmPod, reviewOlmPod } from './pod-review.ts';
 export {
   type Candidate,
-  CATALOG_SOURCE_LABEL,
-  MARKETPLACE_NAMESPACE,
   mayBeOlmPod,
-  OLM_GROUP,
-  OLM_NAMESPACES,
+  OLM_POD_EXPRESSION,
   recognizeWorkload,
   resolveCatalogSource,
-  UNPACK_LABEL,
 } from './recognition.ts';

@@ -5,11 +5,11 @@
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import type { ProfileId } from './hardening.ts';
 
-export const OLM_GROUP = 'operators.coreos.com';
+const OLM_GROUP = 'operators.coreos.com';
 const OLM_API = /^operators\.coreos\.com\//;
 
 /** Label on catalog pods with the CatalogSource's name. It is empty on pods that poll for updates. */
-export const CATALOG_SOURCE_LABEL = 'olm.catalogSource';
+const CATALOG_SOURCE_LABEL = 'olm.catalogSource';
 
 /**
  * Label on pods that poll for updates, with the CatalogSource's name. It is empty once the pod becomes a serving pod.
@@ -18,7 +18,7 @@ const CATALOG_UPDATE_LABEL = 'catalogsource.operators.coreos.com/update';
 const MANAGED_LABEL = 'olm.managed';
 
 /** Label on unpack Jobs and their pods with the name of the bundle's ConfigMap. */
-export const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
+const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
 
 /** Label on Deployments that OLM creates and restores, with the ClusterServiceVersion's name. */
 const OWNER_LABEL = 'olm.owner';
@@ -121,6 +121,22 @@ export function mayBeOlmPod(metadata: JsonObject, namespace: unknown): boolean {
     owners.some((owner) => isObject(owner) && OWNER_KINDS.has(owner['kind'])) || CONTROLLER_NAMESPACES.has(namespace)
   );
 }
+
+const has = (field: string, condition: string): string => `(has(object.metadata.${field}) && ${condition})`;
+
+/**
+ * CEL expression that matches catalog pods, also without the label, and pods that `operator-sdk run bundle`, unpack Jobs
+ * and OLM controllers create.
+ */
+export const OLM_POD_EXPRESSION = [
+  has('labels', `'${CATALOG_SOURCE_LABEL}' in object.metadata.labels`),
+  has(
+    'ownerReferences',
+    `object.metadata.ownerReferences.exists(owner, owner.kind == 'CatalogSource' && owner.apiVersion.startsWith('${OLM_GROUP}/'))`,
+  ),
+  has('labels', `'${UNPACK_LABEL}' in object.metadata.labels`),
+  `request.namespace in ${JSON.stringify([...CONTROLLER_NAMESPACES])}`,
+].join(' || ');
 
 const OWNER_KINDS: ReadonlySet<unknown> = new Set(['CatalogSource', 'ConfigMap']);
 

@@ -7,7 +7,7 @@ import type { V1LabelSelector, V1LabelSelectorRequirement } from '@kubernetes/cl
 import { celString } from '../../kube/cel.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
-import { type JsonObject, type Namespace, type Wire, objectMember, withValueAt } from '../../kube/types.ts';
+import { isObject, type JsonObject, type Namespace, type Wire, objectMember, withValueAt } from '../../kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import { type ContainerFields, decodePod, type PodFields, type SecurityContextFields } from '../pod/index.ts';
 import { sccMode, type SccSettings } from '../scc/index.ts';
@@ -146,7 +146,7 @@ export const IS_PRIVILEGED = [
   .join(' || ');
 
 /** Returns true if the settings select the namespace, regardless of SCC admission. */
-export function selectsNamespace(
+function selectsNamespace(
   { mode, exemptNamespaces, namespaceSelector }: PodDefaults,
   { metadata }: Namespace,
 ): boolean {
@@ -202,6 +202,13 @@ export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[])
   };
   const spec = change(pod, objectMember(pod.json, 'spec'));
   return { ...pod.json, spec: { ...spec, ...changed('initContainers'), ...changed('containers') } };
+}
+
+/** Returns a new pod with the defaults of its namespace, or `undefined` if nothing changes. */
+export function completeNewPod(object: unknown, namespace: Namespace, defaults: PodDefaults): JsonObject | undefined {
+  const pod = isObject(object) && selectsNamespace(defaults, namespace) ? decodePod(object).pod : undefined;
+  const completed = pod && withPodDefaults(pod, defaults.fields);
+  return completed === object ? undefined : completed;
 }
 
 /** Applies the defaults of its namespace to a pod template. */

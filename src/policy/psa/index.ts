@@ -32,13 +32,12 @@ export {
 } from './decode.ts';
 export { generateDefaultsPolicy, MIN_DEFAULTS_MINOR, NOT_MIRROR } from './defaults-policy.ts';
 export {
+  completeNewPod,
   completeTemplate,
   DEFAULT_FIELDS,
   type DefaultsSettings,
-  selectsNamespace,
   type PodDefaults,
   selectedNamespaces,
-  withPodDefaults,
 } from './defaults.ts';
 export { endedExceptionsWarning, findEndedExceptions } from './ended-exceptions.ts';
 export { recordExceptionWrite, reviewExceptionWrite } from './exception-review.ts';

@@ -107,31 +107,32 @@ export interface AccessQuestion {
   readonly namespaceName: string;
 }
 
-/** A decision, or the distinct questions that it depends on. There is at least one question. */
-type AccessStep = { readonly decision: SccDecision } | { readonly questions: readonly AccessQuestion[] };
-
 /**
- * Makes a decision based on the known answers by key, for authorizers that answer one question at a time. Unknown answers are
- * assumed to be positive, so the decision chooses the first SCC that allows the pod, and only the questions about that
- * SCC must be answered. A denial depends on all questions because its message lists every SCC that is not usable.
+ * Creates the access check for authorizers that answer one question at a time, from the known answers by key. Unknown
+ * answers are assumed to be positive, so a decision chooses the first SCC that allows the pod, and only the questions
+ * about that SCC must be answered. A denial depends on all questions because its message lists every SCC that is not
+ * usable. With `isLast`, unknown answers are negative, so the decision is final.
  */
-export function decideWithKnownAccess(
-  decide: (access: SccAccess) => SccDecision,
+export function createKnownAccess(
   answers: ReadonlyMap<string, boolean>,
-  getKey: (question: AccessQuestion) => string = accessQuestionKey,
-): AccessStep {
+  { getKey = accessQuestionKey, isLast = false } = {},
+) {
   const assumed = new Map<string, AccessQuestion>();
-  const decision = decide({
+  const access: SccAccess = {
     canUse(subject, sccName, namespaceName) {
       const question = { subject, sccName, namespaceName };
       const key = getKey(question);
       const answer = answers.get(key);
-      if (answer === undefined) assumed.set(key, question);
-      return answer ?? true;
+      if (answer === undefined && !isLast) assumed.set(key, question);
+      return answer ?? !isLast;
     },
-  });
-  const questions = findOpenQuestions(decision, [...assumed.values()]);
-  return questions.length === 0 ? { decision } : { questions };
+  };
+  return {
+    access,
+    /** Returns the distinct questions that a decision with this access depends on. Without questions, it is final. */
+    openQuestions: (decision: SccDecision): readonly AccessQuestion[] =>
+      findOpenQuestions(decision, [...assumed.values()]),
+  };
 }
 
 /** Warnings also depend on whether the subjects may use other SCCs. */

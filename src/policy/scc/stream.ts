@@ -1,12 +1,12 @@
 /** Decides whether users may enter the containers of pods. */
 import type { AdmissionRequest } from '../../kube/admission.ts';
-import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { createStatus, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
 import { userSubject } from './access.ts';
 import { assignScc } from './assign.ts';
 import type { SccDecision } from './decision.ts';
 import { UNABLE_TO_VALIDATE } from './messages.ts';
+import { toSccSet } from './order.ts';
 import type { SccInput } from './request.ts';
 import { mayEnterEveryPod, PRIVILEGED_SCC } from './standard.ts';
 
@@ -17,9 +17,10 @@ const ENTERS_EVERY_POD: SccDecision = {
   facts: { scc: PRIVILEGED_SCC, subjectType: 'user' },
 };
 
-/** Decides whether the user could create the pod. `privileged` is the stored `privileged` SCC. */
-export function enterPod(input: SccInput, privileged: SecurityContextConstraints | undefined): SccDecision {
+/** Decides whether the user could create the pod. */
+export function enterPod(input: SccInput): SccDecision {
   const decision = assignScc(input);
+  const privileged = toSccSet(input.sccs).objects.find(({ metadata }) => metadata?.name === PRIVILEGED_SCC);
   if (decision.allowed || !mayEnterEveryPod(input, privileged)) return decision;
   const { access, userInfo, namespace } = input;
   return access.canUse(userSubject(userInfo), PRIVILEGED_SCC, namespace.metadata?.name ?? '')

@@ -1,4 +1,5 @@
 import type { WebhookRegistration } from '../../api/webhooks.ts';
+import { createAccessReviewLimit, createAccessReviews } from '../../cluster/access-reviews.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { Settings } from '../../config/settings.ts';
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
@@ -13,7 +14,6 @@ import {
   type InstallationIdentity,
 } from '../../views/enforcement-preview.ts';
 import type { KubeletScope } from '../../views/kubelet.ts';
-import { createAccessReviewLimit, createAccessReviews, withReviewedAccess } from '../access-reviews.ts';
 import { createDisclosure } from '../disclosure.ts';
 import { createEvaluations } from '../evaluations.ts';
 import { createEnforcementConfigReviewer } from '../objects/enforcement-config.ts';
@@ -23,8 +23,9 @@ import { createSccObjectReviewer } from '../objects/sccs.ts';
 import { createSettingsReviewer, type SettingsDeps } from '../objects/settings.ts';
 import { createOlmHardening } from '../olm-hardening.ts';
 import { createPodSecurityReviewer } from '../pod-security.ts';
+import { createAccessSessions } from '../scc-review.ts';
 import { createWaitingRoom } from '../waiting-room.ts';
-import type { Webhook } from '../webhook.ts';
+import type { Webhook, WebhookContext } from '../webhook.ts';
 import { NAMESPACES } from './namespaces.ts';
 import { createMirrorPodPolicy, createNodes, NODES } from './nodes.ts';
 import { CHANGE_OBJECTS, createObjectWebhooks, VALIDATE_OBJECTS, VALIDATE_SETTINGS } from './objects.ts';
@@ -83,11 +84,12 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const waitingRoom = createWaitingRoom();
   const takeAccessReview = createAccessReviewLimit(now);
   const accessReviews = createAccessReviews({ cluster, takeAccessReview, logger, metrics: metrics.scc, now });
-  const decideWithReviews = withReviewedAccess(accessReviews, waitingRoom);
+  const startAccessReviews = createAccessSessions(accessReviews, waitingRoom);
   const previewRanges = createRangePreview(() => settings().ranges);
   const review = {
     settings: () => settings().scc,
-    accessReviews: () => (settings().scc.authorization === 'sar' ? decideWithReviews : undefined),
+    accessReviews: (context: WebhookContext) =>
+      settings().scc.authorization === 'sar' ? startAccessReviews(context) : undefined,
     waitingRoom,
     previewRanges,
     restoresStandardSccs,

@@ -1,20 +1,12 @@
 import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../api/webhooks.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
-import type { Store } from '../../cluster/store.ts';
 import { allow, deny } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
 import { USE_SCC } from '../../policy/rbac/index.ts';
-import {
-  decideStream,
-  enterPod,
-  PRIVILEGED_SCC,
-  type SccDecision,
-  type SccInput,
-  undisclosedStream,
-} from '../../policy/scc/index.ts';
+import { decideStream, PRIVILEGED_SCC, undisclosedStream } from '../../policy/scc/index.ts';
 import { namespaceMode } from '../../views/scc-mode.ts';
 import type { Discloses } from '../disclosure.ts';
 import { createPodReads } from '../pod-reads.ts';
@@ -78,9 +70,7 @@ export function createConnectPods(deps: ConnectDeps): Webhook {
         return deny(isMissing && !isDisclosed ? undisclosedStream(request) : readFailure(error, name));
       }
       const pod = { operation: 'CREATE', object } as const;
-      const enter = (input: SccInput, store: Store): SccDecision =>
-        enterPod(input, store.get('SecurityContextConstraints', PRIVILEGED_SCC));
-      const decided = await decideScc({ request, pod, modes: ['enforce', 'report'], context, decide: enter }, deps);
+      const decided = await decideScc({ request, pod, modes: ['enforce', 'report'], context, pass: 'enter' }, deps);
       if (!decided) return allow();
       const connected = { ...decided, decision: decideStream(decided.decision, request, isDisclosed) };
       const decision = concludeScc(request, connected, deps);

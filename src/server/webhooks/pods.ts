@@ -2,21 +2,20 @@
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../api/webhooks.ts';
 import { type AdmissionRequest, allow, combineDecisions, type Decision } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
+import { defined } from '../../kube/defined.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
-import { decodePod } from '../../policy/pod/index.ts';
+import { OLM_POD_EXPRESSION } from '../../policy/olm/index.ts';
 import {
+  completeNewPod,
   isLevelEnforced,
   NOT_MIRROR,
   type PodDefaults,
   type PodSecurity,
-  selectsNamespace,
-  withPodDefaults,
 } from '../../policy/psa/index.ts';
-import { assignScc, podAnnotation, type SccDecision, type SccInput, validateScc } from '../../policy/scc/index.ts';
+import { podAnnotation } from '../../policy/scc/index.ts';
 import { namespaceMode } from '../../views/scc-mode.ts';
 import { allowUnlessEnforced } from '../limits.ts';
-import { OLM_POD } from '../olm-hardening.ts';
 import { concludeScc, decideScc, enforcesSccs, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import {
   ANNOTATIONS_CHANGED,
@@ -75,7 +74,7 @@ export const MUTATE_OLM_PODS: WebhookRegistration = {
   name: `olm.${MUTATE_PODS.name}`,
   description: `hardens new pods of the Operator Lifecycle Manager to which \`${MUTATE_PODS.name}\` did not assign an SCC`,
   rules: [{ feature: 'olm', rule: CREATE_POD }],
-  matchConditions: [OLM_POD, NOT_ASSIGNED],
+  matchConditions: [{ name: 'olm-pod', expression: OLM_POD_EXPRESSION }, NOT_ASSIGNED],
 };
 
 /**
@@ -134,7 +133,7 @@ export function createMutatePods(deps: MutateDeps): Webhook {
         decisions.push(decision);
         if (decision.allowed && decision.object !== undefined) request = { ...request, object: decision.object };
       }
-      const review: SccReview = { request, modes: ['enforce'], precedesDenials: true, context, decide: assignScc };
+      const review: SccReview = { request, modes: ['enforce'], precedesDenials: true, context, pass: 'assign' };
       const assigned = await decideScc(review, deps);
       if (assigned) decisions.push(concludeScc(request, assigned, deps));
       return combineDecisions(decisions);
@@ -149,16 +148,12 @@ export function createMutatePods(deps: MutateDeps): Webhook {
 function setDefaults(
   { object, namespace: name = '' }: AdmissionRequest,
   { store }: WebhookContext,
-  { defaults: getDefaults, settings }: Pick<MutateDeps, 'defaults' | 'settings'>,
+  { defaults, settings }: Pick<MutateDeps, 'defaults' | 'settings'>,
 ): Decision {
   const namespace = store.get('Namespace', name);
-  const defaults = getDefaults();
   // The mode in force may be less strict than the settings.
   const isAssigned = namespaceMode(store, name, settings()).mode === 'enforce';
-  if (!namespace || !isObject(object) || isAssigned || !selectsNamespace(defaults, namespace)) return allow();
-  const { pod } = decodePod(object);
-  const completed = pod && withPodDefaults(pod, defaults.fields);
-  return completed === undefined || completed === object ? allow() : allow({ object: completed });
+  return namespace && !isAssigned ? allow(defined({ object: completeNewPod(object, namespace, defaults()) })) : allow();
 }
 
 /** A policy that validates pods. */
@@ -198,15 +193,10 @@ export function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPoli
     enforces,
     async decide(request, context) {
       if (isLeftToFloor(request, context, floor) && enforces(request, context.store)) return allow();
-      const decided = await decideScc({ request, modes: ['enforce', 'report'], context, decide: validatePod }, deps);
+      const decided = await decideScc({ request, modes: ['enforce', 'report'], context, pass: 'validate' }, deps);
       return decided ? concludeScc(request, decided, deps) : allow();
     },
   };
-}
-
-/** Reports describe the SCC that would be assigned. */
-function validatePod(input: SccInput): SccDecision {
-  return input.isReported === true ? assignScc(input) : validateScc(input);
 }
 
 /**

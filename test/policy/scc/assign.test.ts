@@ -13,7 +13,7 @@ import {
   type AccessQuestion,
   accessQuestionKey,
   type SccAccess,
-  decideWithKnownAccess,
+  createKnownAccess,
 } from '../../../src/policy/scc/access.ts';
 import { assignScc, reportScc, validateScc } from '../../../src/policy/scc/assign.ts';
 import type { SccDecision } from '../../../src/policy/scc/index.ts';
@@ -230,17 +230,18 @@ test('in report mode, an admitted pod does not change', () => {
 function settle(decide: (canUse: SccAccess) => SccDecision, answer: (question: AccessQuestion) => boolean) {
   const answers = new Map<string, boolean>();
   for (let count = 0; ; count++) {
-    const step = decideWithKnownAccess(decide, answers);
-    if ('decision' in step) return { decision: step.decision, count };
-    assert.ok(step.questions.length > 0);
-    for (const question of step.questions) {
+    const { access, openQuestions } = createKnownAccess(answers);
+    const decision = decide(access);
+    const questions = openQuestions(decision);
+    if (questions.length === 0) return { decision, count };
+    for (const question of questions) {
       assert.ok(!answers.has(accessQuestionKey(question)), 'a question is repeated');
       answers.set(accessQuestionKey(question), answer(question));
     }
   }
 }
 
-suite('decideWithKnownAccess', () => {
+suite('createKnownAccess', () => {
   test('the key of a question depends on all of its fields', () => {
     const question: AccessQuestion = {
       subject: { username: 'a', groups: ['b'] },
