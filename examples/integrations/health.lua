@@ -8,22 +8,28 @@ if status.observedGeneration ~= nil and status.observedGeneration ~= obj.metadat
   health.message = "Waiting for the leader to read the current generation"
   return health
 end
+local conditions = {}
+for _, condition in ipairs(status.conditions) do
+  conditions[condition.type] = condition
+end
 -- These exceptions wait for an approval.
 local unapproved = { NotApproved = true, SpecChanged = true, SelfApproved = true }
-for _, condition in ipairs(status.conditions) do
-  if condition.type == "Ready" then
-    health.message = condition.message
-    if condition.status == "True" then
-      health.status = "Healthy"
-    elseif unapproved[condition.reason] then
-      health.status = "Suspended"
-    end
+local ready, violations, stalled = conditions.Ready, conditions.ViolationsDetected, conditions.Stalled
+if ready ~= nil then
+  health.message = ready.message
+  if ready.status == "True" then
+    health.status = "Healthy"
+  elseif unapproved[ready.reason] then
+    health.status = "Suspended"
   end
 end
-for _, condition in ipairs(status.conditions) do
-  if condition.type == "Stalled" and condition.status == "True" then
-    health.status = "Degraded"
-    health.message = condition.message
-  end
+-- A cluster in which workloads would be denied is ready, because only a user can continue its rollout.
+if health.status == "Healthy" and violations ~= nil and violations.status == "True" then
+  health.status = "Suspended"
+  health.message = violations.message
+end
+if stalled ~= nil and stalled.status == "True" then
+  health.status = "Degraded"
+  health.message = stalled.message
 end
 return health

@@ -196,19 +196,22 @@ plugins:
     const enforcing = 'the restricted level applies to namespaces without a label';
     assert.deepEqual(ready(), { Ready: `True Enforcing: ${enforcing}`, ...upgradeable });
     const metadata = { name: 'cluster' };
-    const spec = { enforcementMode: 'Legacy' };
-    await cluster.apply('PSAEnforcementConfig', { metadata, spec }, { ...BY_TEST, force: true });
-    await running.idle();
-    const legacy = {
-      Upgradeable:
-        'False LegacyMode: the cluster is in Legacy mode, which a later version may not support: set spec.enforcementMode to ""',
+    const request = async (enforcementMode: '' | 'Legacy') => {
+      const spec = { enforcementMode };
+      await cluster.apply('PSAEnforcementConfig', { metadata, spec }, { ...BY_TEST, force: true });
+      await running.idle();
     };
+    await request('Legacy');
+    const later = 'False LegacyMode: the cluster is in Legacy mode, which a later version may not support:';
+    const legacy = { Upgradeable: `${later} set spec.enforcementMode to ""` };
     assert.deepEqual(ready(), { ...notReady(`DecisionPending: ${undecided}`), ...legacy });
     await decide('Legacy');
     const reverting = 'RevertingConfiguration: replicas are switching to the privileged default level';
     assert.deepEqual(ready(), { ...notReady(reverting), ...legacy });
     for (const name of ['a', 'b']) await report(name, 'privileged', 3);
     assert.deepEqual(ready(), { Ready: 'True LegacyMode: nothing is enforced in Legacy mode', ...legacy });
+    await request('');
+    assert.equal(ready()['Upgradeable'], `${later} fix the workloads that would be denied`);
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await running.pass(5_000);
     assert.deepEqual(ready(), { Ready: 'True Disabled: the rollout has ended', ...upgradeable });

@@ -329,7 +329,7 @@ describe('integrations', () => {
     assert.match(report, /<testsuites name="portcullis check" tests="1" failures="1" errors="0">/);
   });
 
-  test('Argo CD and Flux install the version of the release', async () => {
+  test('Argo CD, Flux and Terraform install the version of the release', async () => {
     const validate = new Ajv({ strict: false, formats: { date: true } }).compile(
       JSON.parse(await readFile(released('values.schema.json'), 'utf8')) as object,
     );
@@ -352,6 +352,8 @@ describe('integrations', () => {
     }>('flux.yaml');
     assert.deepEqual([application?.source.chart, application?.source.targetRevision], ['portcullis', version]);
     assert.deepEqual([repository?.url, repository?.ref.tag], ['oci://ghcr.io/OWNER/charts/portcullis', version]);
+    const terraform = await readFile('examples/many-clusters/terraform.tf', 'utf8');
+    assert.match(terraform, new RegExp(`\\n  version += "${version.replaceAll('.', '\\.')}"\\n`));
     for (const values of [application?.source.helm.valuesObject, release?.values])
       assert.ok(validate(values), JSON.stringify(validate.errors));
   });
