@@ -15,6 +15,9 @@ export type DefaultsKind = (typeof DEFAULTS_KINDS)[number];
 /** Name of the managed policy that sets pod defaults, and of its binding. */
 export const DEFAULTS_POLICY = 'defaults.portcullis.dev';
 
+/** Name of the managed policy that guards the labels of namespaces, and of its binding. */
+export const GUARD_POLICY = 'guard.portcullis.dev';
+
 export type AdmissionPolicy = Kinds[PolicyKind];
 
 /** Name prefix of the policies that the leader manages. The rest of the name is the same as in generated manifests. */

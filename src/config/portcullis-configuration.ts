@@ -25,6 +25,7 @@ import {
   DEFAULT_CONFIGURATION,
   DEFAULT_FIELDS,
   type ExceptionSettings,
+  type GuardSettings,
   type PodDefaults,
   type PodSecurity,
   type PodSecurityConfiguration,
@@ -69,6 +70,8 @@ export interface Settings {
   readonly disabledControllers: readonly string[];
   readonly webhooks: WebhookSettings;
   readonly floor: FloorSettings;
+  /** Protection of the labels of namespaces. */
+  readonly guard: GuardSettings;
 }
 
 /** The policies that API servers evaluate even while no replica responds. */
@@ -196,6 +199,7 @@ interface Spec {
   readonly controllers?: { readonly disabled?: readonly string[] };
   readonly webhooks?: Partial<WebhookSettings>;
   readonly floor?: Partial<FloorSettings>;
+  readonly guard?: Partial<GuardSettings>;
 }
 
 /** Maps the fields of `spec.podSecurity.defaults` to the fields in upstream's PodSecurityConfiguration. */
@@ -231,6 +235,7 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
     disabledControllers,
     webhooks: toWebhooks(spec, errors),
     floor: { mode: 'off', ...spec.floor },
+    guard: { labels: 'off', ...spec.guard },
   };
 }
 

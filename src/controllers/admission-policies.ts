@@ -1,7 +1,7 @@
 /**
  * Manages the policies that API servers evaluate even while no replica responds: the floor, whose
- * ValidatingAdmissionPolicies make the same decisions as the webhooks, and the MutatingAdmissionPolicy that defaults
- * pods.
+ * ValidatingAdmissionPolicies make the same decisions as the webhooks, the MutatingAdmissionPolicy that defaults pods,
+ * and the ValidatingAdmissionPolicy that guards the labels of namespaces.
  */
 import { createHash } from 'node:crypto';
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
@@ -13,6 +13,7 @@ import {
   FLOOR_ANNOTATION,
   FLOOR_POLICIES,
   FLOOR_PREFIX,
+  GUARD_POLICY,
   POLICY_KINDS,
   type PolicyKind,
 } from '../api/admission-policies.ts';
@@ -25,6 +26,7 @@ import type { Wire } from '../kube/types.ts';
 import { NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
 import {
   generateDefaultsPolicy,
+  generateGuardPolicy,
   generatePolicies,
   MIN_POLICY_MINOR,
   type PodSecurity,
@@ -52,7 +54,8 @@ const OPTIONS = { fieldManager: NAME };
 
 export const admissionPolicies: ControllerDefinition = {
   name: NAME,
-  description: 'manages the floor and pod defaults policies, which API servers evaluate even while no replica responds',
+  description:
+    'manages the floor, guard and pod defaults policies, which API servers evaluate even while no replica responds',
   runsOn: 'leader',
   permissions: [
     {
@@ -60,7 +63,9 @@ export const admissionPolicies: ControllerDefinition = {
       clusterRules: [
         // Server-side apply can create an object if the role permits only its name. Restricting names is
         // necessary because admission policies cannot restrict writes to other admission policies.
-        ...POLICY_KINDS.map((kind) => rbacRule(['create', 'patch', 'update', 'delete'], [kind], FLOOR_POLICIES[kind])),
+        ...POLICY_KINDS.map((kind) =>
+          rbacRule(['create', 'patch', 'update', 'delete'], [kind], [...FLOOR_POLICIES[kind], GUARD_POLICY]),
+        ),
         rbacRule(['delete'], DEFAULTS_KINDS, [DEFAULTS_POLICY]),
         rbacRule(['get'], ['ClusterRole'], [INSTALLATION.policyRole]),
       ],
@@ -197,9 +202,11 @@ function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
   return current?.metadata?.deletionTimestamp == null && deepEqual(current?.spec, spec);
 }
 
-/** Keys for the floor policies and for the policy that defaults pods. */
+/** Keys for the floor policies, for the policy that defaults pods, and for the policy that guards labels. */
 const ALL = '*';
 const DEFAULTS = 'defaults';
+const GUARD = 'guard';
+const KEYS = [ALL, DEFAULTS, GUARD] as const;
 const MAX_RETRY_MS = 30_000;
 /** Interval for checking whether the API server serves MutatingAdmissionPolicies. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
@@ -222,21 +229,30 @@ function createReconciler(context: ControllerContext): Reconciler {
   const report = createProblemReporter();
   const mustRemain = createRetention(service.namespace);
   return {
-    initialKeys: [ALL, DEFAULTS],
+    initialKeys: KEYS,
     sources: [
-      watchValue(settings, () => [ALL, DEFAULTS]),
+      watchValue(settings, () => KEYS),
       watchValue(apiServerVersion, () => [ALL]),
       ...DEFAULTS_KINDS.map((kind) =>
         watch(kind, ({ metadata }) => (metadata?.name === DEFAULTS_POLICY ? [DEFAULTS] : [])),
       ),
-      ...watchBreakGlass([ALL, DEFAULTS]),
-      watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? [ALL, DEFAULTS] : [])),
-      ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL])),
+      ...POLICY_KINDS.map((kind) => watch(kind, ({ metadata }) => (metadata?.name === GUARD_POLICY ? [GUARD] : []))),
+      ...watchBreakGlass(KEYS),
+      watch('Namespace', ({ metadata }) => (metadata?.name === service.namespace ? KEYS : [])),
+      ...ROLLOUT_KINDS.map((kind) => watch(kind, () => [ALL, GUARD])),
     ],
     maxRetryMs: MAX_RETRY_MS,
     async reconcile(key, reconcileContext) {
       const { cluster } = reconcileContext;
       if (key === DEFAULTS) return await reconcileDefaults(context, reconcileContext);
+      if (key === GUARD) {
+        const { value } = settings;
+        const podSecurity = effectivePodSecurity({ store: cluster.store, ...service, version: context.version }, value);
+        const isOn = isRunning(cluster.store, service.namespace);
+        const policies = isOn ? generateGuardPolicy({ ...value, podSecurity }, GUARD_POLICY) : [];
+        await reconcileNamed(policies, { kinds: POLICY_KINDS, name: GUARD_POLICY }, reconcileContext);
+        return undefined;
+      }
       const required = getRequired(cluster.store);
       if (!required) return undefined;
       report(
@@ -308,23 +324,32 @@ async function reconcileDefaults(
   { settings, service }: ControllerContext,
   reconcileContext: ReconcileContext,
 ): ReturnType<Reconciler['reconcile']> {
+  const { cluster } = reconcileContext;
+  const isOn = settings.value.defaults.mode !== 'off' && isRunning(cluster.store, service.namespace);
+  if (isOn && DEFAULTS_KINDS.some((kind) => !cluster.serves(kind))) return CHECK_AGAIN;
+  const policies = isOn ? generateDefaultsPolicy(settings.value, DEFAULTS_POLICY) : [];
+  await reconcileNamed(policies, { kinds: DEFAULTS_KINDS, name: DEFAULTS_POLICY }, reconcileContext);
+  return undefined;
+}
+
+/** Writes a policy and its binding, or deletes them if they are not required. */
+async function reconcileNamed(
+  policies: readonly MaintainedPolicy[],
+  { kinds, name }: { readonly kinds: readonly (PolicyKind | DefaultsKind)[]; readonly name: string },
+  reconcileContext: ReconcileContext,
+): Promise<void> {
   const { cluster, logger } = reconcileContext;
   const { store } = cluster;
-  const isOn = settings.value.defaults.mode !== 'off' && isRunning(store, service.namespace);
-  if (isOn && DEFAULTS_KINDS.some((kind) => !cluster.serves(kind))) return CHECK_AGAIN;
-  if (!isOn) {
-    for (const kind of DEFAULTS_KINDS.filter(
-      (served) => store.get(served, DEFAULTS_POLICY) !== undefined,
-    ).toReversed()) {
-      await cluster.remove(kind, DEFAULTS_POLICY);
-      logger.info({ kind, name: DEFAULTS_POLICY }, 'admission policy deleted');
+  if (policies.length === 0) {
+    for (const kind of kinds.filter((served) => store.get(served, name) !== undefined).toReversed()) {
+      await cluster.remove(kind, name);
+      logger.info({ kind, name }, 'admission policy deleted');
     }
   } else if (!isBreakGlassOn(store)) {
-    for (const { metadata, ...object } of generateDefaultsPolicy(settings.value, DEFAULTS_POLICY)) {
+    for (const { metadata, ...object } of policies) {
       await write({ ...object, metadata: { ...metadata, labels: FLOOR_LABELS } }, reconcileContext);
     }
   }
-  return undefined;
 }
 
 /** False if the installation namespace is missing or terminating. */

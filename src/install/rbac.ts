@@ -17,6 +17,7 @@ import {
   WATCH_VERBS,
 } from '../controllers/permissions.ts';
 import { watchRules } from '../controllers/watched-kinds.ts';
+import { LOWER_LEVEL } from '../policy/psa/index.ts';
 import {
   decodePolicy,
   type Manifest,
@@ -101,11 +102,23 @@ function permissionSets(settings: ManifestSettings, registry = CONTROLLERS): rea
 /** Returns the roles of the controllers that might run, with one pair for each permission set in the registry. */
 export function controllerRoles(settings: ManifestSettings, registry = CONTROLLERS): readonly Manifest[] {
   const { namespace } = settings;
-  return permissionSets(settings, registry).flatMap(({ role: suffix, clusterRules, namespaceRules }) => [
-    ...(namespaceRules?.length ? boundRole('Role', `${name}-${suffix}`, namespaceRules, namespace) : []),
-    ...(clusterRules?.length ? boundRole('ClusterRole', `${name}-${suffix}`, clusterRules, namespace) : []),
-  ]);
+  return permissionSets(settings, registry).flatMap(
+    ({ role: suffix, clusterRules = [], namespaceRules, namespaceKeys }) => {
+      const rules = namespaceKeys ? [...clusterRules, LOWER_RULE] : clusterRules;
+      return [
+        ...(namespaceRules?.length ? boundRole('Role', `${name}-${suffix}`, namespaceRules, namespace) : []),
+        ...(rules.length > 0 ? boundRole('ClusterRole', `${name}-${suffix}`, rules, namespace) : []),
+      ];
+    },
+  );
 }
+
+/** The guard permits only users with this permission to lower the level of a namespace. */
+const LOWER_RULE: RbacRule = {
+  apiGroups: [LOWER_LEVEL.apiGroup],
+  resources: [LOWER_LEVEL.resource],
+  verbs: [LOWER_LEVEL.verb],
+};
 
 const READ = ['get', 'list', 'watch'] as const;
 
@@ -117,7 +130,7 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
     ...boundRole('Role', name, [...LEASE_RULES, ...(webhooks === 'service' ? ENDPOINT_RULES : [])], namespace),
     ...boundRole('ClusterRole', name, COMMON_RULES, namespace),
     VIEW_SETTINGS,
-    ...EXCEPTION_ROLES,
+    ...USER_ROLES,
     ...boundRole('ClusterRole', `${name}-access-reviews`, [ACCESS_REVIEW_RULE], namespace),
     ...(installed.rollout
       ? [
@@ -147,8 +160,8 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
 /** Extends the view role to the settings. Grants no write access, which would permit turning off all enforcement. */
 const VIEW_SETTINGS = viewRole(`${name}-view-settings`, rbacRule(READ, ['PortcullisConfiguration']));
 
-/** Roles for proposing and approving exceptions. They are neither bound nor aggregated to the edit and admin roles. */
-const EXCEPTION_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
+/** Roles for exceptions, and for lowering levels. They are neither bound nor aggregated to the edit and admin roles. */
+const USER_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
   viewRole(`${name}-view-exceptions`, rbacRule(READ, ['PodSecurityException'])),
   unboundRole(
     `${name}-propose-exceptions`,
@@ -159,6 +172,7 @@ const EXCEPTION_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
     rbacRule([...READ, 'approve'], ['PodSecurityException']),
     statusRule(['update', 'patch'], 'PodSecurityException'),
   ),
+  unboundRole(`${name}-lower-levels`, LOWER_RULE),
 ];
 
 /** Extends the view role to SCCs. Grants no write access, which would permit privilege escalation. */

@@ -9,6 +9,7 @@ import type { Configuration } from '../../install/live-webhooks.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
+import type { RbacGrant } from '../../policy/rbac/index.ts';
 import type { SccGrant } from '../../views/scc-grants.ts';
 import type { InstalledPolicy } from '../installation/policies.ts';
 import type { ShellCommand } from '../output/shell.ts';
@@ -105,6 +106,8 @@ export interface Facts {
   readonly exceptions: Fact<readonly PodSecurityException[]>;
   /** Permanent grants that were created or changed while the SCC was granted temporarily. */
   readonly suspectGrants: Fact<readonly SuspectGrant[]>;
+  /** The existing objects of the policy that guards labels, and who may lower levels. Absent if the guard is off. */
+  readonly guard?: Fact<{ readonly objects: readonly PolicyKind[]; readonly grants: readonly RbacGrant[] }> | undefined;
   readonly probes: readonly Probe[];
   /** Why the cluster should not be upgraded yet. */
   readonly upgradeProblem: Fact<string | undefined>;
@@ -120,6 +123,7 @@ export type CheckName =
   | 'exceptions'
   | 'floor'
   | 'grants'
+  | 'guard'
   | 'installation'
   | 'leases'
   | 'other-admission'

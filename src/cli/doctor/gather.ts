@@ -1,4 +1,4 @@
-import { isFloorPolicy, POLICY_KINDS } from '../../api/admission-policies.ts';
+import { GUARD_POLICY, isFloorPolicy, POLICY_KINDS } from '../../api/admission-policies.ts';
 import { TEMPORARY_GRANTS_ANNOTATION, CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION } from '../../api/names.ts';
 import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
@@ -31,7 +31,8 @@ import type {
   Secret,
 } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { RBAC_KINDS } from '../../policy/rbac/index.ts';
+import { LOWER_LEVEL } from '../../policy/psa/index.ts';
+import { RBAC_KINDS, type RbacGrant, type RbacObjects, whoCan } from '../../policy/rbac/index.ts';
 import { isTerminating } from '../../policy/rollout/index.ts';
 import { STANDARD_SCCS } from '../../policy/scc/index.ts';
 import { sccGrants } from '../../views/scc-grants.ts';
@@ -94,6 +95,7 @@ export async function gatherFacts(
     exceptions,
     suspectGrants,
     upgradeProblem,
+    guard,
     probes,
   ] = await Promise.all([
     readFact(() => findOtherInstallations(client, namespace)),
@@ -108,6 +110,7 @@ export async function gatherFacts(
         ),
     readFact(() => readSuspectGrants(client, factValue(namespaces) ?? [])),
     readFact(() => readUpgradeProblem(client)),
+    decodePolicy(settings).guard.labels === 'off' ? undefined : readFact(() => readGuard(client)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
@@ -129,6 +132,7 @@ export async function gatherFacts(
     exceptions,
     suspectGrants,
     upgradeProblem,
+    guard,
     probes,
   };
 }
@@ -178,6 +182,20 @@ async function readSuspectGrants(
     .flatMap((scc) =>
       sccGrants(store, scc).flatMap((grant) => (grant.during ? [{ ...grant, scc: objectName(scc) }] : [])),
     );
+}
+
+async function readGuard(client: ClusterClient) {
+  const kinds = POLICY_KINDS.map(async (kind) => ((await client.get(RESOURCES[kind], GUARD_POLICY)) ? [kind] : []));
+  return { objects: (await Promise.all(kinds)).flat(), grants: await readLowerGrants(client) };
+}
+
+/** Reads who may lower the level of all namespaces. The guard ignores RoleBindings. */
+export async function readLowerGrants(client: ClusterClient): Promise<readonly RbacGrant[]> {
+  const [clusterRoles, clusterRoleBindings] = (await Promise.all([
+    client.list(RESOURCES.ClusterRole),
+    client.list(RESOURCES.ClusterRoleBinding),
+  ])) as unknown as [RbacObjects['clusterRoles'], RbacObjects['clusterRoleBindings']];
+  return whoCan({ roles: [], roleBindings: [], clusterRoles, clusterRoleBindings }, LOWER_LEVEL);
 }
 
 /** Reads the floor policies and their bindings. The items of a list have no kind. */

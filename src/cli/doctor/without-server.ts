@@ -26,6 +26,7 @@ import {
   type AnnotatedSettings,
 } from '../installation/policies.ts';
 import { kubectl } from '../output/shell.ts';
+import { describeLowerGrants } from './checks/guard.ts';
 import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
 import {
   type CheckName,
@@ -40,7 +41,7 @@ import {
   warning,
 } from './facts.ts';
 import { instruction } from './fix.ts';
-import { podProbe, runProbe, VIOLATING_POD } from './gather.ts';
+import { podProbe, readLowerGrants, runProbe, VIOLATING_POD } from './gather.ts';
 
 const APPLY = kubectl('apply', '-f', '-');
 const INSTALL: Fix = { commands: [{ program: PROGRAM, args: ['install', '--without-server'] }, APPLY] };
@@ -72,10 +73,10 @@ export async function diagnosePolicies(
 ): Promise<readonly DoctorFinding[]> {
   const named = (check: CheckName, ...results: readonly CheckResult[]) =>
     results.map((result) => ({ check, ...result }));
-  let settings, podSecurity;
+  let settings, podSecurity, guard;
   try {
     settings = readAnnotatedSettings(objects);
-    podSecurity = settings && settingsFromObject(equivalentConfiguration(settings), DECODE).podSecurity;
+    if (settings) ({ podSecurity, guard } = settingsFromObject(equivalentConfiguration(settings), DECODE));
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     return named('policies', problem('settings', error.message));
@@ -96,6 +97,7 @@ export async function diagnosePolicies(
     ...named('api-server', checkVersion(facts)),
     ...named('policies', ...checkObjects(facts)),
     ...named('enforcement', checkEnforcement(facts)),
+    ...(guard?.labels === 'off' ? [] : named('guard', ...describeLowerGrants(await readLowerGrants(client)))),
     ...named('other-admission', checkPlugin(facts)),
   ];
 }

@@ -289,7 +289,9 @@ export async function removeNodeReports(removal: Removal): Promise<void> {
 }
 
 /** Roles of the installation that administrators bind to users. */
-const EXCEPTION_ROLES = ['propose', 'approve'].map((verb) => `${INSTALLATION.name}-${verb}-exceptions`);
+const USER_ROLES = ['propose-exceptions', 'approve-exceptions', 'lower-levels'].map(
+  (role) => `${INSTALLATION.name}-${role}`,
+);
 
 const PURGE = uninstall('--purge-crds');
 
@@ -309,8 +311,8 @@ export async function findRemains(
   const definitions = purgesDefinitions ? [] : (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
   const grants = purgesDefinitions ? [] : await findRemainingGrants(client, sccs);
   const granted = [
-    ...(grants.every(isExceptionGrant) ? [] : ['of SCCs']),
-    ...(grants.some(isExceptionGrant) ? ['of exceptions'] : []),
+    ...(grants.every(isUserGrant) ? [] : ['of SCCs']),
+    ...(grants.some(isUserGrant) ? ['of exceptions or of lower levels'] : []),
   ];
   const temporary = purgesDefinitions && sccs !== 'foreign' ? [] : await findTemporaryGrants(client);
   const namespaces = (await client.list(RESOURCES.Namespace)).filter((object) => !isTerminating(object));
@@ -410,7 +412,7 @@ export async function findRemainingGrants(client: ClusterClient, sccs: Uninstall
     const isGrant = (object: (typeof objects)[number]): boolean => {
       const { roleRef, metadata } = object;
       if (roleRef !== undefined && roleRef.kind !== 'ClusterRole') return false;
-      if (isExceptionGrant({ object })) return true;
+      if (isUserGrant({ object })) return true;
       return sccs !== 'foreign' && (roleRef?.name ?? metadata.name).startsWith(useRoleName(''));
     };
     return objects.filter(isGrant).map((object) => ({ resource, object }));
@@ -418,8 +420,8 @@ export async function findRemainingGrants(client: ClusterClient, sccs: Uninstall
   return (await Promise.all(lists)).flat();
 }
 
-/** True for a binding of a role for exceptions. */
-function isExceptionGrant({ object }: { readonly object: AnyObject }): boolean {
+/** True for a binding of a role that administrators bind to users. */
+function isUserGrant({ object }: { readonly object: AnyObject }): boolean {
   const { roleRef } = object as Pick<Partial<RoleBinding>, 'roleRef'>;
-  return roleRef?.kind === 'ClusterRole' && EXCEPTION_ROLES.includes(roleRef.name);
+  return roleRef?.kind === 'ClusterRole' && USER_ROLES.includes(roleRef.name);
 }

@@ -42,7 +42,7 @@ const OPTIONS = [
 const POD_SECURITY_FIELDS = ['defaults', 'exemptions', 'emulationVersion'];
 
 function isPolicySetting({ path: [part, field = ''] }: Setting): boolean {
-  return part === 'defaults' || (part === 'podSecurity' && POD_SECURITY_FIELDS.includes(field));
+  return part === 'defaults' || part === 'guard' || (part === 'podSecurity' && POD_SECURITY_FIELDS.includes(field));
 }
 
 interface Changes {
@@ -57,7 +57,7 @@ export function checkPolicyOptions({ set }: Pick<Changes, 'set'>, { typed }: Pic
   const unsupported = listSettings(set.reduce(withSetting, {})).find((setting) => !isPolicySetting(setting));
   if (!unsupported) return;
   throw new UserError(
-    `--set=${unsupported.path.join('.')}: an installation without a server supports only spec.defaults and spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`,
+    `--set=${unsupported.path.join('.')}: an installation without a server supports only spec.defaults, spec.guard and spec.podSecurity.{${POD_SECURITY_FIELDS.join(',')}}`,
   );
 }
 

@@ -32,6 +32,7 @@ const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) =
     ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
     ['kubelet.compatibility', ({ kubelet }) => kubelet.compatibility, ['portcullis', 'openshift']],
     ['floor.mode', ({ floor }) => floor.mode, ['off', 'enforce']],
+    ['guard.labels', ({ guard }) => guard.labels, ['off', 'warn', 'enforce']],
     ['webhooks.failurePolicy', ({ webhooks }) => webhooks.failurePolicy, ['Ignore', 'Fail']],
     ['olm.hardening.mode', ({ olm }) => olm.hardening.mode, ['off', 'report', 'fill', 'force']],
   ];
@@ -88,7 +89,7 @@ export function checkWeakenings(weakenings: readonly string[], isAllowed: boolea
  */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
   return findWeakenings({ namespace, policy: policies }, { namespace, policy: server }).filter((weakening) =>
-    /^(?:podSecurity|defaults)\./.test(weakening),
+    /^(?:podSecurity|defaults|guard)\./.test(weakening),
   );
 }
 
@@ -141,10 +142,10 @@ export function findLostEnforcement(
 ): readonly string[] {
   const before = withoutRollout(spec);
   const { scc } = decodePolicy({ namespace, policy: before });
-  const { podSecurity = {}, defaults = {} } = policies;
+  const { podSecurity = {}, defaults = {}, guard = {} } = policies;
   const lost = ['floor', 'kubelet', 'olm'];
   const remaining = Object.fromEntries(Object.entries(before).filter(([name]) => !lost.includes(name)));
-  const after = withSetting({ ...remaining, podSecurity, defaults }, { path: ['scc', 'mode'], value: 'off' });
+  const after = withSetting({ ...remaining, podSecurity, defaults, guard }, { path: ['scc', 'mode'], value: 'off' });
   const { exemptions, defaults: levels } = decodePolicy({ namespace, policy: policies }).podSecurity;
   const lowered = namespaces.filter(
     (namespace) => !exemptions.namespace(objectName(namespace)) && isRaised(namespace, levels),

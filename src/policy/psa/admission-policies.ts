@@ -390,7 +390,7 @@ function isVersion(text: string): string {
 }
 
 /** Version from a label, or `latest` if the label is invalid. */
-function versionVariables(name: string, expression: string): CelVariable[] {
+export function versionVariables(name: string, expression: string): CelVariable[] {
   return [
     { name: `${name}Label`, expression },
     { name, expression: `${isVersion(`variables.${name}Label`)} ? variables.${name}Label : "latest"` },

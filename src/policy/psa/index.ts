@@ -53,6 +53,7 @@ export {
   type PreparedException,
   prepareException,
 } from './exceptions.ts';
+export { generateGuardPolicy, type GuardSettings, LOWER_LEVEL } from './guard-policy.ts';
 export { DEFAULT_LIMITS, type PodSecurityInput } from './input.ts';
 export { reviewNamespace } from './namespace-review.ts';
 export {

@@ -20,4 +20,12 @@ export {
   type User,
   type VerifiedRule,
 } from './rules.ts';
-export { findGrants, matchesUser, type ObjectName, type RbacGrant, type SubjectName, whoCan } from './who-can.ts';
+export {
+  findGrants,
+  matchesUser,
+  type ObjectName,
+  printSubject,
+  type RbacGrant,
+  type SubjectName,
+  whoCan,
+} from './who-can.ts';

@@ -54,6 +54,11 @@ export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant
   });
 }
 
+/** Returns the kind and the name of a subject, such as `ServiceAccount shop/operator`. */
+export function printSubject({ kind, name, namespace }: SubjectName): string {
+  return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
+}
+
 /** Returns true if the subject is the user or one of the user's groups. */
 export function matchesUser({ kind, name, namespace }: SubjectName, { username, groups }: User): boolean {
   if (kind === 'Group') return groups?.includes(name) ?? false;

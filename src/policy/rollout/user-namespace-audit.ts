@@ -11,7 +11,7 @@ import { compareKubeletVersions, type KubeletVersion, parseKubeletVersion } from
 import { type ContainerFields, decodePod, fieldPath, type PodFields } from '../pod/index.ts';
 import { printPolicy, psaLevel, resolvePolicies } from '../psa/index.ts';
 import { compareVersions, evaluatePod, latestVersion, type Policy, PRIVILEGED, type Version } from '../pss/index.ts';
-import { findGrants, type RbacGrant, type RbacObjects, type SubjectName, whoCan } from '../rbac/index.ts';
+import { findGrants, printSubject, type RbacGrant, type RbacObjects, type SubjectName, whoCan } from '../rbac/index.ts';
 import { decodeScc, findSccViolations } from '../scc/index.ts';
 
 /** The severity and remedy for each code. */
@@ -310,11 +310,6 @@ function isInstallationGrant(
   const isAccount = subject.kind === 'ServiceAccount' && subject.name === INSTALLATION.name;
   const isClusterWide = binding.namespace === undefined && isLabeled(clusterRoleBindings, binding.name);
   return isAccount && isClusterWide && isLabeled(clusterRoles, role.name);
-}
-
-/** Formats a subject as `ServiceAccount shop/builder`. */
-function printSubject({ kind, name, namespace }: SubjectName): string {
-  return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }
 
 // Nodes.

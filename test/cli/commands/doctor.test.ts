@@ -563,6 +563,9 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     server: { value: { version: 'v1.34.4', minor: 'v1.34', groups: [] } },
   },
   'a floor that is not in force': withFloor('Ignore', (all) => all.slice(0, 1)),
+  'a guard whose binding is missing, and a group that contains all users': {
+    settings: { ...SETTINGS, policy: { ...SETTINGS.policy, guard: { labels: 'enforce' } } },
+  },
   'emulated version': {
     settings: { ...SETTINGS, policy: { ...SETTINGS.policy, podSecurity: { emulationVersion: 'v1.33' } } },
   },

@@ -291,7 +291,7 @@ describe('uninstall', () => {
         lines(
           REMAIN,
           '- CustomResourceDefinitions with all their objects, such as settings: portcullis uninstall --purge-crds',
-          '- 1 roles and bindings that grant the use of exceptions: portcullis uninstall --purge-crds',
+          '- 1 roles and bindings that grant the use of exceptions or of lower levels: portcullis uninstall --purge-crds',
           NAMESPACE_REMAINS,
         ),
       ),
@@ -320,7 +320,7 @@ describe('uninstall', () => {
     assert.deepEqual(
       kept.split('\n').filter((line) => /grant/.test(line) && line.startsWith('- ')),
       [
-        '- 2 roles and bindings that grant the use of SCCs or of exceptions: portcullis uninstall --purge-crds',
+        '- 2 roles and bindings that grant the use of SCCs or of exceptions or of lower levels: portcullis uninstall --purge-crds',
         `- temporary grant ${name}, which no longer ends at 2030-01-01T00:00:00Z: kubectl -n default delete rolebindings ${name}`,
       ],
     );

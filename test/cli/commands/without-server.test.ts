@@ -24,7 +24,7 @@ const SETTINGS = [
   '--set=podSecurity.defaults.enforce=baseline',
 ];
 const ONLY =
-  'an installation without a server supports only spec.defaults and spec.podSecurity.{defaults,exemptions,emulationVersion}';
+  'an installation without a server supports only spec.defaults, spec.guard and spec.podSecurity.{defaults,exemptions,emulationVersion}';
 
 /** The arguments and the error. */
 const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] = [
@@ -265,6 +265,13 @@ test('each policy contains its settings, and the output is deterministic', async
       'warn-restricted.psa.portcullis.dev',
     ].map((name) => [name, CONTENT]),
   );
+});
+
+test('the guard adds a ValidatingAdmissionPolicy, and its binding warns in warn mode', async () => {
+  const { objects } = await generate('--set=guard.labels=warn');
+  const [policy, binding] = objects.slice(-2);
+  assert.deepEqual([policy?.metadata.name, binding?.metadata.name], Array(2).fill('guard.psa.portcullis.dev'));
+  assert.deepEqual((binding?.spec as JsonObject)['validationActions'], ['Warn', 'Audit']);
 });
 
 test('pod defaults add a MutatingAdmissionPolicy and its binding', async () => {

@@ -1,5 +1,6 @@
 import { TEMPORARY_GRANTS_ANNOTATION } from '../../../api/names.ts';
 import { KUBE_SYSTEM } from '../../../kube/well-known.ts';
+import { printSubject } from '../../../policy/rbac/index.ts';
 import { type DoctorCheck, type CheckResult, evaluateFact, type SuspectGrant, warning } from '../facts.ts';
 import { commandFix } from '../fix.ts';
 
@@ -20,7 +21,7 @@ function describeGrant({ scc, subject, through, during }: SuspectGrant): readonl
   return [
     warning(
       `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`,
-      `permanently grants SCC ${scc} to ${subject.kind} ${subject.namespace === undefined ? '' : `${subject.namespace}/`}${subject.name}, and was created or changed while the SCC was granted temporarily (${during.from} to ${during.until})`,
+      `permanently grants SCC ${scc} to ${printSubject(subject)}, and was created or changed while the SCC was granted temporarily (${during.from} to ${during.until})`,
       {
         impact: 'a subject of the temporary grant may have created it',
         fix: {

@@ -8,6 +8,7 @@ import { deadlocks } from './deadlocks.ts';
 import { exceptions } from './exceptions.ts';
 import { floor } from './floor.ts';
 import { grants } from './grants.ts';
+import { guard } from './guard.ts';
 import { installation, isDevCluster, isInstalled } from './installation.ts';
 import { leases } from './leases.ts';
 import { otherAdmission } from './other-admission.ts';
@@ -33,6 +34,7 @@ const CHECKS: readonly DoctorCheck[] = [
   rollout,
   exceptions,
   grants,
+  guard,
   otherAdmission,
   policies,
   tiers,

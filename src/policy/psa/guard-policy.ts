@@ -1,0 +1,173 @@
+/**
+ * The ValidatingAdmissionPolicy that guards the labels of namespaces. RBAC cannot limit updates of namespaces to some
+ * labels, so without the policy, everyone who may update a namespace can lower its level.
+ */
+import { ENFORCE_LABEL, FAIL_OPEN, TIER_LABEL } from '../../api/names.ts';
+import { celList, celString } from '../../kube/cel.ts';
+import { RESOURCES } from '../../kube/resources.ts';
+import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
+import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { type CelVariable, LEVELS } from '../pss/index.ts';
+import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, SCC_MODES, type SccMode } from '../scc/index.ts';
+import { createPolicyObject, type PolicyObject, versionVariables } from './admission-policies.ts';
+import type { PodSecurity } from './configuration.ts';
+
+export interface GuardSettings {
+  readonly labels: 'off' | 'warn' | 'enforce';
+}
+
+interface GuardInput {
+  readonly guard: GuardSettings;
+  readonly podSecurity: PodSecurity;
+  readonly scc: { readonly mode: SccMode };
+}
+
+/** The permission to lower the level of a namespace, and to exempt it. The name is the name of the namespace. */
+export const LOWER_LEVEL = {
+  verb: 'lower',
+  apiGroup: RESOURCES.PodSecurityException.group,
+  resource: 'podsecuritylevels',
+} as const;
+
+/** Labels that exempt a namespace, or let a controller lower its level, and their values. */
+const EXEMPTING = { [TIER_LABEL]: [FAIL_OPEN], [LABEL_SYNC_LABEL]: ['true'] };
+const SCC_EXEMPTING = { [RUN_LEVEL_LABEL]: ['0', '1'], [DISABLE_LABEL]: ['true'] };
+
+/** Labels and annotations with this prefix that no other rule covers may not change. */
+const PREFIX = 'portcullis.dev/';
+const COMPARED = [ENFORCE_LABEL, SCC_MODE_LABEL, TIER_LABEL];
+
+/** Suffixes of the variables for the namespace before and after the request. A new namespace had no labels before. */
+const STATES = {
+  Old: 'oldObject == null ? dyn({}) : dyn(oldObject.metadata)',
+  New: 'dyn(object.metadata)',
+} as const;
+
+/** Generates the policy and its binding, both with the given name. Returns nothing if the guard is off. */
+export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, name: string): readonly PolicyObject[] {
+  if (guard.labels === 'off') return [];
+  const hasSccs = scc.mode !== 'off';
+  const exempting = Object.entries({ ...EXEMPTING, ...(hasSccs ? SCC_EXEMPTING : {}) });
+  const changed = (state: keyof typeof STATES): string =>
+    `${celList(LEVELS)}[variables.levelNew < variables.levelOld ? variables.level${state} : variables.highest${state}]`;
+  const findings = [
+    [
+      'variables.levelNew < variables.levelOld || variables.highestNew < variables.highestOld',
+      `"lowers the enforced level from " + ${changed('Old')} + " to " + ${changed('New')}`,
+    ],
+    [
+      `variables.highestOld > 0 && variables.minorNew < variables.minorOld`,
+      '"selects " + variables.versionNew + ", which is older than " + variables.versionOld',
+    ],
+    ['variables.sccNew > variables.sccOld', `"lowers the SCC mode to " + ${celList(SCC_MODES)}[variables.sccNew]`],
+    ...exempting.map(([key, values]) => [
+      `${readLabel('New', key)} in ${celList(values)} && ${readLabel('New', key)} != ${readLabel('Old', key)}`,
+      `"sets label ${key}=" + ${readLabel('New', key)}`,
+    ]),
+    ['size(variables.changed) > 0', '"changes " + variables.changed.join(", ")'],
+  ];
+  const message = `variables.findings.join(", ") + ". This requires the verb ${LOWER_LEVEL.verb} on ${LOWER_LEVEL.resource}.${LOWER_LEVEL.apiGroup} in a ClusterRole"`;
+  const { apiGroup, resource, verb } = LOWER_LEVEL;
+  return [
+    createPolicyObject(
+      'ValidatingAdmissionPolicy',
+      name,
+      `Guards the labels of namespaces that lower a level or exempt. Users with the verb ${verb} on ${resource} may set them.`,
+      {
+        failurePolicy: 'Fail',
+        matchConstraints: {
+          // The subresources accept changes of labels, too.
+          resourceRules: [
+            {
+              apiGroups: [''],
+              apiVersions: ['v1'],
+              operations: ['CREATE', 'UPDATE'],
+              resources: ['namespaces', 'namespaces/*'],
+            },
+          ],
+        },
+        variables: [
+          ...Object.keys(STATES).flatMap((state) => stateVariables(state as keyof typeof STATES, { podSecurity, scc })),
+          { name: 'changed', expression: changedKeys(hasSccs) },
+          {
+            name: 'findings',
+            expression: `[${findings.map(([test, text]) => `${test} ? ${text} : ""`).join(', ')}].filter(text, text != "")`,
+          },
+        ],
+        validations: [
+          {
+            // Without a namespace, only cluster-wide grants match, so the holders of a RoleBinding to cluster-admin do not.
+            expression: `size(variables.findings) == 0 || authorizer.group(${celString(apiGroup)}).resource(${celString(resource)}).name(object.metadata.name).check(${celString(verb)}).allowed()`,
+            reason: 'Forbidden',
+            message: 'lowers the level of a namespace, or exempts it',
+            messageExpression: message,
+          },
+        ],
+      },
+    ),
+    createPolicyObject('ValidatingAdmissionPolicyBinding', name, 'All namespaces.', {
+      policyName: name,
+      validationActions: guard.labels === 'enforce' ? ['Deny'] : ['Warn', 'Audit'],
+    }),
+  ];
+}
+
+function readLabel(state: string, key: string, fallback = ''): string {
+  return `variables.labels${state}[?${celString(key)}].orValue(${celString(fallback)})`;
+}
+
+/**
+ * Returns the labels and annotations of a namespace, its level, the highest level of both labels, its version and its SCC
+ * mode. Levels and modes are positions in their lists. The API server does not know the label of Portcullis, so the
+ * label cannot replace the upstream label.
+ */
+function stateVariables(state: keyof typeof STATES, { podSecurity, scc }: Omit<GuardInput, 'guard'>): CelVariable[] {
+  const { enforce } = podSecurity.defaults;
+  const read = (key: string, fallback: string): string => readLabel(state, key, fallback);
+  /** Returns the position of a value. Invalid values have the strictest position, as in reviews. */
+  const position = (text: string, order: readonly string[], strictest: number): string =>
+    `${order.flatMap((value, index) => (index === strictest ? [] : [`${text} == ${celString(value)} ? ${index} : `])).join('')}${strictest}`;
+  const strictest = LEVELS.length - 1;
+  const version = `version${state}`;
+  return [
+    { name: `metadata${state}`, expression: STATES[state] },
+    ...['labels', 'annotations'].map((field) => ({
+      name: `${field}${state}`,
+      expression: `variables.metadata${state}.?${field}.orValue({})`,
+    })),
+    {
+      name: `level${state}`,
+      expression: position(read(POD_SECURITY_LABELS.enforce, enforce.level), LEVELS, strictest),
+    },
+    { name: `own${state}`, expression: position(read(ENFORCE_LABEL, 'privileged'), LEVELS, strictest) },
+    {
+      name: `highest${state}`,
+      expression: `variables.own${state} > variables.level${state} ? variables.own${state} : variables.level${state}`,
+    },
+    ...versionVariables(version, read(POD_SECURITY_LABELS.enforceVersion, enforce.version)),
+    {
+      name: `minor${state}`,
+      expression: `variables.${version} == "latest" ? ${Number.MAX_SAFE_INTEGER} : int(variables.${version}.substring(3))`,
+    },
+    { name: `scc${state}`, expression: position(read(SCC_MODE_LABEL, scc.mode), SCC_MODES, 0) },
+  ];
+}
+
+/** Lists the labels and annotations that have changed although they may not change. */
+function changedKeys(hasSccs: boolean): string {
+  const others = (field: string, isGuarded: string): string[] =>
+    [
+      ['New', 'Old'],
+      ['Old', 'New'],
+    ].map(
+      ([from, to]) =>
+        `variables.${field}${from}.filter(key, (${isGuarded}) && (!(key in variables.${field}${to}) || variables.${field}${from}[key] != variables.${field}${to}[key]))`,
+    );
+  const isOwn = `key.startsWith(${celString(PREFIX)})`;
+  const ranges = hasSccs ? ` || key in ${celList(Object.values(NAMESPACE_RANGE_ANNOTATIONS))}` : '';
+  const lists = [
+    ...others('labels', `${isOwn} && !(key in ${celList(COMPARED)})`),
+    ...others('annotations', `${isOwn}${ranges}`),
+  ];
+  return lists.join(' + ');
+}
