@@ -39,7 +39,10 @@ emitDeclarations(Object.values(LIBRARIES));
 async function buildPlayground(): Promise<readonly string[]> {
   const page = await bundlePage('playground');
   await mkdir(join(OUT, 'playground'));
-  await writeFile(join(OUT, 'playground/index.html'), renderPage(page, { title: 'Portcullis playground' }));
+  await writeFile(
+    join(OUT, 'playground/index.html'),
+    renderPage(page, { title: 'Portcullis playground', opensFiles: true }),
+  );
   return packageFolders(page.inputs);
 }
 

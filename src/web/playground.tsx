@@ -16,7 +16,7 @@ import {
   type SccResult,
 } from './evaluate.ts';
 import { EXAMPLES } from './examples.ts';
-import { decodeState, encodeState, type SharedState } from './share.ts';
+import { decodeState, encodeState, openManifest, type SharedState } from './share.ts';
 import { Chip, count, Header, Table, useLimit } from './ui.tsx';
 import './style.css';
 
@@ -97,7 +97,7 @@ function Playground({ initial, problem: initialProblem }: Props) {
 
 /** Writes the state to the page's URL. Returns a message. */
 async function share(state: SharedState): Promise<string> {
-  history.replaceState(null, '', await encodeState(state));
+  history.replaceState(null, '', `${location.pathname}${await encodeState(state)}`);
   const isCopied = await navigator.clipboard?.writeText(location.href).then(
     () => true,
     () => false,
@@ -411,13 +411,23 @@ function SccItem({ result, goTo }: { readonly result: SccResult; goTo(position: 
   );
 }
 
+const INITIAL: SharedState = { text: EXAMPLES[0].text, level: 'restricted', version: 'latest' };
+
+/** Returns the state in the link: the manifests in its fragment, or the file in its `manifest` parameter. */
+async function readLink(): Promise<SharedState | { readonly problem: string }> {
+  if (location.hash !== '') return await decodeState(location.hash);
+  const file = new URLSearchParams(location.search).get('manifest');
+  if (file === null) return INITIAL;
+  const text = await openManifest(file, location.href);
+  return typeof text === 'string' ? { ...INITIAL, text } : text;
+}
+
 async function start(): Promise<void> {
-  const initial: SharedState = { text: EXAMPLES[0].text, level: 'restricted', version: 'latest' };
-  const shared = location.hash === '' ? initial : await decodeState(location.hash);
+  const shared = await readLink();
   const isShared = !('problem' in shared);
   const root = document.getElementById('app');
   if (root)
-    render(<Playground initial={isShared ? shared : initial} problem={isShared ? undefined : shared.problem} />, root);
+    render(<Playground initial={isShared ? shared : INITIAL} problem={isShared ? undefined : shared.problem} />, root);
 }
 
 addEventListener('hashchange', () => location.reload());

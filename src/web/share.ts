@@ -1,4 +1,7 @@
-/** Stores the playground's state in a URL fragment as compressed JSON. Fragments are untrusted input. */
+/**
+ * Stores the playground's state in a URL fragment as compressed JSON, and opens the file that a link names. Both are
+ * untrusted input.
+ */
 import { LIMITS } from '../kube/limits.ts';
 import { isObject } from '../kube/types.ts';
 import { isLevel, type Level, parseVersion, type Version } from '../policy/pss/index.ts';
@@ -49,6 +52,40 @@ export async function decodeState(fragment: string): Promise<SharedState | { rea
   if (!isLevel(level) || known === undefined) return invalid('its level or its version is unknown');
   return { text, level, version: known };
 }
+
+/** Maximum duration of the request for a file. */
+const TIMEOUT_MS = 10_000;
+
+/** Returns the text of a file, which is an http, https or data URL or a path on the page's site, or why it cannot be read. */
+export async function openManifest(location: string, page: string): Promise<string | { readonly problem: string }> {
+  const url = URL.canParse(location, page) ? new URL(location, page) : undefined;
+  const unreadable = (reason: string): { readonly problem: string } => {
+    const name = (url?.href ?? location).slice(0, 200);
+    return { problem: `The file cannot be opened: ${name}: ${reason}.` };
+  };
+  if (url === undefined || !/^(?:https?|data):$/.test(url.protocol))
+    return unreadable('manifest must be an http, https or data URL, or a path on the same site');
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  try {
+    const response = await fetch(url, { credentials: 'omit', signal });
+    if (!response.ok) return unreadable(`the server returned status ${response.status}`);
+    if (response.headers.get('content-type')?.startsWith('text/html') === true)
+      return unreadable('it is a web page: use the URL of the file itself, such as its "raw" view');
+    // A character of a JavaScript string takes at most three bytes in UTF-8.
+    const chunks = await readAll(response.body ?? new Blob([]).stream(), 3 * LIMITS.playgroundCharacters);
+    const text = await new Blob(chunks).text();
+    return text.length > LIMITS.playgroundCharacters ? unreadable(TOO_LARGE) : text;
+  } catch (error) {
+    if (error instanceof RangeError) return unreadable(TOO_LARGE);
+    return unreadable(
+      signal.aborted
+        ? `the server did not respond within ${TIMEOUT_MS / 1000} seconds`
+        : 'its server cannot be reached, or does not permit other sites to read the file',
+    );
+  }
+}
+
+const TOO_LARGE = `it has more than ${LIMITS.playgroundCharacters} characters: use portcullis check`;
 
 function invalid(reason: string): { readonly problem: string } {
   return { problem: `The link cannot be read: ${reason}.` };

@@ -1,6 +1,9 @@
 /** Tests the playground in a browser, from one file without a server. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -43,7 +46,7 @@ describe('playground', { skip: noBrowser }, () => {
   let url = '';
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
-    const html = renderPage(await bundlePage('playground'), { title: 'Portcullis playground' });
+    const html = renderPage(await bundlePage('playground'), { title: 'Portcullis playground', opensFiles: true });
     await writeFile(join(folder, 'index.html'), html);
     url = pathToFileURL(join(folder, 'index.html')).href;
     browser = await launchBrowser();
@@ -140,6 +143,59 @@ describe('playground', { skip: noBrowser }, () => {
     const { page, texts } = await browser.open(`${url}#v1.<img src=x>`);
     await page.waitForSelector('.message');
     assert.deepEqual(await texts('.message'), ['The link cannot be read: it is damaged or incomplete.']);
+  });
+
+  test('a link opens a file, or reports why it cannot be opened', async () => {
+    const html = await readFile(join(folder, 'index.html'), 'utf8');
+    const files: Readonly<Record<string, readonly [type: string, text: string]>> = {
+      '/': ['text/html', html],
+      '/pod.yaml': ['text/plain', HOST_PATH],
+      '/large.yaml': ['text/plain', `#${'x'.repeat(3 * 256 * 1024)}`],
+    };
+    const origins = await Promise.all(
+      [{}, { 'access-control-allow-origin': '*' }].map(async (headers) => {
+        const server = createServer(({ url: path = '' }, response) => {
+          const [type, text] = files[path.replace(/\?.*/, '')] ?? ['', ''];
+          response.writeHead(type === '' ? 404 : 200, { 'content-type': type, ...headers }).end(text);
+        }).listen(0, '127.0.0.1');
+        await once(server, 'listening');
+        return { server, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+      }),
+    );
+    const [site = assert.fail(), other = assert.fail()] = origins.map(({ origin }) => origin);
+    const unreadable = (file: string, reason: string): string => `The file cannot be opened: ${file}: ${reason}.`;
+    const scheme = 'manifest must be an http, https or data URL, or a path on the same site';
+    const closed = 'its server cannot be reached, or does not permit other sites to read the file';
+    const cases: readonly (readonly [file: string, problem?: string])[] = [
+      ['pod.yaml'],
+      [`${other}/pod.yaml`],
+      [`data:,${encodeURIComponent(HOST_PATH)}`],
+      ['absent.yaml', unreadable(`${site}/absent.yaml`, 'the server returned status 404')],
+      [
+        '',
+        unreadable(`${site}/?manifest=`, 'it is a web page: use the URL of the file itself, such as its "raw" view'),
+      ],
+      [
+        `${other}/large.yaml`,
+        unreadable(`${other}/large.yaml`, 'it has more than 262144 characters: use portcullis check'),
+      ],
+      ['javascript:alert(1)', unreadable('javascript:alert(1)', scheme)],
+      ['file:///etc/passwd', unreadable('file:///etc/passwd', scheme)],
+      ['http://[', unreadable('http://[', scheme)],
+      ['http://127.0.0.1:1/pod.yaml', unreadable('http://127.0.0.1:1/pod.yaml', closed)],
+    ];
+    for (const [file, problem] of cases) {
+      const { page, texts } = await browser.open(`${site}/?manifest=${encodeURIComponent(file)}`);
+      await page.waitForSelector('.card');
+      assert.deepEqual([file, await texts('.message')], [file, problem === undefined ? [] : [problem]]);
+      assert.deepEqual(await texts('.card h2'), [
+        problem === undefined ? 'Pod default/a denied' : 'Deployment shop/web denied',
+      ]);
+    }
+    const { page, texts } = await browser.open(`${other}/?manifest=${site}/pod.yaml`);
+    await page.waitForSelector('.message');
+    assert.deepEqual(await texts('.message'), [unreadable(`${site}/pod.yaml`, closed)]);
+    for (const { server } of origins) server.close();
   });
 
   test('a narrow, dark page has no horizontal scrolling and no accessibility violations', async () => {

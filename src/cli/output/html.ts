@@ -9,12 +9,17 @@ interface PageOptions {
   readonly data?: unknown;
   /** True for a page that shows live changes from its server. */
   readonly isLive?: boolean;
+  /** True for a page that opens files of other sites. */
+  readonly opensFiles?: boolean;
 }
 
 /**
  * Returns the HTML. The content security policy permits only this script and this style, identified by their hashes.
  */
-export function renderPage({ script, style }: PageBundle, { title, data, isLive = false }: PageOptions): string {
+export function renderPage(
+  { script, style }: PageBundle,
+  { title, data, isLive = false, opensFiles = false }: PageOptions,
+): string {
   // A closing tag inside a string would end the script element.
   const safeScript = script.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
   const policy = [
@@ -23,7 +28,7 @@ export function renderPage({ script, style }: PageBundle, { title, data, isLive 
     `style-src ${hash(style)}`,
     // For the page icon and the underlines in the editor.
     'img-src data:',
-    ...(isLive ? ["connect-src 'self'"] : []),
+    ...(isLive ? ["connect-src 'self'"] : opensFiles ? ['connect-src http: https: data:'] : []),
     "base-uri 'none'",
     "form-action 'none'",
   ].join('; ');
