@@ -72,8 +72,10 @@ suite('the credentials of a process', { skip: needed }, () => {
 
   test('run a replica', async () => {
     const replica = await start();
-    await eventually(async () => assert.equal((await replica.probe('/readyz/informer-sync')).text, 'ok'));
-    assert.equal((await replica.probe('/readyz/cluster')).text, 'ok');
+    // The API server can reject watches of a new CustomResourceDefinition for some seconds.
+    for (const path of ['/readyz/informer-sync', '/readyz/cluster']) {
+      await eventually(async () => assert.equal((await replica.probe(path)).text, 'ok'));
+    }
   });
 
   test('that are rejected are reported by the probes', async () => {
