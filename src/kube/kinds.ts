@@ -23,6 +23,7 @@ import type {
   ConfigMap,
   EndpointSlice,
   FeatureGate,
+  KubeObject,
   Lease,
   MachineConfigPool,
   MutatingWebhookConfiguration,
@@ -52,6 +53,7 @@ export interface Kinds extends WorkloadKinds {
   ClusterRoleBinding: ClusterRoleBinding;
   SecurityContextConstraints: SecurityContextConstraints;
   RangeAllocation: RangeAllocation;
+  RuntimeClass: KubeObject;
   Lease: Lease;
   EndpointSlice: EndpointSlice;
   Secret: Secret;

@@ -44,6 +44,7 @@ export const RESOURCES: Readonly<Record<Kind, ResourceInfo>> = {
   ClusterRoleBinding: clusterScoped(RBAC, 'clusterrolebindings'),
   SecurityContextConstraints: clusterScoped('security.openshift.io/v1', 'securitycontextconstraints'),
   RangeAllocation: clusterScoped('security.internal.openshift.io/v1', 'rangeallocations'),
+  RuntimeClass: clusterScoped('node.k8s.io/v1', 'runtimeclasses'),
   Lease: namespaced('coordination.k8s.io/v1', 'leases'),
   EndpointSlice: namespaced('discovery.k8s.io/v1', 'endpointslices'),
   ConfigMap: namespaced('v1', 'configmaps'),

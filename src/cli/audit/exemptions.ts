@@ -1,7 +1,7 @@
 import type { Kind } from '../../kube/kinds.ts';
 import { printCount } from '../../kube/text.ts';
-import { RBAC_KINDS } from '../../policy/rbac/index.ts';
 import { readException } from '../../views/exceptions.ts';
+import { EXEMPTION_KINDS, findExemptionProblems } from '../../views/exemption-problems.ts';
 import { type ExemptionUses, readExemptionUses } from '../../views/exemption-uses.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 import { clustersOptions, defineClusterCommand } from '../clusters.ts';
@@ -25,6 +25,9 @@ Lists all exemptions from the policies, for audits:
 A permanent grant that was created or changed while the same SCC was granted temporarily ("portcullis scc grant
 --for") is marked, because a subject of the temporary grant may have created it.
 
+Exempt namespaces and runtime classes that do not exist, and exempt users that create no pods or the
+pods of all users, are listed below the table.
+
 SINCE is the time of the last change to the setting or label. A * marks the creation time of the
 object, which is the earliest possible time. PODS is the number of running pods. USES is the number of
 pods admitted since the replicas started, as published in their Leases.
@@ -37,9 +40,8 @@ Examples:
 `;
 
 const KINDS: readonly Kind[] = [
-  'Namespace',
   'Pod',
-  ...RBAC_KINDS,
+  ...EXEMPTION_KINDS,
   'SecurityContextConstraints',
   'PSAEnforcementConfig',
   'FeatureGate',
@@ -76,8 +78,10 @@ export const command = defineClusterCommand({
       uses,
       exceptions,
     });
+    const readsCluster = options.filename.length === 0;
+    const problems = findExemptionProblems(store, podSecurity.configuration.exemptions, readsCluster);
     const counted = uses && { since: uses.since, replicas: uses.replicas };
-    const data = { exemptions, uses: counted, settings: settingsSource, assumptions };
+    const data = { exemptions, problems, uses: counted, settings: settingsSource, assumptions };
     const rows = exemptions.map(printExemption);
     return {
       data,
@@ -85,6 +89,13 @@ export const command = defineClusterCommand({
       blocks: (style) => [
         ...assumptionBlocks(assumptions, settingsSource),
         ...(rows.length === 0 ? [] : [printTable(withHeader(HEADER, rows, options))]),
+        ...(problems.length === 0
+          ? []
+          : [
+              problems
+                .map(({ kind, name, problem }) => `${style('yellow', 'warning')}: ${kind} ${name}: ${problem}\n`)
+                .join(''),
+            ]),
         `${style('bold', printCount(exemptions.length, 'exemption'))}\n${printUses(uses)}\n`,
       ],
       code: EXIT.passed,

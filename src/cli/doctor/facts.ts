@@ -10,6 +10,7 @@ import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { RbacGrant } from '../../policy/rbac/index.ts';
+import type { ExemptionProblem } from '../../views/exemption-problems.ts';
 import type { SccGrant } from '../../views/scc-grants.ts';
 import type { InstalledPolicy } from '../installation/policies.ts';
 import type { ShellCommand } from '../output/shell.ts';
@@ -108,6 +109,7 @@ export interface Facts {
   readonly suspectGrants: Fact<readonly SuspectGrant[]>;
   /** The existing objects of the policy that guards labels, and who may lower levels. Absent if the guard is off. */
   readonly guard?: Fact<{ readonly objects: readonly PolicyKind[]; readonly grants: readonly RbacGrant[] }> | undefined;
+  readonly exemptionProblems: Fact<readonly ExemptionProblem[]>;
   readonly probes: readonly Probe[];
   /** Why the cluster should not be upgraded yet. */
   readonly upgradeProblem: Fact<string | undefined>;
@@ -121,6 +123,7 @@ export type CheckName =
   | 'deadlocks'
   | 'enforcement'
   | 'exceptions'
+  | 'exemptions'
   | 'floor'
   | 'grants'
   | 'guard'

@@ -31,10 +31,11 @@ import type {
   Secret,
 } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { LOWER_LEVEL } from '../../policy/psa/index.ts';
+import { LOWER_LEVEL, type PodSecurityConfiguration } from '../../policy/psa/index.ts';
 import { RBAC_KINDS, type RbacGrant, type RbacObjects, whoCan } from '../../policy/rbac/index.ts';
 import { isTerminating } from '../../policy/rollout/index.ts';
 import { STANDARD_SCCS } from '../../policy/scc/index.ts';
+import { EXEMPTION_KINDS, type ExemptionProblem, findExemptionProblems } from '../../views/exemption-problems.ts';
 import { sccGrants } from '../../views/scc-grants.ts';
 import { VERSION } from '../command.ts';
 import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installation/deployment.ts';
@@ -96,6 +97,7 @@ export async function gatherFacts(
     suspectGrants,
     upgradeProblem,
     guard,
+    exemptionProblems,
     probes,
   ] = await Promise.all([
     readFact(() => findOtherInstallations(client, namespace)),
@@ -111,6 +113,7 @@ export async function gatherFacts(
     readFact(() => readSuspectGrants(client, factValue(namespaces) ?? [])),
     readFact(() => readUpgradeProblem(client)),
     decodePolicy(settings).guard.labels === 'off' ? undefined : readFact(() => readGuard(client)),
+    readFact(() => readExemptionProblems(client, decodePolicy(settings).podSecurity.configuration.exemptions)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
@@ -133,6 +136,7 @@ export async function gatherFacts(
     suspectGrants,
     upgradeProblem,
     guard,
+    exemptionProblems,
     probes,
   };
 }
@@ -182,6 +186,21 @@ async function readSuspectGrants(
     .flatMap((scc) =>
       sccGrants(store, scc).flatMap((grant) => (grant.during ? [{ ...grant, scc: objectName(scc) }] : [])),
     );
+}
+
+/** Reads roles and bindings only if the settings contain exemptions. */
+export async function readExemptionProblems(
+  client: ClusterClient,
+  exemptions: PodSecurityConfiguration['exemptions'],
+): Promise<readonly ExemptionProblem[]> {
+  if (Object.values(exemptions).every((names) => names.length === 0)) return [];
+  const store = createStore();
+  await Promise.all(
+    EXEMPTION_KINDS.map(async (kind) => {
+      for (const object of await client.list(RESOURCES[kind])) store.put(kind, object);
+    }),
+  );
+  return findExemptionProblems(store, exemptions, true);
 }
 
 async function readGuard(client: ClusterClient) {

@@ -26,6 +26,7 @@ import {
   type AnnotatedSettings,
 } from '../installation/policies.ts';
 import { kubectl } from '../output/shell.ts';
+import { describeExemptionProblems } from './checks/exemptions.ts';
 import { describeLowerGrants } from './checks/guard.ts';
 import { PLUGIN, podSecurityEvaluator } from './checks/other-admission.ts';
 import {
@@ -41,7 +42,7 @@ import {
   warning,
 } from './facts.ts';
 import { instruction } from './fix.ts';
-import { podProbe, readLowerGrants, runProbe, VIOLATING_POD } from './gather.ts';
+import { podProbe, readExemptionProblems, readLowerGrants, runProbe, VIOLATING_POD } from './gather.ts';
 
 const APPLY = kubectl('apply', '-f', '-');
 const INSTALL: Fix = { commands: [{ program: PROGRAM, args: ['install', '--without-server'] }, APPLY] };
@@ -97,6 +98,10 @@ export async function diagnosePolicies(
     ...named('api-server', checkVersion(facts)),
     ...named('policies', ...checkObjects(facts)),
     ...named('enforcement', checkEnforcement(facts)),
+    ...named(
+      'exemptions',
+      ...describeExemptionProblems(await readExemptionProblems(client, podSecurity.configuration.exemptions)),
+    ),
     ...(guard?.labels === 'off' ? [] : named('guard', ...describeLowerGrants(await readLowerGrants(client)))),
     ...named('other-admission', checkPlugin(facts)),
   ];

@@ -106,6 +106,36 @@ describe('the list contains', () => {
     });
   }
 
+  test('warnings about exemptions that have no effect or exempt too many users', async () => {
+    const account = (name: string): string => `"system:serviceaccount:${name}"`;
+    const users = [account('kube-system:replicaset-controller'), account('shop:web'), account('shop:ci')].join();
+    const objects = `${config.replace('usernames: [bob]', `namespaces: [old, shop], usernames: [${users}]`)}
+---
+{ apiVersion: v1, kind: Namespace, metadata: { name: shop } }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: edit }
+rules: [{ apiGroups: [''], resources: [pods], verbs: ['*'] }]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: ci, namespace: shop }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit }
+subjects: [{ kind: ServiceAccount, name: ci }]
+`;
+    const { stdout } = await audit(['-o', 'json'], objects);
+    const { problems } = JSON.parse(stdout) as { problems: readonly { readonly name: string; problem: string }[] };
+    assert.deepEqual(
+      problems.map(({ name, problem }) => `${name}: ${problem}`),
+      [
+        'old: does not exist, so the pods of users who can create the namespace will be exempt',
+        'system:serviceaccount:kube-system:replicaset-controller: creates the pods of the workloads of all users, so all of these pods are exempt',
+        'system:serviceaccount:shop:web: has no effect, because the service account may not create pods',
+      ],
+    );
+  });
+
   test('the standard SCCs that exceed the restricted level, without the grants to system:masters', async () => {
     const exemptions = await list([], config);
     const sccs = exemptions.filter(({ kind }) => kind === 'scc').map(({ name, level }) => `${name} ${level}`);

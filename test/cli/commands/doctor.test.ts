@@ -453,6 +453,7 @@ const HEALTHY: Facts = {
   obsolete: { value: [] },
   exceptions: { value: [] },
   suspectGrants: { value: [] },
+  exemptionProblems: { value: [] },
   upgradeProblem: { value: undefined },
   probes: [dryRun('a pod', 'pods', 'default'), dryRun('a violating pod', 'pods', 'portcullis')],
 };

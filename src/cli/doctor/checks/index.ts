@@ -6,6 +6,7 @@ import { certificates } from './certificates.ts';
 import { configuration } from './configuration.ts';
 import { deadlocks } from './deadlocks.ts';
 import { exceptions } from './exceptions.ts';
+import { exemptions } from './exemptions.ts';
 import { floor } from './floor.ts';
 import { grants } from './grants.ts';
 import { guard } from './guard.ts';
@@ -33,6 +34,7 @@ const CHECKS: readonly DoctorCheck[] = [
   configuration,
   rollout,
   exceptions,
+  exemptions,
   grants,
   guard,
   otherAdmission,

@@ -1,0 +1,85 @@
+/** Finds exemptions in the settings that have no effect, or that exempt more users than their names state. */
+import type { Store } from '../cluster/store.ts';
+import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
+import { isWorkloadController } from '../kube/controller-pod.ts';
+import type { PodSecurityConfiguration } from '../policy/psa/index.ts';
+import { findGrants, matchesUser } from '../policy/rbac/index.ts';
+
+type Exemptions = PodSecurityConfiguration['exemptions'];
+
+export interface ExemptionProblem {
+  readonly kind: 'namespace' | 'user' | 'runtimeClass';
+  readonly name: string;
+  readonly problem: string;
+}
+
+/**
+ * Kinds that the store must contain. A kind without objects is assumed not to be part of the input, except runtime
+ * classes, which are checked only if `readsCluster` is true.
+ */
+export const EXEMPTION_KINDS = [
+  'Namespace',
+  'RuntimeClass',
+  'Role',
+  'ClusterRole',
+  'RoleBinding',
+  'ClusterRoleBinding',
+] as const;
+
+const CREATE_PODS = { verb: 'create', apiGroup: '', resource: 'pods' };
+
+/** Returns at most one problem for each exemption. */
+export function findExemptionProblems(
+  store: Store,
+  { namespaces, usernames, runtimeClasses }: Exemptions,
+  readsCluster: boolean,
+): readonly ExemptionProblem[] {
+  const hasNamespaces = store.list('Namespace').length > 0;
+  const isMissing = (name: string): boolean => hasNamespaces && store.get('Namespace', name) === undefined;
+  const clusterRoles = store.list('ClusterRole');
+  const grants =
+    usernames.length === 0 || clusterRoles.length === 0
+      ? undefined
+      : findGrants(
+          {
+            clusterRoles,
+            roles: store.list('Role'),
+            roleBindings: store.list('RoleBinding'),
+            clusterRoleBindings: store.list('ClusterRoleBinding'),
+          },
+          CREATE_PODS,
+        );
+  const userProblem = (name: string): string | undefined => {
+    if (isWorkloadController({ username: name })) {
+      return 'creates the pods of the workloads of all users, so all of these pods are exempt';
+    }
+    const account = parseServiceAccountUsername(name);
+    if (account === undefined) {
+      return 'only pods that the user creates itself are exempt, because controllers create the pods of its workloads';
+    }
+    if (isMissing(account.namespace)) {
+      return 'its namespace does not exist, so users who can create the namespace can use the service account';
+    }
+    const user = impersonatedUser(name, []);
+    const mayCreate = grants?.some(({ subject }) => matchesUser(subject, user)) ?? true;
+    return mayCreate ? undefined : 'has no effect, because the service account may not create pods';
+  };
+  return [
+    ...namespaces.filter(isMissing).map((name) => ({
+      kind: 'namespace' as const,
+      name,
+      problem: 'does not exist, so the pods of users who can create the namespace will be exempt',
+    })),
+    ...usernames.flatMap((name) => {
+      const problem = userProblem(name);
+      return problem === undefined ? [] : [{ kind: 'user' as const, name, problem }];
+    }),
+    ...runtimeClasses
+      .filter((name) => readsCluster && store.get('RuntimeClass', name) === undefined)
+      .map((name) => ({
+        kind: 'runtimeClass' as const,
+        name,
+        problem: 'does not exist, so API servers reject the pods that select it',
+      })),
+  ];
+}
