@@ -73,6 +73,7 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
     /^portcullis exception |get podsecurityexception |^kubectl create -f exception\.yaml$/,
     'needs a workload that violates the level, and an approver; test/e2e/exceptions.test.ts',
   ],
+  [/ViolationsDetected=False/, 'the examples violate the level; test/kubectl/ready.test.ts'],
   [/^kubectl create quota/, 'the development cluster has no quotas'],
   [/^kubectl apply -f bindings\.yaml$/, 'the plan of the development cluster has no bindings'],
   [/^portcullis .*--context /, 'needs many clusters; test/cli/commands/clusters.test.ts'],
