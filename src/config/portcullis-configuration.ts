@@ -182,7 +182,7 @@ interface Spec {
     readonly mcsRange?: string;
   };
   readonly rollout?: Partial<
-    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'recheckBeforeEnforce' | 'inconclusivePolicy'> &
+    Pick<RolloutSettings, 'phase' | 'enforcementDate'> &
       Readonly<Record<'evaluationInterval' | 'raiseSettleTime', string>>
   >;
   readonly kubelet?: {

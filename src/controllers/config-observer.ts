@@ -346,7 +346,6 @@ function computeConditions(
     status,
     nowMs: date.getTime(),
     maxAgeMs: settings.maxEvaluationAgeMs,
-    inconclusivePolicy: settings.inconclusivePolicy,
   });
   const states = currentConditions({
     ...modes,

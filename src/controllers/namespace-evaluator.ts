@@ -231,7 +231,7 @@ function createSchedule(controller: ControllerContext, store: Store) {
     completed(sweep: CompletedSweep): void {
       const isIncomplete = summarize(sweep).inconclusive > 0;
       if (isIncomplete) evaluationErrors.cell({}).count++;
-      failures = isIncomplete && settings.value.rollout.inconclusivePolicy === 'Block' ? failures + 1 : 0;
+      failures = isIncomplete ? failures + 1 : 0;
     },
     /**
      * Returns the delay until the next sweep, which is infinite in the Disabled phase, or `undefined` until the

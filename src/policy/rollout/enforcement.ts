@@ -10,7 +10,7 @@ import {
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
-import type { InconclusivePolicy, RolloutPhase } from './settings.ts';
+import type { RolloutPhase } from './settings.ts';
 
 /**
  * Result of evaluating the namespaces. `never` means that there was no evaluation, `stale` that the last evaluation is
@@ -43,8 +43,6 @@ export interface EnforcementInput {
   readonly isSettled: boolean;
   /** The effective default, which is `restricted` if that level is published or any replica runs it. */
   readonly currentEnforce: DefaultLevel;
-  /** `any age` accepts a stale evaluation and ignores later violations. */
-  readonly acceptEvaluations?: 'fresh' | 'any age';
 }
 
 export interface EnforcementPlan {
@@ -79,10 +77,8 @@ function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec
 
 /** As long as no mode is requested, only an evaluation can change the decision. */
 function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
-  const { spec, status, evaluation, acceptEvaluations = 'fresh' } = input;
-  const isAnyAge = acceptEvaluations === 'any age';
-  const isClean = evaluation === 'clean' || (isAnyAge && (evaluation === 'stale' || evaluation === 'violations'));
-  if (isClean) return { spec, status: 'Restricted' };
+  const { spec, status, evaluation } = input;
+  if (evaluation === 'clean') return { spec, status: 'Restricted' };
   return evaluation === 'violations' ? { spec: proposeLegacy(input), status: 'Legacy' } : { spec, status };
 }
 
@@ -262,23 +258,16 @@ interface EvaluationInput {
   readonly newest?: SweepSummary | undefined;
   readonly nowMs: number;
   readonly maxAgeMs: number;
-  readonly inconclusivePolicy: InconclusivePolicy;
 }
 
 /** Returns the combined result of the stored evaluation and the newest evaluation. */
-export function getEvaluationResult({
-  status,
-  newest,
-  nowMs,
-  maxAgeMs,
-  inconclusivePolicy,
-}: EvaluationInput): EvaluationResult {
+export function getEvaluationResult({ status, newest, nowMs, maxAgeMs }: EvaluationInput): EvaluationResult {
   const isFresh = (ms: number): boolean => Math.abs(nowMs - ms) <= maxAgeMs;
   const storedMs = parseTimestamp(status?.lastEvaluationTime);
   const hasEntries = status?.violatingNamespaces?.some(({ state }) => state !== 'Previous') === true;
   if (newest && newest.violating > 0 && isFresh(newest.endMs)) return 'violations';
   if (hasEntries && storedMs !== undefined && isFresh(storedMs)) return 'violations';
-  if (inconclusivePolicy === 'Block' && isInconclusive(status, newest)) return 'inconclusive';
+  if (isInconclusive(status, newest)) return 'inconclusive';
   if (storedMs === undefined) return 'never';
   return isFresh(storedMs) ? 'clean' : 'stale';
 }

@@ -358,9 +358,8 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set([
  */
 export function decideReadiness(input: DecisionInput): ReadinessDecision {
   const { object, settings, sweep, nowMs } = input;
-  const { inconclusivePolicy } = settings;
   const newest = sweep && summarize(sweep);
-  const isComplete = newest !== undefined && (inconclusivePolicy === 'Ignore' || newest.inconclusive === 0);
+  const isComplete = newest?.inconclusive === 0;
   const lastEvaluationTime = isComplete ? formatTimestamp(newest.endMs) : object.status?.lastEvaluationTime;
   const stored = object.status?.violatingNamespaces;
   const violatingNamespaces = sweep ? nextViolatingNamespaces(stored, sweep, input.findNamespace) : (stored ?? []);
@@ -374,11 +373,9 @@ export function decideReadiness(input: DecisionInput): ReadinessDecision {
       newest,
       nowMs,
       maxAgeMs: settings.maxEvaluationAgeMs,
-      inconclusivePolicy,
     }),
     isSettled: false,
     currentEnforce: input.published,
-    acceptEvaluations: settings.recheckBeforeEnforce ? 'fresh' : 'any age',
   };
   const plan = planEnforcement(enforcementInput);
   const violating = sweep

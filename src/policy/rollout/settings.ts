@@ -2,9 +2,6 @@
 export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
 export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 
-/** Whether an evaluation that has no verdict for some namespaces blocks enforcement. */
-export type InconclusivePolicy = 'Block' | 'Ignore';
-
 /** Settings of the enforcement rollout. */
 export interface RolloutSettings {
   readonly phase: RolloutPhase;
@@ -14,9 +11,6 @@ export interface RolloutSettings {
   readonly evaluationIntervalMs: number;
   /** Maximum age of an evaluation that decisions use: twice the interval. */
   readonly maxEvaluationAgeMs: number;
-  /** Whether a decision to enforce requires a recent evaluation. If false, the last complete one counts, as in the design. */
-  readonly recheckBeforeEnforce: boolean;
-  readonly inconclusivePolicy: InconclusivePolicy;
   /** How long all namespaces must have their labels before the default level is raised. */
   readonly raiseSettleMs: number;
 }
@@ -30,7 +24,5 @@ export const DEFAULT_ROLLOUT: RolloutSettings = {
   phase: 'Disabled',
   evaluationIntervalMs: 4 * 3_600_000,
   maxEvaluationAgeMs: 8 * 3_600_000,
-  recheckBeforeEnforce: true,
-  inconclusivePolicy: 'Block',
   raiseSettleMs: 30_000,
 };

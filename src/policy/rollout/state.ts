@@ -98,7 +98,6 @@ export function computeState(input: StateInput): RolloutState {
     status: config?.status,
     nowMs: nowMs ?? storedMs ?? 0,
     maxAgeMs: settings.maxEvaluationAgeMs,
-    inconclusivePolicy: settings.inconclusivePolicy,
   });
   const published = { level: view.published, generation: view.generation };
   const replicas = live?.replicas ?? [published];

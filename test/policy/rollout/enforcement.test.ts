@@ -55,7 +55,6 @@ const CASES = readFixture<{
   readonly evaluationResult: readonly (Case<string> & {
     readonly status?: PSAEnforcementConfig['status'];
     readonly newest?: { readonly violating: number; readonly inconclusive: number };
-    readonly policy?: 'Ignore';
   })[];
   readonly raise: readonly (Case & { readonly given: Partial<Parameters<typeof planRaise>[0]> })[];
   readonly configurationObject: readonly (Case & { readonly object?: PSAEnforcementConfig })[];
@@ -168,10 +167,10 @@ suite('the feature gate', () => {
 
 suite('the result of the evaluation', () => {
   const nowMs = Date.parse('2026-01-01T12:00:00Z');
-  for (const { name, status, newest, policy = 'Block', expected } of CASES.evaluationResult) {
+  for (const { name, status, newest, expected } of CASES.evaluationResult) {
     test(name, () => {
       const sweep = newest && { ...newest, endMs: nowMs };
-      const given = { status, newest: sweep, nowMs, maxAgeMs: 8 * 3_600_000, inconclusivePolicy: policy } as const;
+      const given = { status, newest: sweep, nowMs, maxAgeMs: 8 * 3_600_000 } as const;
       assert.equal(getEvaluationResult(given), expected);
     });
   }

@@ -563,10 +563,10 @@ suite('the list of violating namespaces', () => {
   });
 
   test('is complete only if every namespace has a verdict', () => {
-    const decide = (evaluations: readonly NamespaceEvaluation[], inconclusivePolicy: 'Block' | 'Ignore') => {
+    const decide = (evaluations: readonly NamespaceEvaluation[]) => {
       const { status } = decideReadiness({
         object: { spec: {}, status: { lastEvaluationTime: OLD } },
-        settings: { ...DEFAULT_ROLLOUT, phase: 'Evaluate', inconclusivePolicy },
+        settings: { ...DEFAULT_ROLLOUT, phase: 'Evaluate' },
         gate: false,
         published: 'privileged',
         sweep: { evaluations, startMs: Date.parse(OLD), endMs: Date.parse(NOW) },
@@ -577,9 +577,8 @@ suite('the list of violating namespaces', () => {
       return [status.lastEvaluationTime, ...(status.violatingNamespaces ?? []).map(print)];
     };
     const incomplete = [found('a'), found('b', 'inconclusive')];
-    assert.deepEqual(decide(incomplete, 'Block'), [OLD, 'a Current new']);
-    assert.deepEqual(decide(incomplete, 'Ignore'), [NOW, 'a Current new']);
-    assert.deepEqual(decide([found('a', 'clean')], 'Block'), [NOW]);
+    assert.deepEqual(decide(incomplete), [OLD, 'a Current new']);
+    assert.deepEqual(decide([found('a', 'clean')]), [NOW]);
   });
 });
 
