@@ -19,8 +19,11 @@ for (const [file, expected] of await references()) {
 const pages = (await readdir('docs', { recursive: true }))
   .filter((name) => name.endsWith('.md'))
   .map((name) => `docs/${name}`);
+const community = (await readdir('.github')).filter((name) => name.endsWith('.md')).map((name) => `.github/${name}`);
 const documents = new Map(
-  await Promise.all(['README.md', ...pages].map(async (path) => [path, await readFile(path, 'utf8')] as const)),
+  await Promise.all(
+    ['README.md', ...community, ...pages].map(async (path) => [path, await readFile(path, 'utf8')] as const),
+  ),
 );
 
 /** Returns the heading anchors of a document as GitHub creates them. */
