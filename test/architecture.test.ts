@@ -515,7 +515,7 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
   ['policy/psa/a.ts', 'const x = [new Date(), new Date(0)];', 'reads the clock, but its layer is pure'],
 ];
 
-test('finds violations', () => {
+test('finds each kind of violation, with its file and line', () => {
   const files = [
     ...['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts'],
     ...['cli/options.ts', 'cli/inventory/a.ts', 'cli/scc/shared.ts'],

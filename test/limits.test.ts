@@ -51,7 +51,7 @@ suite('the limits of inputs', () => {
     });
   }
 
-  test('of pods are counted when their reviews are denied', () => {
+  test('are counted when reviews of pods are denied', () => {
     const many = (count: number) => Array.from({ length: count }, () => ({ name: 'a' }));
     const kind = { group: '', version: 'v1', kind: 'Pod' };
     const namespace = { metadata: { name: 'shop' } };

@@ -65,7 +65,7 @@ const STDIN = OBJECTS.map((object) => JSON.stringify(object)).join('\n');
 
 const run = (args: string) => runProgram([...args.split(' '), '-f', '-'], { stdin: STDIN });
 
-suite('finished Jobs and pods are not listed', () => {
+suite('finished Jobs and pods are not listed by any command', () => {
   for (const command of [
     'rollout plan -o json',
     'rollout status -n jobs -o json',
@@ -82,7 +82,7 @@ suite('finished Jobs and pods are not listed', () => {
     });
   }
 
-  test('in the number of running pods of an SCC', async () => {
+  test('finished pods do not count as running pods of an SCC', async () => {
     const { sccs } = JSON.parse((await run('report -o json')).stdout) as {
       readonly sccs: readonly { readonly name: string; readonly pods: number }[];
     };

@@ -48,7 +48,7 @@ metadata:
     openshift.io/sa.scc.mcs: s0:c1,c0
 `;
 
-describe('manifests', () => {
+describe('objects read from manifests', () => {
   test('get defaults for missing objects, which are listed as assumptions', async () => {
     const { store, source, assumptions, namespace, user } = await readText(`${DEPLOYMENT}---
 apiVersion: v1
@@ -79,7 +79,7 @@ ${RANGED}`);
     assert.equal(store.get('Deployment', 'web', 'shop')?.spec?.revisionHistoryLimit, 10);
   });
 
-  test('of a complete cluster get no defaults', async () => {
+  test('get no defaults if they describe a complete cluster', async () => {
     const { assumptions, store } = await readText(`${RANGED}---
 apiVersion: v1
 kind: ServiceAccount
@@ -233,7 +233,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
   });
 });
 
-describe('a cluster', () => {
+describe('the cluster of a command', () => {
   let cluster: TestCluster;
   let kubeconfig: string;
   before(async () => {

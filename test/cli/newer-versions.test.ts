@@ -32,7 +32,7 @@ const COMPLIANT = {
   seccompProfile: { type: 'RuntimeDefault' },
 };
 
-suite('a label with a newer version', () => {
+suite('a newer version in a label is noted in the output', () => {
   const run = async (args: string, securityContext?: object) => {
     const { stdout } = await runProgram([...args.split(' '), '-f', '-'], {
       stdin: manifests('v1.99', securityContext),
@@ -56,7 +56,7 @@ suite('a label with a newer version', () => {
     });
   }
 
-  test('also in the summary of a check without violations', async () => {
+  test('in the summary of a check without violations', async () => {
     assert.equal(await run('check', COMPLIANT), `2 passed, 0 failed; v1.99 is ${NOTE}\n`);
   });
 
@@ -69,7 +69,7 @@ suite('a label with a newer version', () => {
     });
   }
 
-  test('but known versions have no note', async () => {
+  test('known versions cause no note', async () => {
     for (const args of ['check', 'explain --offline', 'rollout plan -n new', 'report -o json']) {
       const { stdout } = await runProgram([...args.split(' '), '-f', '-'], { stdin: manifests(newestVersion) });
       assert.doesNotMatch(stdout, /newest known version/, args);
@@ -77,7 +77,7 @@ suite('a label with a newer version', () => {
   });
 });
 
-suite('a newer version of the cluster', () => {
+suite('commands note that the version of the cluster is newer', () => {
   const configuration = JSON.stringify({
     apiVersion: 'config.portcullis.dev/v1alpha1',
     kind: 'PortcullisConfiguration',

@@ -155,7 +155,7 @@ interface Explanation {
   }[];
 }
 
-suite('the advice for pods that no SCC admits', () => {
+suite('the advice for a pod that no SCC admits is the smallest change that admits it', () => {
   for (const { name, manifests, position, detail, fixes } of cases) {
     test(name, async () => {
       const stdin = `${manifests}${ACCOUNT}`;

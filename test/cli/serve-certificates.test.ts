@@ -36,19 +36,19 @@ function getValues(given: Readonly<Record<string, string>>): ServeValues {
   });
 }
 
-suite('certificate files', () => {
+suite('the certificate files of serve', () => {
   const cases: readonly Readonly<Record<string, string>>[] = [
     { 'tls-cert-file': pipe, 'tls-private-key-file': pipe },
     { 'client-ca-file': pipe },
   ];
   for (const given of cases) {
-    test(`a pipe as ${Object.keys(given).join(', ')} is rejected`, async () => {
+    test(`are rejected if they include a pipe: ${Object.keys(given).join(', ')}`, async () => {
       const message = `cannot read ${pipe}: it is not a regular file`;
       await assert.rejects(readCertificateFiles(getValues(given)), { name: 'UserError', message });
     });
   }
 
-  test('client CAs are reloaded', async () => {
+  test('are reloaded when the client CAs change', async () => {
     const file = join(folder, 'clients.crt');
     await writeFile(file, authority.cert);
     const files = await readCertificateFiles(getValues({ 'client-ca-file': file }));
@@ -102,7 +102,7 @@ const calling = (clientConfig: { url: string; caBundle: string } | { service: { 
   });
 const byUrl = (url: string) => calling({ url, caBundle: bundle });
 
-suite('the readiness check serving-certificate', () => {
+suite('the serving-certificate readiness check compares the certificate with the webhook configurations', () => {
   const setMetadata = (metadata: object) =>
     changed((configuration) => {
       configuration.metadata = { ...configuration.metadata, ...metadata };

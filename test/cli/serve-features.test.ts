@@ -65,7 +65,7 @@ spec:
   template: {metadata: {labels: {app: old}}, spec: {hostNetwork: true, containers: [{name: c, image: i}]}}
 `;
 
-suite('manifests with optional features, and an enforcement date', () => {
+suite('serve --manifests with optional features and an enforcement date', () => {
   let folder: string;
   let running: RunningServer;
   let client: ApiClient;
@@ -155,7 +155,7 @@ suite('manifests with optional features, and an enforcement date', () => {
   });
 });
 
-suite('a development cluster with default settings', () => {
+suite('the development cluster with default settings', () => {
   let running: RunningServer;
   let client: ApiClient;
   before(async () => {

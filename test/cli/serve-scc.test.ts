@@ -83,7 +83,7 @@ function buildScc({ body }: ApiResponse): string | undefined {
 }
 
 for (const authorization of ['rbac', 'sar']) {
-  suite(`enforced, access by ${authorization}`, () => {
+  suite(`with SCC mode enforce and ${authorization} authorization,`, () => {
     let started: Started;
     before(async () => {
       started = await startWith({ mode: 'enforce', authorization });
@@ -168,7 +168,7 @@ for (const authorization of ['rbac', 'sar']) {
   });
 }
 
-suite('by default', () => {
+suite('by default,', () => {
   let started: Started;
   before(async () => {
     started = await startWith({});
@@ -199,7 +199,7 @@ suite('by default', () => {
   });
 });
 
-suite('off', () => {
+suite('with SCC mode off,', () => {
   let started: Started;
   before(async () => {
     started = await startWith({ mode: 'off' }, MANIFESTS.replaceAll(/---\napiVersion: security[^]*?(?=---)/g, ''));

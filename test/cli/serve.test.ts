@@ -40,8 +40,8 @@ async function ask(running: RunningServer, ca?: string): Promise<boolean> {
   return (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed;
 }
 
-suite('an unavailable address is explained', () => {
-  test('an address that cannot be resolved is an error', async () => {
+suite('serve explains why an address is not available', () => {
+  test('because it cannot be resolved', async () => {
     const args = [...FREE_PORTS, `--cert-dir=${folder}/invalid`, '--bind-address=999.1.1.1'];
     const { code, stderr } = await start(args).finished;
     assert.equal(code, 2);
@@ -51,7 +51,7 @@ suite('an unavailable address is explained', () => {
     );
   });
 
-  test('a port in use', async () => {
+  test('because the port is in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => other.once('listening', resolve));
     const { port } = other.address() as AddressInfo;

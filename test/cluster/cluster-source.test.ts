@@ -64,7 +64,7 @@ async function find(where: Partial<ClusterSource>) {
   return await resolveCluster({ env: {}, ...where });
 }
 
-describe('the cluster', () => {
+describe('the cluster of a command', () => {
   test('comes from the `kubeconfig` option, and relative paths are resolved against its directory', async () => {
     const kubeconfig = await file('a/config', FIRST);
     const plugin = `#!${process.execPath}\nconsole.log(JSON.stringify({ status: { token: 'by plugin' } }));\n`;
@@ -83,7 +83,7 @@ describe('the cluster', () => {
     });
   });
 
-  test('comes from all existing files in KUBECONFIG, where the first entry with a given name takes precedence', async () => {
+  test('comes from all existing files in KUBECONFIG, where the first of several entries with the same name takes precedence', async () => {
     const files = [join(folder, 'missing'), '', await file('a/config', FIRST), await file('b/config', SECOND)];
     const env = { KUBECONFIG: files.join(delimiter) };
     const { server, namespace, credentials } = await find({ env });
@@ -108,7 +108,7 @@ describe('the cluster', () => {
 const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
 
 describe('no cluster is found', () => {
-  test('findCluster: a missing file in KUBECONFIG is an error, but a missing file in the home directory is not', async () => {
+  test('findCluster reports a missing file in KUBECONFIG, but not one in the home directory', async () => {
     const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
     await assert.rejects(findCluster({ env }), {
       name: 'UserError',

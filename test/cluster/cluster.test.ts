@@ -113,7 +113,7 @@ describe('a live cluster', () => {
     assert.deepEqual(told, ['put mine-1', 'put mine-2', 'remove mine-1']);
   });
 
-  test('a deleted object with a finalizer stays in the store', async () => {
+  test('keeps a deleted object with a finalizer in the store', async () => {
     const metadata = { name: 'held', namespace: 'shop', finalizers: ['example.org/hold'] };
     await live.create('ConfigMap', { metadata }, { fieldManager: 'test' });
     await live.remove('ConfigMap', 'held', 'shop');
@@ -124,7 +124,7 @@ describe('a live cluster', () => {
     await found(() => (live.store.get('ConfigMap', 'held', 'shop') ? undefined : true));
   });
 
-  test('a kind is watched as soon as its CRD exists', async () => {
+  test('watches a kind as soon as its CRD exists', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     assert.equal(live.serves('SecurityContextConstraints'), false);
     for (const definition of CRDS) await server.admin.send('POST', path, definition);

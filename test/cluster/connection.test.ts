@@ -54,7 +54,7 @@ const status = (code: number, reason: string, message: string) => ({
   message,
 });
 
-describe('responses', () => {
+describe('a connection', () => {
   const DATE = { 'retry-after': 'Fri, 01 Jan 2100 00:00:00 GMT' };
   const failures: readonly (readonly [name: string, answer: Responder, code: number, message: string])[] = [
     ['403 with a Status', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
@@ -74,7 +74,7 @@ describe('responses', () => {
     ['Retry-After with a date', json(status(429, 'X', 'busy'), 429, DATE), 429, 'busy'],
   ];
   for (const [name, answer, code, message] of failures) {
-    test(`${name} is an ApiError`, async () => {
+    test(`rejects with an ApiError for ${name}`, async () => {
       const { request } = await connectTo([answer]);
       const error = await failure(request(GET));
       assert.ok(error instanceof ApiError);
@@ -82,7 +82,7 @@ describe('responses', () => {
     });
   }
 
-  test('unknown fields in a response are kept', async () => {
+  test('keeps unknown fields in a response', async () => {
     const text = '{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}';
     const { request } = await connectTo([json(text)]);
     const list = await request({ ...GET, query: { limit: '5', continue: 'a/b=' } });
@@ -93,7 +93,7 @@ describe('responses', () => {
     assert.deepEqual([accept, userAgent, authorization], ['application/json', 'portcullis/test', undefined]);
   });
 
-  test('a body is sent as JSON', async () => {
+  test('sends a body as JSON', async () => {
     const { request } = await connectTo([json({})]);
     await request({ method: 'POST', path: '/x', body: { a: 'ü' } });
     const { headers, body } = server.requests[0] ?? assert.fail();
@@ -101,14 +101,14 @@ describe('responses', () => {
     assert.deepEqual([type, length, body], ['application/json', '10', '{"a":"ü"}']);
   });
 
-  test('a server URL may include a path', async () => {
+  test('accepts a server URL with a path', async () => {
     const { request } = await connectTo([json({})], { cluster: { server: `${server.url}/k8s/clusters/c-1/` } });
     await request(GET);
     assert.equal(server.requests[0]?.url, '/k8s/clusters/c-1/api/v1/pods');
   });
 });
 
-describe('a busy server', () => {
+describe('a request to a busy server', () => {
   const busy = (code: number, seconds: string): Responder =>
     json(status(code, 'TooManyRequests', 'busy'), code, { 'retry-after': seconds });
 
@@ -120,7 +120,7 @@ describe('a busy server', () => {
     });
   }
 
-  test('is not called before Retry-After has passed', async () => {
+  test('is not sent again before Retry-After has passed', async () => {
     const { request } = await connectTo([busy(429, '1'), json({})]);
     const start = performance.now();
     await request(GET);
@@ -145,7 +145,7 @@ describe('a busy server', () => {
   test('is not retried once the signal is aborted', () => abortedRequest(busy(429, '50')));
 });
 
-describe('an unreachable server', () => {
+describe('a request to an unreachable server reports the cause', () => {
   const UNREACHABLE = 'Unable to connect to the server: ';
   const UNTRUSTED = `${UNREACHABLE}tls: failed to verify certificate: x509: certificate`;
   const TIMEOUT = `${UNREACHABLE}no response from <server> within 0.1 s`;
@@ -199,7 +199,7 @@ describe('an unreachable server', () => {
     });
   }
 
-  test('the connection is refused', async () => {
+  test('if the connection is refused', async () => {
     const closed = createTcpServer();
     await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve));
     const { port } = closed.address() as AddressInfo;
@@ -209,7 +209,7 @@ describe('an unreachable server', () => {
     assert.equal(message, `${UNREACHABLE}dial tcp 127.0.0.1:${port}: connect: connection refused`);
   });
 
-  test('an aborted signal', () => abortedRequest(silent));
+  test('if the signal is aborted', () => abortedRequest(silent));
 });
 
 test('a GET is retried if the server closes the idle connection', async () => {
@@ -361,7 +361,7 @@ test('requests through a proxy are encrypted end to end', async () => {
   proxy.close();
 });
 
-describe('a request to the address of a specific API server', () => {
+describe('a request to the address of a specific API server verifies the certificate', () => {
   const address = (): string => new URL(server.url).host;
   const REFUSED = 'Unable to connect to the server: tls: failed to verify certificate: x509: certificate is valid for';
   const cases: readonly (readonly [name: string, cluster: object, result: string])[] = [

@@ -180,7 +180,7 @@ describe('readCluster rejects', () => {
     assert.deepEqual(queries, [...pages, ...pages, ...pages, '']);
   });
 
-  test('an endless list', async () => {
+  test('an endless list of pages', async () => {
     let page = 0;
     const endless: Connection = {
       ...connection,

@@ -170,7 +170,7 @@ describe('the store keeps', () => {
     test(name, () => assert.deepEqual(keep(kind, object), kept && { apiVersion, kind, ...kept }));
   }
 
-  test('the pods of a controller share equal parts', () => {
+  test('one copy of the parts that the pods of a controller share', () => {
     const projection = createProjection('Pod');
     const pod = (end: string): Pod => {
       const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [ownerReference] }, spec: template['spec'] };
@@ -184,7 +184,7 @@ describe('the store keeps', () => {
     assert.equal(a.status, b.status);
   });
 
-  test('a change to dropped fields does not change the pod', () => {
+  test('the same pod after a change to dropped fields', () => {
     const projection = createProjection('Pod');
     const pod = (resourceVersion: string, podIP: string, phase: string): Pod =>
       projection({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
@@ -213,8 +213,8 @@ describe('a pool of objects', () => {
 
 const metadata = (more: JsonObject): JsonObject => ({ name: 'a', namespace: 'shop', ...more });
 
-describe('metadata', () => {
-  test('of pods keeps the annotations that affect decisions', () => {
+describe('projected metadata', () => {
+  test('keeps the annotations of pods that affect decisions', () => {
     const annotations = {
       plain: 'kept',
       'openshift.io/scc': 'kept',
@@ -241,14 +241,14 @@ describe('metadata', () => {
     ['members of wrong types', { name: 7, namespace: [], labels: 'x', annotations: null, ownerReferences: {} }],
   ];
   for (const [name, value] of odd) {
-    test(`that is ${name} is projected`, () => {
+    test(`may be ${name} in the original object`, () => {
       for (const kind of ['Pod', 'Deployment', 'Namespace', 'RoleBinding', 'ClusterRole'] as const) {
         assert.doesNotThrow(() => keep(kind, { metadata: value, roleRef: null, subjects: 'x' }));
       }
     });
   }
 
-  test('bindings share equal parts', () => {
+  test('is shared by bindings with equal parts', () => {
     const projection = createProjection('RoleBinding');
     const binding = (name: string): RoleBinding =>
       projection({
@@ -400,7 +400,7 @@ test('the node configuration has the kind of its API group', () => {
 
 const POD_TEMPLATE_KINDS = (Object.keys(RESOURCES) as readonly Kind[]).filter((kind) => RESOURCES[kind].podTemplate);
 
-describe('an object that exceeds its limit', () => {
+describe('an object that exceeds its limit is stored without its content', () => {
   const [sccInput] = fc.sample(create, { numRuns: 1, seed: 1 });
   assert.ok(sccInput);
   const long = 'x'.repeat(LIMITS.storedObjectBytes);
@@ -542,7 +542,7 @@ describe('an object that exceeds its limit', () => {
     test(name, () => assert.deepEqual(project(kind, object), kept && { ...typeMeta(kind), ...kept }));
   }
 
-  test('is the only part that a full memory leaves', () => {
+  test('is stored like all objects of a kind whose memory is full', () => {
     const pod = project('Pod', { metadata: { name: 'a' }, spec: restricted }) ?? {};
     assert.equal(evaluate(pod), 'allowed');
     assert.equal(evaluate(reduce('Pod', pod)), REASON);

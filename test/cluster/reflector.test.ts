@@ -54,7 +54,7 @@ const sending =
 
 const PAGE = '/apis/rbac.authorization.k8s.io/v1/roles?';
 
-describe('a reflector', () => {
+describe('a reflector follows its resource:', () => {
   let server: ScriptedServer;
   let connection: Connection;
   const opened: ServerResponse[] = [];

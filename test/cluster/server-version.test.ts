@@ -17,7 +17,7 @@ const DOCUMENTS: readonly (readonly [document: object, version: string | undefin
   [{}, undefined],
 ];
 
-suite('the version in a document', () => {
+suite('the server version is read from the document', () => {
   for (const [document, version] of DOCUMENTS) {
     test(JSON.stringify(document), () =>
       assert.equal(parseServerVersion(document as Record<string, unknown>), version),
@@ -28,7 +28,7 @@ suite('the version in a document', () => {
 const MINUTE = 60_000;
 const version = (minor: string) => json({ major: '1', minor });
 
-suite('the version of a running API server', () => {
+suite('the version of the API server', () => {
   let server: ScriptedServer;
   before(async () => void (server = await startScriptedServer()));
   after(() => server.stop());

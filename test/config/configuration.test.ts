@@ -23,7 +23,7 @@ function parse(text: string) {
   return parseSettings({ file: 'config.yaml', text }, OPTIONS);
 }
 
-suite('a valid configuration', () => {
+suite('a valid configuration sets the policy of each mode', () => {
   for (const { name, text, policies } of valid) {
     test(name, () => {
       const { defaults } = parse(text).podSecurity;
@@ -35,7 +35,7 @@ suite('a valid configuration', () => {
   }
 });
 
-suite('an invalid configuration', () => {
+suite('an invalid configuration is rejected with the field', () => {
   for (const { name, text, error } of invalid) {
     test(name, () => assert.throws(() => parse(text), { name: 'UserError', message: error }));
   }
@@ -61,7 +61,7 @@ test('exemptions apply to users, namespaces and runtime classes', () => {
   assert.deepEqual(others, [false, false, false]);
 });
 
-suite('reading files', () => {
+suite('readPodSecuritySource', () => {
   let folder = '';
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
@@ -77,23 +77,23 @@ suite('reading files', () => {
     return file;
   };
 
-  test('a plain file is read as it is', async () => {
+  test('reads a plain file unchanged', async () => {
     const file = join(folder, 'plain.yaml');
     assert.deepEqual(await readPodSecuritySource(file), { file, text: HEAD });
   });
 
-  test('the path in an AdmissionConfiguration is relative to that file', async () => {
+  test('resolves the path in an AdmissionConfiguration relative to that file', async () => {
     const source = await readPodSecuritySource(await write('path: plugins/psa.yaml'));
     assert.equal(source.file, join(folder, 'plugins', 'psa.yaml'));
     assert.equal(parseSettings(source, OPTIONS).podSecurity.defaults.enforce.level, 'baseline');
   });
 
-  test('an inline configuration takes precedence over a path', async () => {
+  test('prefers an inline configuration to a path', async () => {
     const file = await write('path: plugins/psa.yaml\n  configuration: {a: b}');
     assert.equal((await readPodSecuritySource(file)).file, file);
   });
 
-  test('missing files', async () => {
+  test('rejects missing files', async () => {
     await assert.rejects(readPodSecuritySource(join(folder, 'none.yaml')), {
       name: 'UserError',
       message: `cannot read ${join(folder, 'none.yaml')}: there is no such file`,
@@ -104,7 +104,7 @@ suite('reading files', () => {
     });
   });
 
-  test('an AdmissionConfiguration that has a path and an unknown field', async () => {
+  test('rejects an AdmissionConfiguration that has a path and an unknown field', async () => {
     const file = await write('path: plugins/psa.yaml\n  nme: x');
     await assert.rejects(readPodSecuritySource(file), {
       name: 'UserError',

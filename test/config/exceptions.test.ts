@@ -146,7 +146,7 @@ function errors(object: object): readonly string[] {
     .flatMap((one) => exceptionErrors(one).map(({ error, fix }) => `${formatFieldError(error)}. ${fix}`));
 }
 
-suite('exceptions', () => {
+suite('files and API servers report the same errors for exceptions', () => {
   for (const [name, spec, ...expected] of cases) {
     test(name, () => {
       const object = {

@@ -58,7 +58,7 @@ describe('values that cannot be fixed are listed with a reason', () => {
   }
 });
 
-describe('unreadable text', () => {
+describe('text that cannot be read is reported and does not change', () => {
   const command = 'Render it first: helm template CHART | portcullis check -f -';
   const cases: readonly (readonly [name: string, text: string, message: string])[] = [
     [
@@ -87,7 +87,7 @@ describe('unreadable text', () => {
   }
 });
 
-describe('the description of a fix', () => {
+describe('fixManifests preserves the layout of the text', () => {
   const container = 'allowPrivilegeEscalation: false';
   const pod = 'runAsNonRoot: true';
   const cases: readonly (readonly [name: string, before: string, after: string])[] = [

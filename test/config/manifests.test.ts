@@ -460,7 +460,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('paths that do not exist, and directories that contain no manifests', async (context) => {
+  test('paths that do not exist and directories that contain no manifests are rejected', async (context) => {
     const folder = await folderWith(context, { 'readme.md': '' });
     const missing = join(folder, 'missing.yaml');
     await assert.rejects(readManifests([missing], { stdin }), {

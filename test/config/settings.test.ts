@@ -164,7 +164,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
   });
 });
 
-suite('watching a file', { timeout: 10_000 }, () => {
+suite('watchFile', { timeout: 10_000 }, () => {
   let folder = '';
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
@@ -220,7 +220,7 @@ suite('watching a file', { timeout: 10_000 }, () => {
   });
 });
 
-suite('reports after repeated reads', () => {
+suite('watchFile reports after repeated reads', () => {
   const gone = new Error('gone');
   /** Results of successive reads of a file that contained `one`. The content `late` is rejected twice. */
   const CASES: readonly (readonly [name: string, reads: readonly (string | Error)[], reported: readonly string[]])[] = [

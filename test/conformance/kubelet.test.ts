@@ -446,7 +446,7 @@ async function observeMinimum(cluster: DevCluster, { existing, specMinimum, feat
   return cluster.store.get('PortcullisConfiguration', 'cluster')?.status?.kubelet?.minimumVersion;
 }
 
-suite('kubelets and user namespaces', () => {
+suite('minimum kubelet versions and user namespaces agree with upstream', () => {
   testAreas(
     cases.filter(({ area }) => !isClusterArea(area)),
     AREAS,

@@ -256,7 +256,7 @@ const HARDENING: Readonly<Record<string, Area>> = {
 /** The areas of `olm.test.ts`. */
 const LABELER_AREAS = ['csv-copied', 'exempt-namespaces', 'labeler-seed', 'labeler-shipped', 'labeler-table'];
 
-suite('hardening of Operator Lifecycle Manager pods', () => {
+suite('the hardening of OLM pods agrees with the recorded results', () => {
   const cases = readCases<readonly Case[]>('olm/cases.json');
   testAreas(
     cases.filter(({ area: name }) => !LABELER_AREAS.includes(name)),

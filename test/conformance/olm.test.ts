@@ -143,7 +143,7 @@ const AREAS: Readonly<Record<string, Area>> = {
 
 const cases = readCases<readonly Case[]>('olm/cases.json');
 
-suite('Operator Lifecycle Manager', () => {
+suite('the labels of OLM namespaces agree with the recorded results', () => {
   testAreas(
     cases.filter((one) => Object.hasOwn(AREAS, one.area)),
     AREAS,

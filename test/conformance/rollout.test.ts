@@ -10,7 +10,7 @@ interface Cases {
   readonly fixtures: Readonly<Record<string, unknown>>;
 }
 
-suite('rollout areas', () => {
+suite('the rollout agrees with the recorded results', () => {
   const { cases, fixtures } = readCases<Cases>('rollout/cases.json');
   // scc.test.ts compares the SCC levels. The original controller parses the warnings of its dry runs.
   const compared = cases.filter(({ area }) => !area.startsWith('scc-to-pss/') && area !== 'readiness/warnings');

@@ -27,7 +27,7 @@ import { accessBy, type Grant, laxScc } from '../support/scc.ts';
 
 const standard = readCases<readonly SecurityContextConstraints[]>('scc/default-sccs.json');
 
-suite('SCC admission areas', () => {
+suite('SCC admission agrees with the recorded results', () => {
   testAreas(readCases<readonly Case[]>('scc/cases.json'), {
     ...STRATEGY_AREAS,
     ...objectAreas(standard),
@@ -65,7 +65,7 @@ for (const [file, passes] of [
   ['scc-admission-random', 2178],
   ['scc-second-pass-random', 570],
 ] as const) {
-  test(`${file}: both passes`, () => {
+  test(`both passes agree with ${file}`, () => {
     let compared = 0;
     for (const request of readLines<RandomRequest>(`random/${file}.ndjson`)) {
       const { mutate, validate } = request.expect;
@@ -98,7 +98,7 @@ function expected({ auditAnnotations = {}, ...pass }: Pass): Pass {
   return { ...pass, auditAnnotations: withoutPrefixes(auditAnnotations) };
 }
 
-suite('SCC levels', () => {
+suite('the levels of SCCs agree with the recorded results', () => {
   interface RandomScc {
     readonly id: string;
     readonly scc: SecurityContextConstraints;

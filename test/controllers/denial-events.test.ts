@@ -105,7 +105,7 @@ const CASES: readonly Case[] = [
   { name: 'no object', request: request([], { object: null }), expected: undefined },
 ];
 
-suite('the event about a denied pod of', () => {
+suite('the event about a denied pod names its owner:', () => {
   for (const { name, request, expected } of CASES) {
     test(name, () => {
       const { record, events } = createRig();

@@ -201,7 +201,7 @@ suite('the KubeletMinimumEnforced condition', () => {
     });
   }
 
-  test('each check uses a different node because API servers cache decisions', async () => {
+  test('checks a different node each time because API servers cache decisions', async () => {
     await putInForce('1.33.0');
     const users = await run({ '': webhook });
     await pass(5_000);
@@ -211,7 +211,7 @@ suite('the KubeletMinimumEnforced condition', () => {
     assert.notEqual(users[0], users[1]);
   });
 
-  test('it is updated five seconds after a change and every five minutes, and removed if there is no minimum', async () => {
+  test('is updated five seconds after a change and every five minutes, and removed if there is no minimum', async () => {
     const users = await run({ '': node });
     await pass(5 * MINUTES);
     assert.deepEqual([users.length, condition()], [0, undefined]);

@@ -86,7 +86,7 @@ suite('the minimum kubelet version', () => {
     return events.map(({ type, reason }) => `${type} ${reason}`).sort();
   };
 
-  test('a higher minimum waits for all nodes, and is rendered once it is in effect', async () => {
+  test('is raised once all nodes have it, and is rendered once it is in effect', async () => {
     await addNode('old', 'v1.29.0');
     await addNode('new', 'v1.30.1', {}, {});
     request({ minimumVersion: '1.30.0' });
@@ -112,7 +112,7 @@ suite('the minimum kubelet version', () => {
     });
   });
 
-  test('a lower minimum is rendered immediately, and takes effect once a node in each pool has restarted', async () => {
+  test('is rendered immediately if it is lower, and takes effect once a node in each pool has restarted', async () => {
     await addNode('a', 'v1.30.0', { 'node-role.kubernetes.io/worker': '' });
     await addNode('b', 'v1.30.0', { 'node-role.kubernetes.io/control-plane': '' });
     request({ minimumVersion: '1.30.0' });
@@ -132,7 +132,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
-  test('the minimum stays in effect after the request becomes invalid or is deleted', async () => {
+  test('stays in effect after the request becomes invalid or is deleted', async () => {
     const apply = (minimumKubeletVersion: string) => {
       const config = { metadata: { name: 'cluster' }, spec: { minimumKubeletVersion } };
       return cluster.apply('NodesConfig', config, BY_TEST);
@@ -156,7 +156,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
-  test('a request that lacks the field is reported', async () => {
+  test('is not changed by a request without the field, which is reported', async () => {
     request({ minimumVersion: '1.30.0' });
     await cluster.apply('NodesConfig', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
     const { idle } = await run(kubeletMinimum);
@@ -172,7 +172,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum().conditions, []);
   });
 
-  test('nodes get a condition, one event for each transition, and a taint', async () => {
+  test('sets a condition and a taint on nodes, and records one event for each transition', async () => {
     await addNode('n', 'v1.29.0');
     await addNode('odd', 'dev');
     await addNode('virtual', 'dev', { type: 'virtual' });
@@ -198,7 +198,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(['n', 'odd'].map(nodeCondition), [undefined, undefined]);
   });
 
-  test('nodes get an annotation if their status cannot be written', async () => {
+  test('sets an annotation on nodes whose status cannot be written', async () => {
     await addNode('n', 'v1.29.0');
     request({ minimumVersion: '1.30.0' });
     const denied = new ApiError(forbidden({ group: '', resource: 'nodes' }, 'n', 'not permitted'));

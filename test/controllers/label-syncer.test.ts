@@ -162,7 +162,7 @@ suite('the label syncer', () => {
     assert.equal((await events()).filter((event) => event.startsWith('NoUsableSCC')).length, 2);
   });
 
-  test('follows the grants of service accounts and reports the privileged level', async () => {
+  test('updates the level when the grants of service accounts change, and reports the privileged level', async () => {
     await run();
     await create('shop');
     await grant('anyuid', 'shop', 'default');

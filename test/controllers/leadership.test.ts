@@ -531,7 +531,7 @@ suite('leader election', () => {
     [{ leaseDurationMs: 10_000 }, 'the lease duration must be greater than the renew deadline'],
   ];
   for (const [given, message] of times) {
-    test(`invalid lease times: ${JSON.stringify(given)}`, () => {
+    test(`rejects invalid lease times: ${JSON.stringify(given)}`, () => {
       const make = (): unknown =>
         createLeaderElection({
           ...createRecorder(),
@@ -882,7 +882,7 @@ const incident: fc.Arbitrary<Incident> = fc.record({
   what: fc.constantFrom('pause', 'pause', 'resume', 'resume', 'stop', 'join', 'cut', 'repair'),
 });
 
-suite('candidates with random failures', () => {
+suite('candidates with random failures:', () => {
   let started: TestCluster;
   let count = 0;
   const seen = { steps: 0, led: 0, handovers: 0, incidents: 0 };

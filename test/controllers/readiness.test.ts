@@ -620,7 +620,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/');
   });
 
-  suite('reports', () => {
+  suite('reports of the readiness controller', () => {
     const NAME = 'portcullis-pod-security';
     /** Installs the published CRDs of a report API group. */
     const serve = (group: string) => installReportDefinitions(cluster, group);
@@ -629,7 +629,7 @@ suite('readiness', () => {
     const messages = (): readonly unknown[] =>
       running.log.map(({ msg }) => msg).filter((msg) => String(msg).includes('reports are'));
 
-    test('each evaluated namespace has a Report, which the ClusterReport owns', async () => {
+    test('exist for each evaluated namespace, and are owned by the ClusterReport', async () => {
       await serve('openreports.io');
       for (const name of ['shop', 'bank']) await create(name);
       await create('own', { labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } });
@@ -734,7 +734,7 @@ suite('readiness', () => {
       assert.equal(await getChanges('ClusterReport', minute), 0, 'no change');
     });
 
-    test('reports follow the namespaces and the phase', async () => {
+    test('are created and deleted with the namespaces and the phase', async () => {
       await serve('openreports.io');
       for (const name of ['shop', 'bank']) await create(name);
       await deploy('shop', 'web', ON_HOST);
@@ -768,7 +768,7 @@ suite('readiness', () => {
       assert.deepEqual(count('ClusterReport'), [0], 'its owner is gone, so Kubernetes deletes the others');
     });
 
-    test('in the Disabled phase, reports and metrics contain the workloads that are currently denied', async () => {
+    test('contain the currently denied workloads in the Disabled phase, as do the metrics', async () => {
       await serve('openreports.io');
       settings.rollout = { ...settings.rollout, phase: 'Disabled' };
       const spec = { podSecurity: { defaults: { enforce: 'privileged' } } };
@@ -825,7 +825,7 @@ suite('readiness', () => {
       assert.deepEqual(count('ClusterReport'), [1], 'reports are restored after an interval');
     });
 
-    test('the verdicts change with the start and end of the Disabled phase', async () => {
+    test('have other verdicts after the start and after the end of the Disabled phase', async () => {
       await serve('openreports.io');
       await create('shop');
       await deploy('shop', 'web', ON_HOST);
@@ -842,7 +842,7 @@ suite('readiness', () => {
       }
     });
 
-    test('the controller uses the API that the cluster serves, even if it is installed later', async () => {
+    test('use the API that the cluster serves, even if it is installed later', async () => {
       await create('shop');
       await run();
       await minute();
@@ -864,7 +864,7 @@ suite('readiness', () => {
     });
   });
 
-  test('the annotation requests an evaluation', async () => {
+  test('are written again after the annotation requests an evaluation', async () => {
     await run();
     const first = config().status?.lastEvaluationTime;
     await running.pass(600_000);

@@ -261,25 +261,25 @@ suite('the serving certificate controller', () => {
     readonly steps: readonly string[];
   }[] = [
     {
-      name: 'the serving key is lost',
+      name: 'without the serving key',
       change: (texts) => without(texts, 'tls.key'),
       problems: ['tls.key contains no unencrypted PEM private key'],
       steps: ['signed a serving certificate: tls.key contains no unencrypted PEM private key'],
     },
     {
-      name: 'the CA key is lost',
+      name: 'without the CA key',
       change: (texts) => without(texts, 'ca.key'),
       problems: ['ca.key contains no unencrypted PEM private key'],
       steps: ['created a CA and a serving certificate: ca.key contains no unencrypted PEM private key'],
     },
     {
-      name: 'the CA is damaged',
+      name: 'with a damaged CA',
       change: (texts) => ({ ...texts, 'ca.crt': 'nonsense' }),
       problems: ['ca.crt contains no PEM certificate'],
       steps: ['created a CA and a serving certificate: ca.crt contains no PEM certificate'],
     },
     {
-      name: 'the Secret is empty',
+      name: 'without content',
       change: () => ({}),
       problems: ['ca.crt contains no PEM certificate', 'tls.crt contains no PEM certificate'],
       steps: [
@@ -288,7 +288,7 @@ suite('the serving certificate controller', () => {
     },
   ];
   for (const { name, change, problems, steps: expected } of damages) {
-    test(`repairs the Secret: ${name}`, async () => {
+    test(`repairs a Secret ${name}`, async () => {
       const { replica, leader } = await begin();
       await stage.setTexts(change({ ...stage.texts() }));
       await stage.pass(0);

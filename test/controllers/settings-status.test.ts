@@ -93,7 +93,7 @@ const cases: readonly (readonly [name: string, state: State, expected: string])[
   ['the rollout has no controller', { phase: 'Enforce', disabled: ['PodSecurityReadinessController'] }, IN_FORCE],
 ];
 
-suite('the settings are ready', () => {
+suite('the Ready condition of the settings contains the reason', () => {
   for (const [name, state, expected] of cases) {
     test(name, async () => {
       const started = await startEmptyCluster();

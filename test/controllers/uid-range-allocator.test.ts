@@ -44,7 +44,7 @@ const SETTINGS: RangeSettings = {
 };
 const FULL = 'the UID range 1000-1119/10 is full; you must widen the range in order to allocate more UIDs';
 
-suite('range allocation', () => {
+suite('the range allocator', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let runs: ControllerRun[];
@@ -108,7 +108,7 @@ suite('range allocation', () => {
     'kube-system': '1030/10',
   };
 
-  suite('on a cluster without ranges', () => {
+  suite('on a cluster without ranges,', () => {
     test('every namespace gets a block, groups and an SELinux level', async () => {
       const one = await run();
       assert.deepEqual(blocks(), FOUR);
@@ -194,7 +194,7 @@ suite('range allocation', () => {
     assert.deepEqual(one.errors(), []);
   });
 
-  suite('without a leader', () => {
+  suite('without a leader,', () => {
     const standby = async (settings = withRanges(SETTINGS)): Promise<ControllerRun> => {
       const one = runController(createController(uidRangeStandby, { settings }), cluster);
       runs.push(one);
@@ -221,7 +221,7 @@ suite('range allocation', () => {
     });
   });
 
-  suite('with existing annotations', () => {
+  suite('with existing annotations,', () => {
     test('existing blocks are adopted unchanged', async () => {
       const own = { [UIDS]: '1020/10', [GROUPS]: '5/5', [MCS]: 's0:c9,c8' };
       await create('adopted', own);
@@ -326,7 +326,7 @@ suite('range allocation', () => {
     });
   });
 
-  suite('a full range', () => {
+  suite('if a range is full, it', () => {
     const fill = async (): Promise<ControllerRun> => {
       const one = await run();
       for (let index = 0; index < 8; index++) await create(`shop-${index}`);
@@ -335,7 +335,7 @@ suite('range allocation', () => {
       return one;
     };
 
-    test('is reported once, and a waiting namespace gets the first free block', async () => {
+    test('reports the range once, and gives a waiting namespace the first free block', async () => {
       const one = await fill();
       for (const name of ['late-0', 'late-1']) await create(name);
       await one.idle();
@@ -355,7 +355,7 @@ suite('range allocation', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('works again after it is widened', async () => {
+    test('allocates blocks again after the range is widened', async () => {
       await fill();
       await create('late');
       await runs.pop()?.stop();
@@ -366,7 +366,7 @@ suite('range allocation', () => {
     });
   });
 
-  suite('failed writes', () => {
+  suite('after failed writes,', () => {
     test('a namespace whose write is denied gets its block later', async () => {
       const one = await run();
       let isRefusing = true;
@@ -551,7 +551,7 @@ suite('range allocation', () => {
 
 // Bursts of namespaces.
 
-suite('a burst of namespaces', () => {
+suite('for a burst of namespaces,', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let run: ControllerRun;
@@ -606,7 +606,7 @@ suite('a burst of namespaces', () => {
   });
 });
 
-suite('replicas that allocate concurrently', () => {
+suite('replicas allocate concurrently without duplicate blocks', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   const running: RunningController[] = [];
@@ -656,7 +656,7 @@ suite('replicas that allocate concurrently', () => {
   const create = (name: string) => cluster.create('Namespace', { metadata: { name } }, BY_TEST);
   const names = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 
-  test('two replicas start on a cluster with 300 namespaces', async () => {
+  test('when two replicas start on a cluster with 300 namespaces', async () => {
     await Promise.all(names('early', 300).map(create));
     start(0);
     start(0);
@@ -664,7 +664,7 @@ suite('replicas that allocate concurrently', () => {
     assert.deepEqual(violations, []);
   });
 
-  test('two replicas with stale stores while namespaces are created and deleted', async () => {
+  test('with stale stores while namespaces are created and deleted', async () => {
     start(20);
     start(50);
     const busy = names('busy', 200).map(async (name, index) => {
@@ -680,7 +680,7 @@ suite('replicas that allocate concurrently', () => {
     assert.deepEqual(violations, []);
   });
 
-  test('a replica that restarts and repairs the allocation while others write', async () => {
+  test('when a replica restarts and repairs the allocation while others write', async () => {
     const coming = (async () => {
       for (let round = 0; round < 15; round++) {
         const one = start(10);

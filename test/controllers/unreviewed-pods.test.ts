@@ -297,7 +297,7 @@ suite('unreviewed pods', () => {
     );
   });
 
-  test('whose authors chose long texts are reported like others', async () => {
+  test('are reported even if their authors chose long texts', async () => {
     time = '2026-01-01T10:05:00Z';
     const containers = [{ name: 'app', image: 'a', securityContext: { capabilities: { add: ['X'.repeat(20_000)] } } }];
     await createPod('limited/capability', { containers });
@@ -369,7 +369,7 @@ suite('unreviewed pods', () => {
     assert.deepEqual([reported()?.length, recorded()], [1, undefined]);
   });
 
-  test('that a replica reviewed before it became the leader are not reported if users are exempt', async () => {
+  test('are not reported if a replica reviewed them before it became the leader and users are exempt', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     time = '2026-01-01T10:10:00Z';

@@ -33,8 +33,8 @@ function getNames(resource: ResourceKey, namespace?: string): (string | undefine
 const createNamespace = (name: string): Promise<ApiObject> =>
   cluster.writer.create(core('namespaces'), object('Namespace', name));
 
-describe('the default objects', () => {
-  test('namespaces and roles', () => {
+describe('the default objects include the namespaces and roles of Kubernetes', () => {
+  test('the namespaces and roles exist', () => {
     assert.deepEqual(getNames(core('namespaces')), ['default', 'kube-node-lease', 'kube-public', 'kube-system']);
     assert.deepEqual(getNames(ROLES), [
       'admin',

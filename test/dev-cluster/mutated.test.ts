@@ -64,7 +64,7 @@ describe('a webhook cannot change the namespace of an object', () => {
     cluster.stop();
   });
 
-  test('the namespace is restored if a webhook removes it', async () => {
+  test('by removing it, because the API server restores it', async () => {
     const cluster = await clusterWith([{ op: 'remove', path: '/metadata/namespace' }]);
     await cluster.writer.create(MAPS, MAP);
     assert.equal(cluster.storage.get(MAPS, 'a', 'm')?.metadata?.['namespace'], 'a');

@@ -65,7 +65,7 @@ const container = (more: object = {}): object => ({ name: 'c', image: 'i', ...mo
 const pod = (spec: object = {}, metadata: object = {}): ApiObject =>
   make('v1', 'Pod', { spec: { containers: [container()], ...spec } }, metadata);
 
-describe('metadata', () => {
+describe('the API server validates metadata', () => {
   testCreate([
     ['no name', pod({}, { name: '' }), 'metadata.name: Required value: name or generateName is required'],
     [
@@ -95,7 +95,7 @@ describe('metadata', () => {
   testUpdate([['the uid', pod(), pod({}, { uid: 'u' }), 'metadata.uid: Invalid value: "u": field is immutable']]);
 });
 
-describe('new pods', () => {
+describe('the API server validates new pods', () => {
   testCreate([
     ['a valid pod', pod()],
     [
@@ -113,7 +113,7 @@ describe('new pods', () => {
   ]);
 });
 
-describe('changed pods', () => {
+describe('the API server validates changes to pods', () => {
   const MUTABLE =
     'pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)';
   testUpdate([
@@ -153,7 +153,7 @@ describe('changed pods', () => {
   );
 });
 
-describe('workloads', () => {
+describe('the API server validates workloads', () => {
   const TEMPLATE = { metadata: { labels: { app: 'x' } }, spec: { containers: [container()] } };
   const selecting = (app: string): object => ({ selector: { matchLabels: { app } } });
   const deployment = (spec: object): ApiObject =>
@@ -203,8 +203,8 @@ describe('workloads', () => {
   });
 });
 
-describe('namespaces', () => {
-  test('are created with a finalizer and a label that contains their name', () => {
+describe('the API server validates namespaces', () => {
+  test('new namespaces have a finalizer and a label that contains their name', () => {
     const status = { phase: 'Terminating' };
     const object = make('v1', 'Namespace', { spec: { finalizers: ['example.com/x'] }, status }, CLUSTER);
     strategyFor(object).prepareForCreate(object);
@@ -221,7 +221,7 @@ describe('namespaces', () => {
   });
 });
 
-describe('roles and bindings', () => {
+describe('the API server validates roles and bindings', () => {
   const RBAC = 'rbac.authorization.k8s.io/v1';
   const binding = (name: string): ApiObject => make(RBAC, 'RoleBinding', { roleRef: { kind: 'Role', name } });
   testCreate([
@@ -238,7 +238,7 @@ describe('roles and bindings', () => {
   ]);
 });
 
-describe('webhook configurations', () => {
+describe('the API server validates webhook configurations', () => {
   const caBundle = Buffer.from(createAuthority({ now: new Date(), days: 1 }).cert).toString('base64');
   const VALID = {
     name: 'h.example.com',
@@ -274,7 +274,7 @@ describe('webhook configurations', () => {
   ]);
 });
 
-describe('other kinds', () => {
+describe('the API server validates other kinds', () => {
   test('the stringData of a Secret is encoded', () => {
     const object = make('v1', 'Secret', { data: { a: 'AA==' }, stringData: { b: 'text' } });
     strategyFor(object).prepareForCreate(object);
@@ -289,7 +289,7 @@ function getResource(kind: string): ServedResource {
   return resource;
 }
 
-describe('custom resources', () => {
+describe('the API server validates custom resources by their schema', () => {
   const config = (rest: object, name = 'cluster'): ApiObject => {
     const { group, version } = getResource('PSAEnforcementConfig');
     const object: ApiObject = {
@@ -343,7 +343,7 @@ describe('custom resources', () => {
     test(name, () => assert.deepEqual(createErrors(object, getResource(kind).strategy), errors));
   }
 
-  test('the kubectl get columns', () => {
+  test('and prints them with the columns of their CRD', () => {
     const conditions = [
       { type: 'Evaluated', status: 'True' },
       { type: 'Enforcing', status: 'False', reason: 'NotRequested' },
@@ -368,7 +368,7 @@ describe('custom resources', () => {
   });
 });
 
-describe('CRDs', () => {
+describe('the API server validates CRDs', () => {
   const definition = (more: object, version: object = {}, name = 'gadgets.example.com'): ApiObject => {
     const schema = { openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object' } } } };
     const spec = {

@@ -33,7 +33,7 @@ function envelope(apiVersion: string, kind: string, object: Buffer): Buffer {
 const metadata = message([1, 'x'], [11, message([1, 'app'], [2, 'web'])], [8, message([1, 1_767_225_600])]);
 
 suite('protobuf bodies', () => {
-  test('fields of a pod are decoded', () => {
+  test('contain the fields of a pod', () => {
     const context = message([2, 0], [3, true], [4, 5], [4, 6]);
     const resources = message([1, message([1, 'cpu'], [2, message([1, '100m'])])]);
     const container = message([1, 'c'], [2, 'i'], [4, '-v'], [4, '-w'], [8, resources], [16, false]);
@@ -56,7 +56,7 @@ suite('protobuf bodies', () => {
     );
   });
 
-  test('ports by number and by name, and binary data, are decoded', () => {
+  test('contain ports by number and by name, and binary data', () => {
     const port = (target: Buffer): Buffer => message([2, 'TCP'], [3, 80], [4, target]);
     const ports = [port(message([1, 0], [2, 8080])), port(message([1, 1], [3, 'http']))];
     const service = message([1, metadata], [2, message(...ports.map((one) => [1, one] as const))]);
@@ -86,7 +86,7 @@ suite('protobuf bodies', () => {
     ['an invalid wire type', envelope('v1', 'Pod', Buffer.from([11])), 'malformed protobuf message'],
   ];
   for (const [name, body, error] of cases) {
-    test(`refused: ${name}`, () => {
+    test(`are refused: ${name}`, () => {
       assert.throws(() => decodeProtobuf(body), new ApiError({ ...status(error) }));
     });
   }

@@ -8,7 +8,7 @@ const MAPS = '/api/v1/namespaces/default/configmaps';
 /** Excludes the ConfigMap that every namespace has. */
 const SELECTOR = 'labelSelector=test';
 
-describe('reading', () => {
+describe('reads', () => {
   let cluster: TestCluster;
   const send = (method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse> =>
     cluster.admin.send(method, path, body, headers);
@@ -55,7 +55,7 @@ describe('reading', () => {
       assert.equal(getVersion(second), getVersion(first));
     });
 
-    test('across all namespaces can be limited to a name', async () => {
+    test('of all namespaces can be limited to a name', async () => {
       const answer = await send('GET', '/api/v1/configmaps?fieldSelector=metadata.name%3Da');
       assert.deepEqual(responseNames(answer), ['a']);
     });
@@ -75,11 +75,11 @@ describe('reading', () => {
     }
   });
 
-  describe('representations', () => {
+  describe('in other representations', () => {
     const TABLE = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json' };
     const METADATA = { accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io' };
 
-    test('a single object as a table that includes the object', async () => {
+    test('return a single object as a table that includes the object', async () => {
       const table = responseObject(await send('GET', `${MAPS}/a?includeObject=Object`, undefined, TABLE));
       assert.equal(table['kind'], 'Table');
       const [row] = table['rows'] as { cells: unknown[]; object: { data?: unknown } }[];
@@ -87,18 +87,18 @@ describe('reading', () => {
       assert.deepEqual(row?.object.data, { value: 'x' });
     });
 
-    test('only the metadata of an object', async () => {
+    test('return only the metadata of an object', async () => {
       const object = responseObject(await send('GET', `${MAPS}/a`, undefined, METADATA));
       assert.deepEqual(Object.keys(object), ['kind', 'apiVersion', 'metadata']);
     });
 
-    test('an unsupported media type is rejected', async () => {
+    test('reject an unsupported media type', async () => {
       const answer = await send('GET', `${MAPS}/a`, undefined, { accept: 'text/html' });
       assert.equal(answer.status, 406);
       assert.equal(responseMessage(answer), 'only the following media types are accepted: application/json');
     });
 
-    test('both API groups serve events, with their own field names', async () => {
+    test('return events of both API groups, with their own field names', async () => {
       await cluster.cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
         type: 'Normal',

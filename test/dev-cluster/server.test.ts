@@ -126,7 +126,7 @@ describe('the API over HTTP', () => {
     }
   });
 
-  describe('malformed requests', () => {
+  describe('malformed requests are rejected', () => {
     const cases: readonly [
       what: string,
       request: readonly [method: string, path: string, body?: string, headers?: Record<string, string>],
@@ -163,7 +163,7 @@ describe('the API over HTTP', () => {
       });
     }
 
-    test('bytes that are not HTTP', async () => {
+    test('if they are not HTTP', async () => {
       const socket = connect({ host: '127.0.0.1', port: cluster.port, ca: cluster.authority });
       socket.write('\0\x01\x02 garbage\r\n\r\n');
       const [received] = (await once(socket, 'data')) as [Buffer];

@@ -94,7 +94,7 @@ describe('subresources', () => {
   }
 });
 
-describe('reviews', () => {
+describe('in access reviews,', () => {
   let cluster: TestCluster;
   const AUTHORIZATION = '/apis/authorization.k8s.io/v1';
   const post = (path: string, kind: string, spec?: object, metadata?: object): Promise<ApiResponse> => {

@@ -7,7 +7,7 @@ import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 
-describe('watching', () => {
+describe('a watch', () => {
   let cluster: TestCluster;
   let sequence = 0;
   let secrets = '';

@@ -15,7 +15,7 @@ const map = (name: string, more: object = {}): JsonObject => ({
   ...more,
 });
 
-describe('writing objects', () => {
+describe('writes follow the rules of API servers:', () => {
   let cluster: TestCluster;
   let sequence = 0;
   let name = '';

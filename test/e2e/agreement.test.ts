@@ -333,7 +333,7 @@ suite('all readers agree with the API server', { skip }, async () => {
   };
 
   for (const [index, sample] of fc.sample(world, { numRuns: WORLDS, seed: 20_261_130 }).entries()) {
-    test(`world ${index}`, async () => {
+    test(`in world ${index}`, async () => {
       const given = realWorld(sample, `w${index}`);
       const workloads = await createWorld(given);
       // API servers and the leader apply changed settings after some seconds.

@@ -210,7 +210,7 @@ async function checkRepair(
   assert.deepEqual(await readAll(shell.plane, objects), before);
 }
 
-suite('fixes for webhooks with a URL', { skip: needed }, () => {
+suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed }, () => {
   let shell: Shell;
   let system: System;
   let plane: ControlPlane;
@@ -421,7 +421,7 @@ suite('fixes for webhooks with a URL', { skip: needed }, () => {
   });
 });
 
-suite('fixes for webhooks with a Service', { skip: needed }, () => {
+suite('doctor fixes an installation whose webhooks have a Service:', { skip: needed }, () => {
   let shell: Shell;
   let objects: readonly JsonObject[] = [];
   const SETTINGS: ManifestSettings = {

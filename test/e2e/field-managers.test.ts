@@ -49,9 +49,9 @@ suite('the manifests have no conflicts between field managers', async () => {
     return found;
   };
 
-  test('of install with default settings', async () => assert.deepEqual(await conflicts(install({})), []));
+  test('with the default settings of install', async () => assert.deepEqual(await conflicts(install({})), []));
 
-  test('of install with all features and static webhooks', async () => {
+  test('with all features and static webhooks', async () => {
     const policy = {
       webhooks: { management: 'static' },
       kubelet: { taint: true },
@@ -63,7 +63,7 @@ suite('the manifests have no conflicts between field managers', async () => {
     assert.deepEqual(await conflicts(manifests), []);
   });
 
-  test('of install --without-server', async () => {
+  test('with install --without-server', async () => {
     const spec = {
       podSecurity: { defaults: { enforce: 'restricted' }, exemptions: { namespaces: ['kube-system'] } },
       defaults: { mode: 'apply' },
@@ -72,7 +72,7 @@ suite('the manifests have no conflicts between field managers', async () => {
     assert.deepEqual(await conflicts(JSON.parse(JSON.stringify(policies)) as JsonObject[]), []);
   });
 
-  test('of kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, async () => {
+  test('with kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, async () => {
     const components = ['kubelet', 'olm', 'high-availability', 'local'];
     const overlay = await writeOverlay(join(plane.folder, 'overlay'), components);
     const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', overlay], { encoding: 'utf8' });
@@ -80,7 +80,7 @@ suite('the manifests have no conflicts between field managers', async () => {
     assert.deepEqual(await conflicts(parse(stdout)), []);
   });
 
-  test('of the chart', { skip: withoutHelm }, async () => {
+  test('with the chart', { skip: withoutHelm }, async () => {
     const features = '--set-json=features={"scc":true,"rollout":true,"kubelet":true,"olm":true}';
     const { status, stdout, stderr } = runHelm([
       'template',

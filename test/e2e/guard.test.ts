@@ -62,7 +62,7 @@ suite('the guard of labels', { skip: withoutPolicies }, async () => {
     assert.match(await send('alice', 'PATCH', `${shop}?dryRun=All`, lowered), /guard\.portcullis\.dev/);
   }, 60_000);
 
-  suite('decides as in the cases', () => {
+  suite('lists the labels that a user may not lower', () => {
     for (const [index, { name, before, after, finding }] of readFixture<readonly Case[]>('psa/guard.yaml').entries()) {
       test(name, async () => {
         const object = { name: `case-${index}` };

@@ -144,7 +144,7 @@ suite('an installation', async () => {
     );
   });
 
-  test('a ClusterRoleBinding exists already', async () => {
+  test('accepts a ClusterRoleBinding with another role before the first replica runs', async () => {
     // The roleRef of a binding is immutable, so the leader must replace the binding.
     await succeeds({
       apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -179,7 +179,7 @@ suite('an installation', async () => {
     }
   });
 
-  suite('Pod Security', () => {
+  suite('Pod Security decides as in the scenarios', () => {
     for (const scenario of POD_SECURITY) {
       // The label that turns SCCs off selects the tier of the namespace.
       const denied = scenario.denied?.replace('"validate.pods.', '"report.validate.pods.');
@@ -188,7 +188,7 @@ suite('an installation', async () => {
     }
   });
 
-  suite('security context constraints', () => {
+  suite('SCC admission decides as in the scenarios', () => {
     for (const scenario of SCC) {
       test(scenario.name, async (t) => {
         // The SCC requires user namespaces.
@@ -202,16 +202,16 @@ suite('an installation', async () => {
     }
   });
 
-  suite('every kind with a pod template', () => {
+  suite('the webhooks evaluate every kind with a pod template', () => {
     const would =
       'would violate PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)';
-    test('creates the namespaces', async () => {
+    test('after the namespaces exist', async () => {
       await succeeds(
         namespace('kinds', { 'pod-security.kubernetes.io/warn': 'baseline', 'portcullis.dev/scc': 'off' }),
       );
       await succeeds(namespace('kinds-scc', { 'portcullis.dev/scc': 'enforce' }));
     });
-    test('responses have warnings', async () => {
+    test('the responses contain warnings', async () => {
       for (const object of [pod('kinds', 'pod', PRIVILEGED), ...workloads('kinds', PRIVILEGED)]) {
         const answer = await succeeds(object);
         assert.deepEqual(answer.warnings, [`299 - ${JSON.stringify(would)}`], String(object['kind']));

@@ -239,7 +239,7 @@ suite(
       assert.match(error.join(' ('), /^Post "https:\/\/127\.0\.0\.1:.*connect: connection refused\)$/);
     });
 
-    test('kubelet status for a user who may not create the review', async () => {
+    test('kubelet status reports that the user may not create the review', async () => {
       const apiGroup = 'rbac.authorization.k8s.io';
       const type = { apiVersion: `${apiGroup}/v1`, metadata: { name: 'reader' } };
       const rules = [

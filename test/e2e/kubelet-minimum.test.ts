@@ -98,7 +98,7 @@ suite('the minimum kubelet version of an installation', async () => {
     assert.match(stdout, /\n2 nodes, 1 below the minimum or of unknown version\n$/);
   });
 
-  test('it takes effect and is rendered after the kubelet upgrade', async () => {
+  test('the minimum takes effect and is rendered after the kubelet upgrade', async () => {
     const upgrade = { status: { nodeInfo: nodeInfo('v1.30.2') } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', upgrade, MERGE)).status, 200);
     await eventually(async () => {
@@ -156,7 +156,7 @@ suite('the minimum kubelet version of an installation', async () => {
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', upgrade, MERGE)).status, 200);
   });
 
-  test('it ends when the pools have picked up the rendered minimum', async () => {
+  test('the denial ends when all pools have the rendered minimum', async () => {
     await request({});
     await eventually(async () => assert.deepEqual(await minimum(), ['1.30.0', undefined, 'WaitingForPools']));
     const confirmation = { metadata: { annotations: { [RENDERED]: 'none' } } };
@@ -173,7 +173,7 @@ suite('the minimum kubelet version of an installation', async () => {
     });
   });
 
-  test('the permissions of the replicas are sufficient', async () => {
+  test('the replicas have all permissions that they need', async () => {
     assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
 });

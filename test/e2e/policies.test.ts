@@ -141,7 +141,7 @@ async function writeAdmissionConfig(folder: string): Promise<string> {
   return file;
 }
 
-await suite('policies and the PodSecurity plugin', { skip }, async () => {
+await suite('the policies, compared with the PodSecurity plugin,', { skip }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-policies-'));
   after(() => rm(folder, { recursive: true }));
   const admissionConfig = await writeAdmissionConfig(folder);
@@ -263,7 +263,7 @@ await suite('policies and the PodSecurity plugin', { skip }, async () => {
     }
   });
 
-  test('policies for the oldest supported API servers are accepted', async () => {
+  test('are accepted by the oldest supported API servers', async () => {
     const { stdout } = await runProgram(['install', '--without-server', '--for-kubernetes=1.35']);
     for (const { value } of readDocuments(stdout, 'policies').documents) {
       const { kind, metadata } = value as { readonly kind: string; readonly metadata: { readonly name: string } };

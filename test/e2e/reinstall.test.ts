@@ -26,7 +26,7 @@ const CUSTOMISATION = {
   },
 };
 
-suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, async () => {
+suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl' }, async () => {
   const plane = await useControlPlane();
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
   const run = (command: string, ...args: readonly string[]): Promise<Outcome> =>
@@ -91,7 +91,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, async 
   await applyAsLeader();
   await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(CUSTOMISATION));
 
-  test('the same command changes nothing', async () => {
+  test('changes nothing if the command is the same', async () => {
     assert.deepEqual(await diff(await run('install')), []);
     const generation = (await read(DEPLOYMENT))['metadata'];
     await applyOutput(await run('install'));
@@ -101,7 +101,7 @@ suite('a customized installation', { skip: !hasKubectl && 'no kubectl' }, async 
     await assertCustomized(IMAGE, 5);
   });
 
-  test('only the given option changes', async () => {
+  test('changes only the option in its arguments', async () => {
     assert.deepEqual(await diff(await run('install', '--replicas=7')), ['-  replicas: 5', '+  replicas: 7']);
     await applyOutput(await run('install', '--replicas=7'));
     await assertCustomized(IMAGE, 7);

@@ -60,7 +60,7 @@ function pod(namespace: string, name: string, scc: string, securityContext: Json
 
 const ROOT: JsonObject = { runAsUser: 0 };
 
-suite('the rollout of enforcement', async () => {
+suite('during the rollout of enforcement,', async () => {
   const { plane, system } = await useSystem({
     objectsFor: (port) => localObjects(port, { policy: { scc: { mode: 'enforce' } } }),
   });
@@ -351,7 +351,7 @@ suite('the rollout of enforcement', async () => {
     verifySafety();
   });
 
-  suite('enforcement can be turned off in three ways, and on again', () => {
+  suite('enforcement is turned off and on again by', () => {
     const ways: readonly (readonly [
       name: string,
       reason: string,
@@ -359,12 +359,7 @@ suite('the rollout of enforcement', async () => {
       back: () => Promise<unknown>,
     ])[] = [
       ['mode Legacy', 'LegacyMode', () => ask('Legacy'), () => ask('Restricted')],
-      [
-        'the feature is switched off',
-        'FeatureGateDisabled',
-        () => switchFeature('disabled'),
-        () => switchFeature('enabled'),
-      ],
+      ['the feature gate', 'FeatureGateDisabled', () => switchFeature('disabled'), () => switchFeature('enabled')],
       ['phase Evaluate', 'PhaseNotEnforcing', () => configure('Evaluate'), () => configure('Enforce')],
     ];
     before(async () => {

@@ -31,7 +31,7 @@ import { formatSettings, type RunningServer, serve } from '../support/serve-proc
 
 const SCENARIOS = [...POD_SECURITY, ...SCC];
 
-suite('by requests', () => {
+suite('the scenarios hold for requests', () => {
   let running: RunningServer;
   let client: ApiClient;
   before(async () => {
@@ -118,7 +118,7 @@ test('a custom resource listed in the settings causes warnings about its pods', 
   });
 });
 
-suite('by kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' }, () => {
+suite('the scenarios hold for kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' }, () => {
   let running: RunningServer;
   let client: ApiClient;
   let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
@@ -160,7 +160,7 @@ const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url
 const BY_WEBHOOK = /^admission webhook ".*?" denied the request: /;
 const skip = ASSETS === undefined ? 'the development cluster has no plugin PodSecurity' : false;
 
-suite('Pod Security, with the PodSecurity plugin', { skip }, async () => {
+suite('the Pod Security scenarios hold for the PodSecurity plugin', { skip }, async () => {
   const { plane, system } = await useSystem({ objectsFor: localObjects }, { podSecurityPlugin: 'on' });
   await system.install();
   await system.scale(1);

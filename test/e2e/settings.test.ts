@@ -26,7 +26,7 @@ const { valid, invalid } = readFixture<{ readonly valid: readonly Case[]; readon
   'config/portcullis-configurations.yaml',
 );
 
-await suite('the API server rejects the specs that replicas reject', async () => {
+await suite('the API server and replicas accept and reject the same specs', async () => {
   const plane = await useControlPlane();
   const [definition] = JSON.parse(JSON.stringify(CRDS)) as JsonObject[];
   assert.ok(definition);

@@ -36,7 +36,7 @@ for (const version of VERSIONS) {
       await system.stop().finally(() => plane.stop());
     });
 
-    test('environment', (t) => t.diagnostic(`ran against: ${plane.title}`));
+    test('the environment starts', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
     test('Pod Security works without the SCC CRD', async () => {
       const isDefinition = ({ kind }: JsonObject): boolean => kind === 'CustomResourceDefinition';
@@ -80,7 +80,7 @@ for (const version of VERSIONS) {
       assert.ok(rounds > 20, String(rounds));
     });
 
-    test('the result equals an installation of this version', async () => {
+    test('the objects equal those of a new installation of this version', async () => {
       assert.deepEqual(await apply(plane.admin, localObjects(system.port)), []);
     });
   });

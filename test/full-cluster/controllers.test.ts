@@ -80,7 +80,7 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
     }
   });
 
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
+  test('the environment starts', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
 
   test('controllers create the pods that the levels allow', async () => {
     for (const kind of KINDS) await succeeds(workload(kind, `good-${kind.toLowerCase()}`, 'vault', COMPLIANT));

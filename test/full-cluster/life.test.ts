@@ -99,7 +99,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
     }
   });
 
-  test('environment', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
+  test('the environment starts', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
 
   test('the installation evaluates, but denies nothing', async () => {
     await system.install();

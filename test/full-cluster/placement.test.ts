@@ -23,7 +23,7 @@ function replicas(profile: Profile): JsonObject {
   return JSON.parse(JSON.stringify(object)) as JsonObject;
 }
 
-suite('placement of the replicas', { skip: missingPrograms }, () => {
+suite('the scheduler places the replicas', { skip: missingPrograms }, () => {
   let cluster: FullCluster;
   before(async () => {
     cluster = await startFullCluster(NODES, { hasZones: false });
@@ -80,15 +80,15 @@ suite('placement of the replicas', { skip: missingPrograms }, () => {
     }, WAIT_MS);
   };
 
-  test('environment', (t) => t.diagnostic(`ran against: ${cluster.plane.title}, ${NODES} simulated nodes`));
+  test('the environment starts', (t) => t.diagnostic(`ran against: ${cluster.plane.title}, ${NODES} simulated nodes`));
 
-  test('replicas run on different nodes if nodes have no zone label', () =>
+  test('on different nodes if nodes have no zone label', () =>
     tryPlacements('default', (nodes) => assert.equal(spread(nodes), 3, nodes.join())));
 
-  test('five replicas of the high-availability profile run on different nodes', () =>
+  test('on different nodes with five replicas of the high-availability profile', () =>
     tryPlacements('high-availability', (nodes) => assert.equal(spread(nodes), 5, nodes.join())));
 
-  test('replicas run in different zones if nodes have zone labels', async () => {
+  test('in different zones if nodes have zone labels', async () => {
     for (let index = 0; index < NODES; index++) {
       const labels = zoneLabels(index);
       await cluster.plane.admin.send('PATCH', `/api/v1/nodes/node-${index}`, { metadata: { labels } }, MERGE);

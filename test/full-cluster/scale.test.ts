@@ -92,7 +92,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     }
   });
 
-  test('environment', (t) =>
+  test('the environment starts', (t) =>
     t.diagnostic(`${plane.title}, ${NODES} simulated nodes, ${NAMESPACES} namespaces, ${DEPLOYMENTS * REPLICAS} pods`));
 
   test('all pods restart without Portcullis', (t) => restart(t));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findProblems, formatReport, fuzz } from './run.ts';
 
-test('generated reviews against a real server', async (t) => {
+test('a real server answers generated reviews correctly', async (t) => {
   const report = await fuzz({ seed: 1, timeMs: 8000 });
   const text = formatReport(report);
   assert.ok(report.responses > 0, text);

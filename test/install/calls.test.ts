@@ -35,7 +35,7 @@ async function startCluster(settings: ManifestSettings, calls: string[]): Promis
 const CONTAINERS = [{ name: 'c', image: 'registry.example.com/c:1' }];
 const template = { metadata: { labels: { app: 'web' } }, spec: { containers: CONTAINERS } };
 
-suite('webhook calls', () => {
+suite('API servers call only the webhooks that an object needs', () => {
   const defaults = { ...defaultSettings('0.0.0'), webhooks: { url: 'https://127.0.0.1:8443' } };
   const modes: readonly (readonly [scc: string, pod: readonly string[]])[] = [
     ['off', ['/validate/pods']],

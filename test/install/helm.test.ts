@@ -209,7 +209,7 @@ const REMOVABLE = [
   'topologySpreadConstraints',
 ];
 
-suite('helm', { skip: withoutHelm }, () => {
+suite('helm template', { skip: withoutHelm }, () => {
   const equals = ({ values, settings }: Choice): void => {
     const expected = buildManifests({ ...DEFAULTS, ...settings }).filter(({ kind }) => kind !== 'Namespace');
     assert.deepEqual(comparable(renderedObjects(values)), comparable(expected));

@@ -27,7 +27,7 @@ function podSpec(spec: Json): Json {
   return defaulted({ apiVersion: 'v1', kind: 'Pod', spec })['spec'] as Json;
 }
 
-describe('defaults', () => {
+describe('setApiDefaults sets the defaults', () => {
   for (const { name, given, expected } of CASES.podSpecs) {
     test(`of a pod: ${name}`, () => assert.deepEqual(podSpec(given), expected));
   }
@@ -36,7 +36,7 @@ describe('defaults', () => {
   }
 });
 
-describe('the image pull policy', () => {
+describe('the default image pull policy depends on the tag', () => {
   const cases: [image: string, policy: string][] = [
     ['nginx', 'Always'],
     ['nginx:latest', 'Always'],

@@ -5,9 +5,9 @@ import { deepEqual, semanticEqual } from '../../src/kube/equality.ts';
 const proto: unknown = JSON.parse('{"__proto__":{"a":1}}');
 
 const cases: readonly { name: string; a: unknown; b: unknown; deep: boolean; semantic: boolean }[] = [
-  { name: 'order of members', a: { x: 1, y: 2 }, b: { y: 2, x: 1 }, deep: true, semantic: true },
-  { name: 'order of elements', a: [1, 2], b: [2, 1], deep: false, semantic: false },
-  { name: 'text and number', a: '1', b: 1, deep: false, semantic: false },
+  { name: 'the order of members', a: { x: 1, y: 2 }, b: { y: 2, x: 1 }, deep: true, semantic: true },
+  { name: 'the order of elements', a: [1, 2], b: [2, 1], deep: false, semantic: false },
+  { name: 'a text and a number', a: '1', b: 1, deep: false, semantic: false },
   { name: 'undefined and an absent field', a: { x: undefined }, b: {}, deep: true, semantic: true },
   { name: 'null and an absent field', a: { x: null }, b: {}, deep: false, semantic: true },
   { name: 'an empty list and an absent field', a: { x: [] }, b: {}, deep: false, semantic: true },

@@ -8,7 +8,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 /** Parses JSON in which `__proto__` is an ordinary member. */
 const json = (text: string): unknown => JSON.parse(text);
 
-describe('diff', () => {
+describe('diff computes a patch for', () => {
   const cases: readonly (readonly [name: string, before: string, after: string, patch: string])[] = [
     ['nothing', '{"a":[1]}', '{"a":[1]}', '[]'],
     [
@@ -33,7 +33,7 @@ describe('diff', () => {
     test(name, () => assert.deepEqual(diff(json(before), json(after)), json(patch)));
   }
 
-  test('an undefined member is treated as absent', () => {
+  test('an undefined member, which is treated as absent', () => {
     assert.deepEqual(diff({ a: undefined, b: 1 }, { a: 1, b: undefined }), [
       { op: 'remove', path: '/b' },
       { op: 'add', path: '/a', value: 1 },
@@ -42,7 +42,7 @@ describe('diff', () => {
   });
 });
 
-describe('apply', () => {
+describe('applyJsonPatch', () => {
   const cases: readonly (readonly [name: string, document: string, patch: string, result: string])[] = [
     ['adds null without a value', '{}', '[{"op":"add","path":"/a"}]', '{"a":null}'],
     ['reads escapes once', '{"~1":1,"a/b":2}', '[{"op":"remove","path":"/~01"},{"op":"remove","path":"/a~1b"}]', '{}'],

@@ -12,7 +12,7 @@ function getOwners(managedFields: unknown): unknown {
   ]);
 }
 
-suite('label and annotation owners', () => {
+suite('getOwners ignores malformed entries', () => {
   const cases: readonly { readonly name: string; readonly managedFields: unknown; readonly expected: unknown }[] = [
     { name: 'none', managedFields: undefined, expected: [] },
     {

@@ -28,7 +28,7 @@ const CASES: readonly { name: string; label: readonly string[]; subdomain: reado
 ];
 
 for (const { name, label, subdomain } of CASES) {
-  test(`the name ${JSON.stringify(name)}`, () => {
+  test(`dnsLabelErrors and dnsSubdomainErrors validate ${JSON.stringify(name)}`, () => {
     assert.deepEqual(dnsLabelErrors(name), label);
     assert.deepEqual(dnsSubdomainErrors(name), subdomain);
   });
@@ -39,7 +39,7 @@ const NAME =
 const SUBDOMAIN_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-describe('keys', () => {
+describe('label keys are validated', () => {
   const cases: [key: string, errors: string[]][] = [
     ['a', []],
     ['A_b.c-1', []],
@@ -57,7 +57,7 @@ describe('keys', () => {
   }
 });
 
-describe('values', () => {
+describe('label values are validated', () => {
   const rule =
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
   const cases: [value: string, errors: string[]][] = [
@@ -73,7 +73,7 @@ describe('values', () => {
   }
 });
 
-describe('selectors', () => {
+describe('a label selector matches', () => {
   const labels = { app: 'web', tier: 'front' };
   const expression = (key: string, operator: string, ...values: string[]): unknown => ({
     matchExpressions: [{ key, operator, values }],
@@ -100,7 +100,7 @@ describe('selectors', () => {
   for (const [name, selector, matches] of cases) {
     test(name, () => assert.equal(matchesLabelSelector(selector, labels), matches));
   }
-  test('a missing map of labels matches only the empty selector', () => {
+  test('a missing map of labels only if it is empty', () => {
     assert.equal(matchesLabelSelector({}, undefined), true);
     assert.equal(matchesLabelSelector({ matchLabels: { a: 'b' } }, undefined), false);
   });

@@ -5,7 +5,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import { getPodTemplate, podTemplatePath } from '../../src/kube/pod.ts';
 import type { JsonObject, KubeObject, Pod, ServiceAccount } from '../../src/kube/types.ts';
 
-describe('pod templates', () => {
+describe('getPodTemplate returns the template of', () => {
   const cases: readonly { group: string; kind: string; object: unknown; expected: unknown }[] = [
     { group: '', kind: 'PodTemplate', object: { template: { spec: {} } }, expected: { spec: {} } },
     { group: 'apps', kind: 'Deployment', object: { spec: { template: { spec: {} } } }, expected: { spec: {} } },
@@ -39,7 +39,7 @@ function workload(spec: unknown): KubeObject {
   return { metadata: { name: 'web', namespace: 'shop' }, spec } as KubeObject;
 }
 
-describe('objects without pods', () => {
+describe('getControllerPod returns undefined for', () => {
   const cases: readonly (readonly [name: string, kind: Kind, object: unknown])[] = [
     ['a PodTemplate', 'PodTemplate', { template }],
     ['a pod', 'Pod', { metadata: { name: 'p' }, spec: template.spec }],
@@ -54,7 +54,7 @@ describe('objects without pods', () => {
   }
 });
 
-describe('controller users', () => {
+describe('controllers create pods as the user of their kind', () => {
   const cases: readonly (readonly [kind: Kind, spec: unknown, controller: string])[] = [
     ['Deployment', { template }, 'replicaset-controller'],
     ['ReplicaSet', { template }, 'replicaset-controller'],
@@ -100,14 +100,14 @@ describe('pod defaulting', () => {
   };
   const containers = [{ name: 'a' }];
 
-  test('the service account is set in both fields', () => {
+  test('sets the service account in both fields', () => {
     const { serviceAccount, serviceAccountName } = getSpec({ containers, serviceAccountName: 'db' });
     assert.deepEqual([serviceAccount, serviceAccountName], ['db', 'db']);
     assert.equal(getSpec({ containers, serviceAccount: 'old' })['serviceAccountName'], 'old');
     assert.equal(getSpec({ containers })['serviceAccountName'], 'default');
   });
 
-  test('the token, unless the pod or its service account disables it', () => {
+  test('adds the token volume, unless the pod or its service account disables it', () => {
     const getVolumes = (spec: Spec) => spec.volumes?.map(({ name }) => name);
     const unwilling = { default: { automountServiceAccountToken: false } };
     assert.deepEqual(getVolumes(getSpec({ containers })), ['kube-api-access-xxxxx']);
@@ -124,12 +124,12 @@ describe('pod defaulting', () => {
     assert.deepEqual(submittedPod(once), once);
   });
 
-  test('host ports equal container ports in the host network', () => {
+  test('sets host ports to the container ports in the host network', () => {
     const spec = getSpec({ hostNetwork: true, containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] });
     assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
   });
 
-  test('a mirror pod receives no service account and no token', () => {
+  test('adds no service account and no token to a mirror pod', () => {
     const metadata = { annotations: { 'kubernetes.io/config.mirror': 'x' } };
     const spec = getSpec({ containers }, {}, metadata);
     assert.deepEqual([spec['serviceAccountName'], spec.volumes], [undefined, undefined]);
@@ -137,7 +137,7 @@ describe('pod defaulting', () => {
     assert.equal(isMirrorPod({ metadata: { annotations: {} } }), false);
   });
 
-  test('a serviceAccountName of the wrong type is not changed', () => {
+  test('does not change a serviceAccountName of the wrong type', () => {
     assert.equal(getSpec({ containers, serviceAccountName: 5 })['serviceAccountName'], 5);
     assert.deepEqual(submittedPod({ spec: 'x' } as unknown as Pod), { spec: 'x', apiVersion: 'v1', kind: 'Pod' });
   });

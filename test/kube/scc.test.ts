@@ -122,7 +122,7 @@ describe('a value matches the schema if and only if the decision can read it', (
   }
 });
 
-describe('findMisshapen', () => {
+describe('findShapeErrors', () => {
   const shape: FieldShape = { a: 'int32', b: ['string'], c: { d: 'boolean' }, e: [{ f: 'int64' }], g: 'any' };
   const cases: readonly (readonly [json: string, expected: string])[] = [
     ['null', ''],

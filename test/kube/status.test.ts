@@ -112,7 +112,7 @@ describe('formatFieldError', () => {
   }
 });
 
-test('several distinct errors are formatted in brackets', () => {
+test('formats several distinct errors in brackets', () => {
   const [a, b] = [requiredField('a', ''), requiredField('b', '')];
   assert.equal(formatFieldErrors([a, a]), 'a: Required value');
   assert.equal(formatFieldErrors([b, a, b]), '[b: Required value, a: Required value]');

@@ -13,7 +13,7 @@ const cases: readonly { name: string; text: string; expected: string }[] = [
   { name: 'unprintable runes beyond 16 bits', text: '\u{e0001}', expected: '"\\U000e0001"' },
   { name: 'letters, marks and symbols', text: 'é\u0301 ü 漢 ✓ €', expected: '"é\u0301 ü 漢 ✓ €"' },
   { name: 'emoji', text: '😀', expected: '"😀"' },
-  { name: 'half a pair', text: 'a\ud83dz', expected: '"a\ufffdz"' },
+  { name: 'an unpaired surrogate', text: 'a\ud83dz', expected: '"a\ufffdz"' },
   { name: 'a single quote', text: "it's", expected: `"it's"` },
 ];
 
@@ -21,11 +21,11 @@ for (const { name, text, expected } of cases) {
   test(name, () => assert.equal(quote(text), expected));
 }
 
-describe('sortedSet', () => {
+describe('sortedSet sorts', () => {
   const cases: readonly { name: string; texts: string[]; expected: string[] }[] = [
     { name: 'upper case before lower case', texts: ['a', 'B'], expected: ['B', 'a'] },
-    { name: 'a beginning first', texts: ['ab', 'a', ''], expected: ['', 'a', 'ab'] },
-    { name: 'equal ones once', texts: ['b', 'a', 'b'], expected: ['a', 'b'] },
+    { name: 'a prefix first', texts: ['ab', 'a', ''], expected: ['', 'a', 'ab'] },
+    { name: 'equal texts once', texts: ['b', 'a', 'b'], expected: ['a', 'b'] },
     { name: 'numbers as texts', texts: ['9', '10', '80'], expected: ['10', '80', '9'] },
     { name: 'full width before emoji', texts: ['😀', '\uff5e'], expected: ['\uff5e', '😀'] },
   ];

@@ -6,7 +6,7 @@ const POD = { group: '', version: 'v1', resource: 'pods' };
 const NAMESPACE = { ...POD, resource: 'namespaces' };
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 
-describe('webhook rules match requests', () => {
+describe('a webhook rule matches a request only if all its fields match:', () => {
   const cases: readonly (readonly [
     name: string,
     rule: object,

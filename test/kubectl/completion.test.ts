@@ -11,7 +11,7 @@ import { runProgram } from '../support/memory-io.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 
-describe('completion', () => {
+describe('the command __complete lists candidates:', () => {
   /** The words after the program name, and the candidates. The `:0` directive enables file completion. */
   const cases: readonly (readonly [words: readonly string[], candidates: readonly string[], directive?: string])[] = [
     [['ro'], ['rollout']],
@@ -59,7 +59,7 @@ describe('completion', () => {
   }
 });
 
-describe('completion in a shell', () => {
+describe('in a shell,', () => {
   let folder: string;
   let env: NodeJS.ProcessEnv;
   before(async () => {

@@ -179,7 +179,7 @@ const steps: readonly Step[] = [
   { run: 'get all -n shop', says: 'No resources found in shop namespace.\n' },
 ];
 
-describe('kubectl', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
+describe('kubectl on the development cluster', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
   let cluster: TestCluster;
   let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
   before(async () => {

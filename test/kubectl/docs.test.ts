@@ -322,7 +322,7 @@ function executePages(pages: readonly string[], manifests: string): void {
   }
 }
 
-suite('code blocks are executed', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+suite('the code blocks of the documentation run without errors', { skip: !hasKubectl && 'there is no kubectl' }, () => {
   suite('Pod Security in five pages', () => executePages(FIVE_PAGES, 'test/kubectl/pod-security'));
 
   suite('all other pages', () => {

@@ -13,7 +13,7 @@ const METADATA = { name: 'web', creationTimestamp: null };
 const POD = { apiVersion: 'v1', kind: 'Pod', metadata: METADATA, spec: { containers: [{ name: 'c', image: 'i' }] } };
 const DEPLOYMENT = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: METADATA, spec: { template: POD } };
 
-describe('evaluatePod', () => {
+describe('evaluatePod validates its arguments:', () => {
   const cases: readonly (readonly [name: string, pod: unknown, options: object, detail: string])[] = [
     ['a pod', POD, BASELINE, ''],
     ['a pod template', { metadata: METADATA, spec: POD.spec }, BASELINE, ''],
@@ -116,7 +116,7 @@ describe('assignScc and validateScc', () => {
   });
 });
 
-describe('psaLevel', () => {
+describe('psaLevel validates its arguments:', () => {
   const ACCURATE = { profile: 'accurate' } as const;
   const cases: readonly (readonly [name: string, scc: unknown, namespace: unknown, options: object, error?: string])[] =
     [
@@ -153,7 +153,7 @@ describe('psaLevel', () => {
   }
 });
 
-describe('package exports', () => {
+describe('the package exports', () => {
   const names = ['pss', 'psa', 'scc', 'rbac'];
   const paths = names.map((name) => `src/policy/${name}/library.ts`);
   const config = ts.getParsedCommandLineOfConfigFile(

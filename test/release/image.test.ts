@@ -34,7 +34,7 @@ function parseOnly<T>(name: string, stage: Stage, read: (instruction: Instructio
   return read(one);
 }
 
-describe('Dockerfile', () => {
+describe('the Dockerfile', () => {
   test('has a build stage and a runtime stage with configurable base images', () => {
     assert.deepEqual(
       dockerfile.stages.map(({ image: from }) => from),

@@ -159,7 +159,7 @@ suite('the pre-commit hook', () => {
 
 const hasPreCommit = spawnSync('pre-commit', ['--version']).status === 0;
 
-suite('pre-commit', { skip: !hasPreCommit && 'there is no pre-commit' }, () => {
+suite('the pre-commit program', { skip: !hasPreCommit && 'there is no pre-commit' }, () => {
   let folder = '';
   before(async () => void (folder = await mkdtemp(join(tmpdir(), 'portcullis-pre-commit-'))));
   after(() => rm(folder, { recursive: true }));
@@ -221,7 +221,7 @@ interface Workflow {
   >;
 }
 
-suite('workflows', async () => {
+suite('the workflows', async () => {
   for (const file of (await readdir('.github/workflows')).map((name) => `.github/workflows/${name}`)) {
     test(`${file} uses existing scripts and pinned actions`, async () => {
       const jobs = Object.values((await readYaml<Workflow>(file)).jobs);

@@ -132,7 +132,7 @@ before(async () => {
 });
 after(() => rm(root, { recursive: true }));
 
-describe('image', () => {
+describe('the image', () => {
   const main = (): string => join(root, 'image/dist/main.js');
 
   test('contains the program, examples and licenses', async () => {
@@ -148,7 +148,7 @@ describe('image', () => {
   });
 });
 
-describe('package', () => {
+describe('the package', () => {
   let folder = '';
   const packaged = (...path: string[]): string => join(folder, 'node_modules/portcullis', ...path);
   const program = (...args: readonly string[]) => {
@@ -262,7 +262,7 @@ describe('package', () => {
   });
 });
 
-describe('integrations', () => {
+describe('integrations of the release', () => {
   let folder = '';
   const path = `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`;
   const tarball = `portcullis-${version}.tgz`;
@@ -359,7 +359,7 @@ describe('integrations', () => {
   });
 });
 
-describe('executable', () => {
+describe('the executable', () => {
   let folder = '';
   const file = (): string => join(folder, 'portcullis');
   const native = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
@@ -430,7 +430,7 @@ describe('executable', () => {
   });
 });
 
-describe('files of a release', () => {
+describe('the files of a release', () => {
   test('have checksums', async () => {
     const names = (await readdir(released('.'))).sort();
     const sums = (await readFile(released('SHA256SUMS'), 'utf8')).trim().split('\n');

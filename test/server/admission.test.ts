@@ -77,7 +77,7 @@ const RESPONSES: readonly { readonly name: string; readonly decision: Decision; 
   },
 ];
 
-suite('responses', () => {
+suite('responses contain the decision', () => {
   for (const { name, decision, response } of RESPONSES) {
     for (const [manner, decide] of [
       ['synchronous', (): Decision => decision],
@@ -110,7 +110,7 @@ suite('responses', () => {
   });
 });
 
-suite('failures', () => {
+suite('after a failure,', () => {
   const failing: readonly Webhook[] = [
     {
       path: '/throws',
@@ -162,7 +162,7 @@ suite('failures', () => {
   });
 });
 
-suite('deadline of the webhook context', () => {
+suite('the webhook context contains the deadline', () => {
   const cases: readonly (readonly [query: string, timeoutMs: number | undefined])[] = [
     ['?timeout=5s', 3500],
     ['?timeout=15s', 12_500],
@@ -203,7 +203,7 @@ suite('deadline of the webhook context', () => {
   }
 });
 
-suite('log', () => {
+suite('the log', () => {
   test('contains one line for each review, without the content of the object', async (t) => {
     const server = await start(t, () => deny(forbidden({ group: '', resource: 'pods' }, 'web', 'no')));
     const review = podReview({ spec: { containers: [{ name: 'c', env: [{ name: 'PASSWORD', value: 'hunter2' }] }] } });
@@ -344,7 +344,7 @@ suite('connections', () => {
   });
 });
 
-suite('client certificates', () => {
+suite('client certificates are verified:', () => {
   const now = new Date();
   const validity = { now, days: 1 };
   const servingAuthority = createAuthority(validity);
@@ -499,7 +499,7 @@ const PROBES: readonly ProbeCase[] = [
   { path: '/', status: 200, body: '/livez\n/readyz\n/healthz\n/metrics\n' },
 ];
 
-suite('probes', () => {
+suite('the probes respond to', () => {
   for (const { path, draining, status, body } of PROBES) {
     test(`${path}${draining ? ' while draining' : ''}`, async () => {
       const ping = { name: 'ping', check: () => undefined };
@@ -516,7 +516,7 @@ suite('probes', () => {
   }
 
   for (const method of ['GET', 'POST', 'PUT', 'DELETE'] as const) {
-    test(`${method} with a body that is not read, after which the connection closes`, async () => {
+    test(`${method} with a body that is not read, and then close the connection`, async () => {
       const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
       for (const type of ['application/json', 'text/plain', 'x/y', undefined]) {
         const headers = type === undefined ? {} : { 'content-type': type };
@@ -527,7 +527,7 @@ suite('probes', () => {
     });
   }
 
-  test('/metrics has the Prometheus text format, with process and build metrics', async () => {
+  test('/metrics in the Prometheus text format, with process and build metrics', async () => {
     const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
     const reply = await app.inject('/metrics');
     assert.equal(reply.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');

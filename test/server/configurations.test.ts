@@ -118,7 +118,7 @@ const webhooks = createWebhooks({
 const UNPROTECTED =
   /^(?:(?:fail-open\.(?:connect|mutate|validate)|(?:exempt|kube-system|report|unlabeled)\.validate)\.pods|validate\.pods)\.portcullis\.dev$/;
 
-suite('names and paths', () => {
+suite('the webhook configurations', () => {
   const describe = ({ kind, metadata, webhooks }: Configuration): readonly string[] =>
     webhooks.map(
       (hook) => `${kind.replace('WebhookConfiguration', '')} ${metadata.name}: ${getPath(hook)} ${hook.name}`,
@@ -258,7 +258,7 @@ function buildEnforcement(mode: SccMode, exemptNamespaces = DEFAULT_EXEMPT_NAMES
   };
 }
 
-suite('tiers', () => {
+suite('in the tiers of a webhook,', () => {
   /** True if only replicas enforce a level, so the webhook for pods fails closed. */
   const isOwn = ({ metadata: { name, labels } }: AnyNamespace): boolean =>
     name !== 'kube-system' && labels['portcullis.dev/enforce'] !== undefined;
@@ -476,8 +476,8 @@ function isCovered({ rules }: Hook, operation: string, resource: string, group =
   );
 }
 
-suite('rules', () => {
-  test('the rules of workloads include the resources in the settings, and fail open', () => {
+suite('the rules of the webhooks', () => {
+  test('for workloads include the resources in the settings, and fail open', () => {
     const resources = [
       { group: 'argoproj.io', version: '*', resource: 'rollouts' },
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },
@@ -502,7 +502,7 @@ suite('rules', () => {
   });
 
   for (const path of ['/mutate/pods']) {
-    test(`${path} covers exactly the evaluated requests`, () => {
+    test(`for ${path} cover exactly the evaluated requests`, () => {
       const isEvaluated = (operation: 'CREATE' | 'UPDATE', subResource?: string): boolean =>
         readRequest({ operation, subResource, object: CHANGED, oldObject: POD } as never).verdict === 'evaluate';
       for (const operation of ['CREATE', 'UPDATE'] as const) {
@@ -519,12 +519,12 @@ suite('rules', () => {
     });
   }
 
-  test('/connect/pods covers exec and attach', () => {
+  test('for /connect/pods cover exec and attach', () => {
     const covered = SUBRESOURCES.filter((name) => isCovered(hookAt('/connect/pods'), 'CONNECT', `pods/${name}`));
     assert.deepEqual(covered, ['attach', 'exec']);
   });
 
-  test('SCC objects are covered on create and update', () => {
+  test('for SCC objects cover create and update', () => {
     for (const path of ['/mutate/objects', '/validate/objects']) {
       const covers = (operation: string): boolean =>
         isCovered(hookAt(path), operation, 'securitycontextconstraints', 'security.openshift.io');
@@ -558,7 +558,7 @@ const anyPod = fc.record({
   ),
 });
 
-suite('matchConditions of SCC webhooks', () => {
+suite('the matchConditions of SCC webhooks exclude pods that no SCC changes:', () => {
   const conditions = hookAt('/mutate/pods').matchConditions ?? [];
   const matches = (operation: string, object: JsonObject, oldObject: JsonObject | null): unknown =>
     matchesConditions(conditions, { operation, object, oldObject });
@@ -642,7 +642,7 @@ function anyChange<T extends Changeable>(anyObject: fc.Arbitrary<T>): fc.Arbitra
   });
 }
 
-suite('matchConditions of Pod Security', () => {
+suite('the matchConditions of Pod Security exclude requests that are always allowed:', () => {
   const withoutSccs = staticWebhookConfigurations({ ...ENFORCING, policy: { scc: { mode: 'off' } } });
   const podHooks = (withoutSccs as unknown as readonly Configuration[]).flatMap(({ webhooks }) => webhooks);
   const conditions = (resource: string): readonly JsonObject[] =>

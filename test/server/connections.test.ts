@@ -179,7 +179,7 @@ suite('unauthenticated connections do not displace API servers', () => {
   }
 });
 
-suite('saturation', () => {
+suite('the limit of connections', () => {
   test('is reported by the readiness check, metrics and one log line', async (t) => {
     const server = await startServer(t);
     assert.equal(server.connections.saturation(), undefined);
@@ -215,7 +215,7 @@ suite('saturation', () => {
   });
 });
 
-suite('before the first valid review', () => {
+suite('before the first valid review,', () => {
   for (const [name, request, result] of [
     ['a malformed review', formatRequest('/allow', '{'), '400 closed'],
     ['another path', formatRequest('/nothing'), '404 closed'],

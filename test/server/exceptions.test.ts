@@ -115,7 +115,7 @@ const requested = { status: { approval: { specHash: hashSpec(spec) } } };
 
 const PREFIX = 'PodSecurityException.policy.portcullis.dev "e" is invalid: ';
 
-suite('writes', () => {
+suite('the webhook reviews writes of exceptions:', () => {
   const cases: readonly (readonly [name: string, given: Write, expected: JsonObject | string])[] = [
     ['a proposal records its author', { object: object() }, stored],
     ['an author cannot be forged', { object: object({}, { [AUTHORS]: '["mallory"]' }) }, stored],
@@ -260,7 +260,7 @@ suite('writes', () => {
   }
 });
 
-suite('approvals in annotations', () => {
+suite('approvals in annotations are reviewed:', () => {
   const [BY, PROPOSED, HASH, THROUGH, AT] = [
     'approved-by',
     'proposed-by',
@@ -383,7 +383,7 @@ suite('approvals in annotations', () => {
   }
 });
 
-suite('settings', () => {
+suite('the settings determine who may approve:', () => {
   const cases: readonly (readonly [change: Partial<ExceptionSettings>, expected: string | undefined])[] = [
     [{ mode: 'off' }, 'spec.podSecurity.exceptions.mode is off'],
     [{ namespaces: ['other'] }, 'spec.podSecurity.exceptions.namespaces does not contain shop'],

@@ -25,7 +25,7 @@ const UNKNOWN_VERSION = `failed to parse node version ${SHOWN_VERSION}: Invalid 
 const PODS = { verb: 'list', resource: 'pods' };
 const as = (node: string) => ({ user: `system:node:${node}`, groups: ['system:nodes'] });
 
-suite('the authorization webhook', () => {
+suite('the authorization webhook decides on', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([], {
@@ -170,7 +170,7 @@ const reviewOf = (user: object, resourceAttributes: object): string =>
     spec: { ...user, resourceAttributes },
   });
 
-suite('a request before the nodes and the settings are read', () => {
+suite('before the nodes and the settings are read,', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([], {

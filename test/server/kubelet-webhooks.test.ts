@@ -86,7 +86,7 @@ test('a minimum above the kubelet versions is denied with the names of all nodes
   });
 });
 
-suite('writes of nodes', () => {
+suite('writes of nodes are denied below the minimum:', () => {
   const user = { username: 'system:node:n', groups: ['system:nodes'] };
   const outdated =
     'nodes "n" is forbidden: kubelet version is outdated: kubelet version is 1.32.9, which is lower than minimumKubeletVersion of 1.33.0';
@@ -133,7 +133,7 @@ suite('writes of nodes', () => {
   }
 });
 
-suite('writes of registered nodes', () => {
+suite('among writes of registered nodes,', () => {
   let checking: TestServer;
   before(async () => {
     checking = await start({ certificates: true, nodeWrites: true });

@@ -170,7 +170,7 @@ suite('a reduced request', () => {
 
 const RELEVANT = 'the fields that decisions read exceed a limit';
 
-suite('limits of a large review', () => {
+suite('a large review has limits:', () => {
   const read = (object: object, isWhole = false): JsonObject => {
     const review = podReview({});
     const request = { ...review.request, object };
@@ -271,7 +271,7 @@ suite('limits of a large review', () => {
   }
 });
 
-suite('the syntax of a large review', () => {
+suite('the text of a large review', () => {
   const wrap = (value: string): string => `{"request":{"object":{"spec":{"nodeSelector":${value}}}}}`;
   const values = fc.oneof(
     fc.json({ maxDepth: 5 }),
@@ -349,7 +349,7 @@ suite('the syntax of a large review', () => {
   });
 });
 
-suite('the objects of an update', () => {
+suite('the objects of an update are compared:', () => {
   const update = (object: object, oldObject: object): readonly [object: JsonObject, oldObject: JsonObject] => {
     const kind = { version: 'v1', kind: 'Pod' };
     const { request } = reduce(JSON.stringify({ request: { kind, object, oldObject } })) as { request: JsonObject };

@@ -244,14 +244,14 @@ suite('hardening of OLM pods by the webhook', () => {
   });
 });
 
-suite('requests that the API server sends', () => {
+suite('the API server sends', () => {
   const matches = (object: JsonObject, namespace = 'shop'): unknown =>
     matchesConditions(
       MUTATE_OLM_PODS.matchConditions as unknown as readonly JsonObject[],
       request(object, { namespace }),
     );
 
-  test('pods without the label are selected by their owner, the label of unpack pods, or the OLM namespace', () => {
+  test('pods without the label that have an OLM owner, the label of unpack pods, or the OLM namespace', () => {
     assert.equal(matches(catalogPod({ labels: {} })), true);
     assert.equal(matches({ metadata: { labels: { 'operatorframework.io/bundle-unpack-ref': 'a' } } }), true);
     assert.equal(matches({ metadata: {} }, 'olm'), true);

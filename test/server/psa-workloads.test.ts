@@ -111,7 +111,7 @@ suite('every kind with a pod template', () => {
   }
 });
 
-suite('warnings about a Deployment', () => {
+suite('a Deployment causes warnings about its pods', () => {
   const ROOT_ADVICE = [
     'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
     'SCC "anyuid" would admit the pod if service account "builder" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
@@ -216,7 +216,7 @@ const TRAININGS = { group: 'example.com', version: '*', resource: 'trainings' };
 
 const WARN = 'pod-security.kubernetes.io/warn';
 
-suite('a namespace whose warn level is the required level', () => {
+suite('warnings do not depend on whether the label syncer has set the warn label:', () => {
   const ANYUID_ROOT = { ...ROOT, serviceAccountName: 'builder' };
   const CASES: readonly (readonly [name: string, level: string, workloadCase: Given, warnings: readonly string[]])[] = [
     ['an SCC sets the fields', 'restricted', { labels: {}, spec: PLAIN }, []],
@@ -249,7 +249,7 @@ suite('a namespace whose warn level is the required level', () => {
   }
 });
 
-suite('a namespace without SCC admission: Pod Security alone warns about the template as it is', () => {
+suite('without SCC admission, Pod Security warns about the unchanged template', () => {
   const NAMESPACES: readonly (readonly [name: string, workloadCase: Omit<Given, 'spec'>])[] = [
     ['mode off in the cluster', { settings: { mode: 'off' } }],
     ['mode off in the namespace', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' } }],
@@ -280,7 +280,7 @@ suite('a namespace without SCC admission: Pod Security alone warns about the tem
   }
 });
 
-suite('a namespace that enforces the restricted level without SCCs', () => {
+suite('a namespace that enforces the restricted level without SCCs gets warnings about denied pods:', () => {
   const ENFORCE = 'pod-security.kubernetes.io/enforce';
   const OFF = { 'portcullis.dev/scc': 'off' };
   const SUFFICIENT = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
@@ -353,7 +353,7 @@ test('the templates of a resource in the settings are evaluated', async () => {
   assert.deepEqual((await rig.decide('/validate/workloads', request)).warnings, [...violations, ...WILL_DENY]);
 });
 
-suite('the templates of one object are limited', () => {
+suite('the evaluated templates of an object are limited', () => {
   const containers = (length: number) => Array.from({ length }, (_, index) => ({ name: `c${index}`, image: 'i' }));
   const cases: readonly (readonly [name: string, templates: readonly number[], evaluated: number])[] = [
     ['in number', Array.from({ length: 200 }, () => 1), 100],
@@ -373,7 +373,7 @@ suite('the templates of one object are limited', () => {
   }
 });
 
-suite('a namespace without ranges', () => {
+suite('in a namespace without ranges,', () => {
   const request = workloadRequest('Deployment', workload('Deployment', PLAIN), { userInfo: ALICE });
   const shop = { metadata: { name: 'shop', labels: LABELS } };
 

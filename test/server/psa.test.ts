@@ -232,7 +232,7 @@ suite('the version of the API server', () => {
   });
 });
 
-suite('metrics', () => {
+suite('the metrics count', () => {
   for (const { name, labels, exemptNamespaces: namespaces = [], request, expected } of COUNTS) {
     test(name, async () => {
       const { decide, exempt, metrics } = createRig(labels);
@@ -307,7 +307,7 @@ test('2,000 namespaces are relabeled at once, and all their pods are evaluated',
   assert.deepEqual([...new Set(warnings)], ['p0 (and 4 other pods): host namespaces']);
 });
 
-describe('evaluations of 100 namespaces that take one second each', () => {
+describe('concurrent evaluations of 100 namespaces that take one second each', () => {
   for (const [clients, areClientsKnown, evaluated] of [
     ['known', true, 100],
     ['unknown', false, 3],
@@ -328,7 +328,7 @@ describe('evaluations of 100 namespaces that take one second each', () => {
   }
 });
 
-suite('a stricter level before all pods are read', () => {
+suite('before all pods are read, a stricter level', () => {
   const tighten = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
 
   test('delays the decision until they are read', async () => {
@@ -486,7 +486,7 @@ const SCC_DENIAL = [
 ];
 const OWNED = { ownerReferences: [{ apiVersion: 'v1', kind: 'X', name: 'x', uid: '1', controller: true }] };
 
-suite('warnings about planned enforcement', () => {
+suite('a namespace that planned enforcement would affect causes a warning', () => {
   const CASES: readonly (readonly [name: string, previewCase: PreviewCase, warnings: readonly string[]])[] = [
     [
       'a Deployment, with an enforcement date',
@@ -795,7 +795,7 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
   { name: 'a label that is not a string', request: update(namespaceWithMode(7), PLAIN), denied: true },
 ];
 
-suite('an unknown SCC mode in a namespace label', () => {
+suite('an unknown SCC mode in a namespace label is denied if it is new:', () => {
   for (const { name, request, mode = 'enforce', exemptNamespaces = [], warned, denied = false } of MODE_LABELS) {
     test(name, async () => {
       const { store, decide } = createRig({}, { scc: () => ({ mode, exemptNamespaces }) });
@@ -859,7 +859,7 @@ const CONFIGS: readonly (readonly [name: string, change: Partial<AdmissionReques
   ],
 ];
 
-suite('warnings about PSAEnforcementConfig', () => {
+suite('a change to the PSAEnforcementConfig causes warnings', () => {
   for (const [name, change, warnings] of CONFIGS) {
     test(name, async () =>
       assert.deepEqual(await decideOnConfig(change), warnings.length === 0 ? allow() : allow({ warnings })),
@@ -926,7 +926,7 @@ const REVIEWS: Readonly<Record<string, Decision>> = {
   'seccomp annotation as it arrives': WARNED,
 };
 
-suite('reviews recorded from a kube-apiserver', () => {
+suite('reviews recorded from a kube-apiserver get the recorded responses', () => {
   const exchanges = readLines<Exchange>('apiserver/transcripts.ndjson').filter(({ area }) => area === 'review');
   const { store, decide } = createRig();
   const { metadata } = namespaceWith({ enforce: 'baseline', warn: 'restricted' });

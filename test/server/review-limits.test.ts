@@ -159,7 +159,7 @@ suite('padded pods are decided based on their content', () => {
   }
 });
 
-suite('a pod with more containers than can be evaluated', () => {
+suite('a pod with more containers than can be evaluated is denied', () => {
   let server: TestServer;
   before(async () => {
     server = await startAll();
@@ -223,7 +223,7 @@ function deepReview(change: Partial<AdmissionRequest>): string {
   );
 }
 
-suite('a review that cannot be evaluated because of a limit', () => {
+suite('a review that exceeds a limit is decided without an evaluation', () => {
   let server: TestServer;
   before(async () => {
     server = await startAll();
@@ -385,7 +385,7 @@ async function admit({ status, body }: Answer, failurePolicy: 'Fail' | 'Ignore')
   return denial ? 'denied' : 'admitted';
 }
 
-suite('the statuses of responses to reviews', () => {
+suite('the status of a response applies the failure policy', () => {
   for (const [status, name, sendTo, fail, ignore] of STATUSES) {
     test(`${status} for ${name}: ${fail} under Fail, ${ignore} under Ignore`, async (t) => {
       const webhooks = [

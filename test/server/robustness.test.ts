@@ -177,7 +177,7 @@ const FRAMINGS: readonly Framing[] = [
   { name: 'CONNECT', request: 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', statuses: [] },
 ];
 
-suite('HTTP framing', () => {
+suite('malformed HTTP framing is rejected', () => {
   let server: TestServer;
   before(async () => {
     server = await startPodSecurity();
@@ -250,7 +250,7 @@ const ABANDONED: readonly AbandonedRequest[] = [
   },
 ];
 
-suite('abandoned requests', () => {
+suite('abandoned requests do not affect other clients', () => {
   let server: TestServer;
   before(async () => {
     server = await startPodSecurity();
@@ -516,7 +516,7 @@ const ACCEPTED: readonly { readonly name: string; readonly body: string | Buffer
   { name: 'a lone surrogate', body: buildRequest({ name: '\\ud800' }).replace('\\\\ud800', '\\ud800') },
 ];
 
-suite('bodies', () => {
+suite('bodies are validated:', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([{ path: '/allow', decide: () => allow() }]);

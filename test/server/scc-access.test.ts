@@ -134,8 +134,8 @@ suite('access reviews', () => {
   });
 });
 
-suite('cache', () => {
-  test('results expire after 10 seconds', async () => {
+suite('cached access reviews', () => {
+  test('expire after 10 seconds', async () => {
     const rig = createSarRig();
     const countReviews = async (): Promise<number> => {
       const before = rig.reviews.length;
@@ -149,7 +149,7 @@ suite('cache', () => {
     assert.equal(await countReviews(), 3);
   });
 
-  test('the key consists of all user attributes', async () => {
+  test('are distinguished by all user attributes', async () => {
     const rig = createSarRig();
     const users: readonly UserInfo[] = [
       ALICE,
@@ -163,7 +163,7 @@ suite('cache', () => {
     assert.equal(rig.reviews.filter((review) => review === `${ACCOUNT} anyuid`).length, 1);
   });
 
-  test('new grants apply after expiration', async () => {
+  test('do not hide new grants after they expire', async () => {
     let allowed = false;
     const rig = createSarRig((_user, scc) => Promise.resolve(allowed && scc === 'restricted-v2'));
     assert.equal((await rig.decide('/mutate/pods', podRequest(buildPod()))).allowed, false);
@@ -173,7 +173,7 @@ suite('cache', () => {
     assert.equal((await rig.decide('/mutate/pods', podRequest(buildPod()))).allowed, true);
   });
 
-  test('100 concurrent pods share their reviews', async () => {
+  test('are shared by 100 concurrent pods', async () => {
     const rig = createSarRig(async (_user, scc) => {
       await new Promise((resolve) => setTimeout(resolve, 5));
       return scc === 'restricted-v2';
@@ -262,7 +262,7 @@ suite('failed reviews deny access', () => {
     assert.ok(tookMs >= 150 && tookMs < 650, `took ${tookMs} ms`);
   });
 
-  suite('slow reviews', () => {
+  suite('if access reviews are slow,', () => {
     const SLOW_MS = 100;
     const MANY = 300;
     /** The timeout is only sufficient for some of the reviews. */

@@ -94,7 +94,7 @@ const SHORT = {
   seLinuxContext: { type: 'RunAsAny' },
 };
 
-suite('defaults', () => {
+suite('the webhooks default SCCs:', () => {
   let server: TestServer;
   before(async () => {
     server = await start();
@@ -119,7 +119,7 @@ suite('defaults', () => {
     ],
   ];
   for (const [name, fields, expected] of denied) {
-    test(`denied: ${name}`, async () => {
+    test(`${name} is denied`, async () => {
       assert.deepEqual(await send(server, DEFAULT, { ...SHORT, ...fields }), expected);
       assert.deepEqual(await send(server, VALIDATE, { ...SHORT, ...fields }), expected);
     });
@@ -156,14 +156,14 @@ suite('defaults', () => {
     ['a subresource', { subResource: 'status' }],
   ];
   for (const [name, change] of others) {
-    test(`allowed: ${name}`, async () => {
+    test(`${name} is allowed`, async () => {
       assert.deepEqual(await send(server, DEFAULT, SHORT, change), { allowed: true });
       assert.deepEqual(await send(server, VALIDATE, SHORT, change), { allowed: true });
     });
   }
 });
 
-suite('validation', () => {
+suite('the validating webhook rejects invalid SCCs:', () => {
   let server: TestServer;
   before(async () => {
     server = await start();
@@ -283,7 +283,7 @@ function putPod({ store }: TestServer, namespace: string, mode?: string, name = 
   store.put('Pod', pod);
 }
 
-suite('warnings', () => {
+suite('a change to an SCC warns about the affected pods:', () => {
   let server: TestServer;
   before(async () => {
     server = await start({});

@@ -84,7 +84,7 @@ function createRig(settings: Partial<SccSettings> = {}, labels: Labels = {}): Sc
   return rig;
 }
 
-suite('/mutate/pods, or /validate/pods in report mode', () => {
+suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
   const cases: readonly {
     readonly name: string;
     readonly path?: '/validate/pods';
@@ -230,7 +230,7 @@ suite('/mutate/pods, or /validate/pods in report mode', () => {
   });
 });
 
-suite('/validate/pods', () => {
+suite('/validate/pods validates the assigned SCC:', () => {
   /** Returns the pod with the changes of the first pass. */
   async function assignedPod(
     rig: SccTestWebhooks,
@@ -313,7 +313,7 @@ suite('/validate/pods', () => {
   });
 });
 
-suite('/connect/pods', () => {
+suite('/connect/pods reviews exec and attach:', () => {
   const root = buildPod({ runAsUser: 0 }, { name: 'root' });
   const debugged = buildPod(
     {},
@@ -463,7 +463,7 @@ suite('/connect/pods', () => {
     });
   }
 
-  suite('users who may use the SCC privileged', () => {
+  suite('reviews of users who may use the privileged SCC are skipped only for', () => {
     const bound = { username: 'bound', groups: ['system:authenticated'] };
     const pod = buildPod({ runAsUser: 0 });
     const annotations = { 'openshift.io/required-scc': 'missing' };

@@ -41,7 +41,7 @@ const WITHOUT_LEVELS = createPodSecurity({
   exemptions: { ...DEFAULT_CONFIGURATION.exemptions, namespaces: ['shop', 'kube-system'] },
 });
 
-suite('a missing namespace', () => {
+suite('a review waits for its namespace', () => {
   const outOfRange = (name: string, range: string): string =>
     `provider ${name}: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [${range}]`;
   const errors = [outOfRange('restricted-v2', '1000660000, 1000669999'), outOfRange('restricted-v3', '1000, 65534')];
@@ -101,7 +101,7 @@ suite('a missing namespace', () => {
   }
 });
 
-suite('missing ranges', () => {
+suite('a review waits for the ranges of its namespace', () => {
   const noRangeYet =
     'Namespace "shop" has no openshift.io/sa.scc.uid-range annotation yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).';
   const noLevel =
@@ -196,7 +196,7 @@ suite('missing ranges', () => {
   });
 });
 
-suite('a new installation', () => {
+suite('in a new installation,', () => {
   const NO_SCCS = 'no SecurityContextConstraints found in cluster';
 
   test('denials wait for the standard SCCs and their bindings', async () => {
@@ -221,7 +221,7 @@ suite('a new installation', () => {
   });
 });
 
-suite('limits of waiting reviews', () => {
+suite('waiting reviews are limited', () => {
   const MIB = 1024 * 1024;
   const cases: readonly {
     readonly name: string;
@@ -320,8 +320,8 @@ suite('limits of waiting reviews', () => {
   });
 });
 
-suite('disconnected clients', () => {
-  test('end the wait', async () => {
+suite('when a client disconnects,', () => {
+  test('the wait ends', async () => {
     const controller = new AbortController();
     const decision = createSccTestWebhooks().decide('/mutate/pods', CREATE, 15_000, {
       getSignal: () => controller.signal,
@@ -332,7 +332,7 @@ suite('disconnected clients', () => {
     assert.ok(performance.now() - startMs < 1000);
   });
 
-  test('leave no review in memory', async (t) => {
+  test('no review remains in memory', async (t) => {
     setFlagsFromString('--expose_gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const rig = createSccTestWebhooks();

@@ -21,7 +21,7 @@ async function writeLog(t: TestContext, options: LoggerOptions, write: (logger: 
 }
 
 suite('createLogger', () => {
-  test('format json', async (t) => {
+  test('writes JSON', async (t) => {
     const text = await writeLog(t, { level: 'info', format: 'json' }, (logger) => {
       logger.debug('below the level');
       logger.child({ logger: 'x' }).warn({ uid: '1', err: new TypeError('broken') }, 'constant message');
@@ -32,14 +32,14 @@ suite('createLogger', () => {
     assert.deepEqual(line, { level: 'warn', logger: 'x', uid: '1', msg: 'constant message' });
   });
 
-  test('format text', async (t) => {
+  test('writes text', async (t) => {
     const text = await writeLog(t, { level: 'debug', format: 'text' }, (logger) => {
       logger.info({ port: 8443, path: '/validate/pods', reason: 'two words' }, 'listening');
     });
     assert.match(text, /^\S+ INFO {2}listening port=8443 path=\/validate\/pods reason="two words"\n$/);
   });
 
-  test('level silent', async (t) => {
+  test('writes nothing at the silent level', async (t) => {
     assert.equal(await writeLog(t, { level: 'silent', format: 'json' }, (logger) => logger.error('x')), '');
   });
 });

@@ -94,7 +94,7 @@ test('writes keys that only the owner can read, and no other files', async (t) =
   );
 });
 
-describe('renewal', () => {
+describe('ensureCertificates renews only the certificates that need it:', () => {
   const admin = (groups: readonly string[]) => new Map([['admin', { username: 'admin', groups }]]);
   const writeTo = (name: string, text: string) => (folder: string) => writeFile(join(folder, name), text);
   interface Change {
@@ -170,7 +170,7 @@ test('rejects if the directory cannot be created', { timeout: 10_000 }, async (t
   await assert.rejects(ensureCertificates({ ...options, folder: join(options.folder, 'x') }), /^Error: ENOTDIR: /);
 });
 
-describe('keyPairProblem', () => {
+describe('keyPairProblem returns the problem:', () => {
   const authority = createAuthority({ now: START, days: 3 });
   const newPair = (): KeyPair => createServing(authority, NAMES, { now: START, days: 1 });
   const pair = newPair();

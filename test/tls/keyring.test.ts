@@ -30,7 +30,7 @@ const FULL = {
   'tls.key': serving.key,
 };
 
-suite('readKeyring', () => {
+suite('readKeyring reports problems:', () => {
   const NO_CERT = (file: string) => `${file} contains no PEM certificate`;
   const NO_KEY = (file: string) => `${file} contains no unencrypted PEM private key`;
   const UNSIGNED = 'the certificate in tls.crt is not signed by the certificate in ca.crt';
@@ -132,7 +132,7 @@ suite('readKeyring', () => {
   });
 });
 
-suite('planKeyring', () => {
+suite('planKeyring plans the next step:', () => {
   const state: KeyringState = {
     keyring: { authority, serving },
     problems: [],

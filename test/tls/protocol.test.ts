@@ -27,7 +27,7 @@ describe('protocolSettings', () => {
     });
   });
 
-  test('unknown values', () => {
+  test('unknown values are rejected', () => {
     assert.throws(() => protocolSettings('VersionTLS11'), {
       name: 'RangeError',
       message: '--tls-min-version: unknown value "VersionTLS11"; accepted values: VersionTLS12, VersionTLS13',
@@ -39,7 +39,7 @@ describe('protocolSettings', () => {
   });
 });
 
-describe('server', () => {
+describe('a server with the protocol settings', () => {
   const cases: readonly {
     name: string;
     minVersion?: string;

@@ -95,7 +95,7 @@ const cases: readonly {
   },
 ];
 
-suite('trustProblem', () => {
+suite('trustProblem returns why clients reject a certificate:', () => {
   for (const { name, expected, ...given } of cases) {
     test(name, () => {
       const trust = { chain: serving.cert, authorities: authority.cert, host: HOST, now: NOW, ...given };

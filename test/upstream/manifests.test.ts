@@ -37,7 +37,7 @@ function readHere(text: string): Reading {
   return { values };
 }
 
-suite('manifests', { skip: !hasGo && 'Go is not installed' }, () => {
+suite('generated manifests', { skip: !hasGo && 'Go is not installed' }, () => {
   for (const seed of [1, randomInt(2 ** 31)]) {
     test(`${COUNT} texts are read as by kubectl (seed ${seed})`, () => {
       const texts = createTexts(COUNT, seed);

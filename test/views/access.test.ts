@@ -43,7 +43,7 @@ const ALICE: AccessSubject = { username: 'alice', groups: ['system:authenticated
 const USER = { kind: 'User', name: 'alice' };
 const BOUND = binding('b', 'use', [USER]);
 
-suite('permissions to use SCCs', () => {
+suite('sccAccess grants SCCs through roles and bindings:', () => {
   const ops = [{ kind: 'Group', name: 'ops' }];
   const account = [{ kind: 'ServiceAccount', name: 'web' }];
   const web: AccessSubject = { username: 'system:serviceaccount:shop:web', groups: [] };
@@ -86,13 +86,13 @@ suite('permissions to use SCCs', () => {
     });
   }
 
-  test('one predicate per store', () => {
+  test('the same predicate is returned for a store', () => {
     const store = createStore();
     assert.equal(sccAccess(store), sccAccess(store));
   });
 });
 
-suite('changes', () => {
+suite('changes to roles and bindings take effect:', () => {
   const cases: readonly (readonly [
     name: string,
     change: (store: WritableStore) => unknown,

@@ -26,7 +26,7 @@ function exception(name: string, expiresAt: string, namespace = 'shop', at = '20
   };
 }
 
-test('active exceptions', () => {
+test('the active exceptions are those that are approved and have not expired', () => {
   const store = createStore();
   const active = (time: string, settings = SETTINGS, namespace = 'shop'): readonly string[] =>
     activeExceptions(store, settings, namespace, Date.parse(time)).rules.map(({ name }) => name);

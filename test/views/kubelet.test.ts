@@ -27,7 +27,7 @@ function scopeOf(
 
 const MINIMUM = { minimumVersion: '1.33.0' };
 
-suite('the requested minimum', () => {
+suite('requestedMinimum returns the minimum:', () => {
   const putConfig = (spec: JsonObject | null) => (store: WritableStore) =>
     store.put('NodesConfig', { metadata: { name: 'cluster' }, spec });
   const cases: readonly (readonly [name: string, scope: KubeletScope, expected: string])[] = [
@@ -42,7 +42,7 @@ suite('the requested minimum', () => {
   }
 });
 
-suite('the minimum in force', () => {
+suite('the minimum reader returns the minimum in force:', () => {
   const putStatus = (minimumVersion: string) => (store: WritableStore) =>
     store.put('PortcullisConfiguration', { metadata: { name: 'cluster' }, status: { kubelet: { minimumVersion } } });
   const cases: readonly (readonly [name: string, scope: KubeletScope, expected: string | undefined])[] = [
@@ -68,7 +68,7 @@ suite('the minimum in force', () => {
   });
 });
 
-test('nodes', () => {
+test('listNodeStates and findNodeState return the state of nodes', () => {
   const nodes: readonly unknown[] = [
     { metadata: { name: 'new' } },
     {

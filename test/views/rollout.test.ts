@@ -35,7 +35,7 @@ function enforcedBy({
   return getRolloutView({ store, namespace: NAMESPACE, version: '0.0.0' }, { ...DEFAULT_ROLLOUT, phase }).enforce;
 }
 
-suite('the default level of a replica', () => {
+suite('the default level of a replica follows the enforcement in the cluster', () => {
   const CASES: readonly (readonly [name: string, seen: Seen, expected: string])[] = [
     ['follows the published level', {}, 'restricted'],
     ['is not raised by the replica itself', { published: 'privileged' }, 'privileged'],

@@ -42,7 +42,7 @@ function summarize(text: string): readonly string[] {
   ];
 }
 
-describe('evaluateManifests', () => {
+describe('evaluateManifests returns decisions for', () => {
   const cases: readonly (readonly [name: string, text: string, ...expected: string[]])[] = [
     ['nothing', ''],
     ['broken YAML', 'a: [', '1:6: did not find expected node content'],
@@ -140,10 +140,10 @@ subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
   });
 });
 
-describe('links', () => {
+describe('the state in a link', () => {
   const state = { text: 'kind: Pod # ü €\u0000', level: 'baseline', version: 'v1.30' } as const;
 
-  test('a link contains the state', async () => {
+  test('is encoded and decoded', async () => {
     const fragment = await encodeState(state);
     assert.match(fragment, /^#v1\.[\w-]+$/);
     assert.deepEqual(await decodeState(fragment), state);

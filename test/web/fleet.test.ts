@@ -15,7 +15,7 @@ import {
 } from '../support/browser.ts';
 import { runProgram } from '../support/memory-io.ts';
 
-describe('fleet report', { skip: noBrowser }, () => {
+describe('the fleet report', { skip: noBrowser }, () => {
   let browser: Browser;
   let folder = '';
   let url = '';

@@ -40,7 +40,7 @@ spec:
   volumes: [{ name: v, hostPath: { path: /var } }]
 `;
 
-describe('playground', { skip: noBrowser }, () => {
+describe('the playground', { skip: noBrowser }, () => {
   let browser: Browser;
   let folder = '';
   let url = '';

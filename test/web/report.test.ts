@@ -21,7 +21,7 @@ import { runProgram } from '../support/memory-io.ts';
 
 const NAME = `<img src=x onerror="document.title='run'">`;
 
-describe('report', { skip: noBrowser }, () => {
+describe('the report', { skip: noBrowser }, () => {
   let browser: Browser;
   let folder = '';
   before(async () => {

@@ -14,7 +14,7 @@ const list = async (args: readonly string[], stdin?: string): Promise<readonly P
   (JSON.parse((await audit(['-o', 'json', ...args], stdin)).stdout) as { exemptions: readonly PolicyExemption[] })
     .exemptions;
 
-describe('the exemptions are listed', () => {
+describe('audit exemptions lists the exemptions', () => {
   test('as a table', async () => {
     const expected = await readFile(join(fixtures, 'expected/table.txt'), 'utf8');
     assert.deepEqual(await audit([]), { code: 0, stdout: expected, stderr: '' });
@@ -26,7 +26,7 @@ describe('the exemptions are listed', () => {
     assert.match((await audit(['--no-headers'])).stdout, /\n\ndefault {2}/);
   });
 
-  test('as data', async () => {
+  test('as JSON and YAML', async () => {
     const grant = (await list([])).find(({ name }) => name === 'ServiceAccount shop/builder');
     assert.deepEqual(grant, {
       kind: 'grant',

@@ -9,7 +9,7 @@ const cluster = await readFile(join(fixtures, 'cluster.yaml'), 'utf8');
 const audit = (args: readonly string[], stdin = cluster) =>
   runProgram(['audit', 'user-namespaces', '-f', '-', ...args], { stdin });
 
-describe('findings are printed', () => {
+describe('audit user-namespaces prints the findings', () => {
   for (const format of ['table', 'json', 'yaml']) {
     test(`as ${format}`, async () => {
       const expected = await readFile(join(fixtures, `expected/cluster.${format}.txt`), 'utf8');
@@ -17,7 +17,7 @@ describe('findings are printed', () => {
     });
   }
 
-  test('with completed pods', async () => {
+  test('with finished pods', async () => {
     const { stdout } = await audit(['--include-completed']);
     assert.match(stdout, /^UN001 {2}high {6}Pod ci\/done {2,}SCC "nested-container" admitted the pod/m);
   });
@@ -49,7 +49,7 @@ describe('findings are printed', () => {
   });
 });
 
-describe('the exit code', () => {
+describe('the exit code depends on the severity of the findings', () => {
   const nothing = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}';
   const harmless = {
     apiVersion: 'v1',

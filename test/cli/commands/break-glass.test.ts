@@ -215,7 +215,7 @@ ${REMAINING}`,
     }
   });
 
-  test('concurrent changes are kept', async () => {
+  test('concurrent changes by other clients are not overwritten', async () => {
     const changes = (async () => {
       for (let seconds = 1; seconds <= 30; seconds++) {
         const ops = [{ op: 'add', path: '/webhooks/0/timeoutSeconds', value: seconds }];
@@ -325,7 +325,7 @@ const remains = (level: string, manager: string): readonly string[] => [
 ];
 
 const LABEL_CASES: readonly LabelCase[] = [
-  { name: 'of Portcullis are relaxed and restored', before: [OURS], on: RELAXED, lines: [SET, RESTORED] },
+  { name: 'set by Portcullis are relaxed and restored', before: [OURS], on: RELAXED, lines: [SET, RESTORED] },
   {
     name: 'set by an early label syncer release are relaxed and restored',
     before: [{ by: 'cluster-policy-controller', labels: RESTRICTED }],
@@ -334,7 +334,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, RESTORED],
   },
   {
-    name: 'of Portcullis that admit all pods do not change',
+    name: 'set by Portcullis do not change if they admit all pods',
     before: [{ ...OURS, labels: { [ENFORCE]: 'privileged', [WARN]: 'restricted' } }],
     lines: [],
   },
@@ -350,12 +350,12 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: remains('strict', 'helm'),
   },
   {
-    name: 'of Portcullis and another client do not change',
+    name: 'owned by both Portcullis and another client do not change',
     before: [OURS, { by: 'argocd', labels: { [ENFORCE]: 'restricted' }, apply: true }],
     lines: remains('restricted', `argocd, ${SYNCER}`),
   },
   {
-    name: 'of Portcullis are relaxed if another client owns the version label',
+    name: 'set by Portcullis are relaxed if another client owns the version label',
     before: [
       { ...OURS, labels: { [ENFORCE]: 'restricted' } },
       { by: 'kubectl-label', labels: { [VERSION]: 'v1.30' } },

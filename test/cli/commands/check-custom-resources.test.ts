@@ -54,10 +54,10 @@ spec:
     securityContext: {runAsUser: "\${UID}"}
 `;
 
-describe('composed pods', () => {
+describe('pods composed from a custom resource', () => {
   const evaluated = TASK.replace('"${UID}"', '1');
 
-  test('the positions are those of the custom resource', async () => {
+  test('have the positions of the custom resource', async () => {
     const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline'], { stdin: evaluated });
     assert.equal(
       stdout,
@@ -73,7 +73,7 @@ Evaluated pod templates of other API groups
     );
   });
 
-  test('--fix does not change them', async () => {
+  test('are not changed by --fix', async () => {
     const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], {
       stdin: evaluated,
     });
@@ -84,7 +84,7 @@ Evaluated pod templates of other API groups
     );
   });
 
-  test('placeholders are found in them', async () => {
+  test('may contain placeholders, which are reported', async () => {
     const { code, stderr } = await runProgram(['check', '-f', '-'], { stdin: TASK });
     assert.equal(
       stderr,
@@ -93,21 +93,21 @@ Evaluated pod templates of other API groups
     assert.equal(code, 2);
   });
 
-  test('SCC admission reviews them', async () => {
+  test('are reviewed by SCC admission', async () => {
     const args = ['check', '-f', '-', '--platform=openshift'];
     const { code, stdout } = await runProgram(args, { stdin: evaluated });
     assert.equal(code, 1);
     assert.match(stdout, /^Task ci\/build \(spec\) is denied, no SCC admits it\n {2}stdin:9:23 +scc-admission /);
   });
 
-  test('other commands evaluate them', async () => {
+  test('are evaluated by other commands', async () => {
     const explained = await runProgram(['explain', '-f', '-', '--offline'], { stdin: evaluated });
     assert.match(explained.stdout, /^Task ci\/build \(spec\): /);
     const plan = await runProgram(['rollout', 'plan', '-f', '-', '-o', 'json'], { stdin: evaluated });
     assert.match(plan.stdout, /"spec\.stepTemplate\.securityContext\.privileged"/);
   });
 
-  test('other commands list the fields that are not evaluated', async () => {
+  test('have their fields that are not evaluated listed by other commands', async () => {
     const stdin = 'apiVersion: example.com/v1\nkind: Agent\nmetadata: {name: a}\nspec: {hostNetwork: true}\n';
     const { stdout } = await runProgram(['rollout', 'plan', '-f', '-'], { stdin });
     assert.match(stdout, /no pods for security fields outside pod templates: Agent default\/a \(spec\.hostNetwork\)/);

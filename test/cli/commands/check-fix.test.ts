@@ -349,7 +349,7 @@ spec:
   );
 });
 
-test('a sysctl that is spelled with slashes is corrected if that suffices', async () => {
+test('a sysctl with slashes is rewritten with dots if the pod then passes', async () => {
   const names = [
     'net/ipv4/tcp_syncookies',
     'net/core/somaxconn',
@@ -387,7 +387,7 @@ test('a field is moved to a place whose value --fix corrects', async () => {
   );
 });
 
-describe('the changes are printed', () => {
+describe('--fix prints the changes', () => {
   const fixed = `fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\nverify: stdin:5:3: pod: ${HOST_PID}\n`;
   const cases: readonly (readonly [
     name: string,
@@ -555,7 +555,7 @@ Pod default/p violates PodSecurity "baseline:latest"
   }
 });
 
-describe('SCC admission on OpenShift', () => {
+describe('--platform=openshift fixes pods for SCC admission', () => {
   const denial = `Deployment shop/db is denied, no SCC admits it
   stdin:9:9    scc-admission  no SCC admits the pod (the closest SCC is "restricted-v2", which does not allow spec.securityContext.fsGroup=1001, spec.containers[0].securityContext.runAsUser=1001)
   stdin:12:29                 Fix: Remove or change spec.securityContext.fsGroup, spec.containers[0].securityContext.runAsUser in the pods. Or: Grant SCC "nonroot-v2": portcullis scc grant nonroot-v2 -z db -n shop. This permits any user except root to all pods of service account "db".
@@ -631,7 +631,7 @@ describe('SCC admission on OpenShift', () => {
   });
 });
 
-describe('options that cannot be combined, and missing programs', () => {
+describe('check --fix rejects options that cannot be combined, and reports missing programs', () => {
   const cases: readonly (readonly [name: string, args: readonly string[], message: string])[] = [
     [
       'a stream and a file',
@@ -653,7 +653,7 @@ describe('options that cannot be combined, and missing programs', () => {
   }
 });
 
-describe('--fix=patch for objects that kustomize cannot match', () => {
+describe('--fix=patch reports objects that kustomize cannot match', () => {
   const pod = (metadata: string, field = 'hostPID'): string =>
     `apiVersion: v1\nkind: Pod\nmetadata: ${metadata}\nspec: {${field}: true}\n`;
   const same = (other: string): string =>
@@ -707,7 +707,7 @@ describe('--fix=patch for objects that kustomize cannot match', () => {
     });
   }
 
-  test('patches all other objects', async () => {
+  test('other objects are patched', async () => {
     const stdin = `${pod('{generateName: p-}')}---\n${pod('{name: a}')}`;
     const { code, stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix=patch'], { stdin });
     assert.deepEqual([code, stdout.match(/name: .*/g)], [1, ['name: a']]);

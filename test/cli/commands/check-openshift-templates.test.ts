@@ -141,7 +141,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
   ],
 ];
 
-describe('OpenShift Templates', () => {
+describe('check evaluates the objects in OpenShift Templates', () => {
   for (const [name, stdin, code, results] of CASES) {
     test(name, async () => {
       const result = await runProgram(['check', '-f', '-', '--level=baseline', '-o', 'json'], { stdin });
@@ -154,7 +154,7 @@ describe('OpenShift Templates', () => {
     });
   }
 
-  test('positions are those of the template', async () => {
+  test('findings have positions in the template', async () => {
     const stdin = template(
       '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n',
     );

@@ -10,7 +10,7 @@ interface Findings {
 }
 
 for (const { id, before, after, options } of checkPages()) {
-  test(`${id}: the example has only this finding, and no finding after the fix`, async () => {
+  test(`the example on the page of ${id} has only this finding, and no finding after the fix`, async () => {
     const [found, remaining] = await Promise.all(
       [before, after].map(async (stdin) => {
         const { stdout } = await runProgram(['check', '-f', '-', '-o', 'json', ...options], { stdin });

@@ -162,7 +162,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
   ['an error that is not caused by the placeholder', 'a: "${A}"\nb: [\n', 2, ['did not find expected node content']],
 ];
 
-describe('placeholders', () => {
+describe('check reports placeholders', () => {
   for (const [name, text, code, messages] of CASES) {
     test(name, async () => {
       const result = await runProgram(['check', '-f', '-', '--level=privileged'], { stdin: text });
@@ -175,7 +175,7 @@ describe('placeholders', () => {
     });
   }
 
-  test('are errors of the commands that evaluate pods', async () => {
+  test('other commands that evaluate pods report them as errors', async () => {
     const stdin = pod('hostPID: ${A}');
     for (const args of ['explain -f -', 'scc plan -f -', 'rollout plan -f -', 'report -f -']) {
       const { code, stderr } = await runProgram(args.split(' '), { stdin });

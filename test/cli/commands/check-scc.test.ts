@@ -64,7 +64,7 @@ test('an SCC with the largest 64-bit ID is valid', async () => {
   assert.deepEqual([code, /invalid/.test(stdout)], [0, false], stdout);
 });
 
-describe('the exit code for SCCs', () => {
+describe('the exit code depends on the findings about SCCs', () => {
   for (const [name, scc, code, ...args] of codes) {
     test(name, async () => {
       const outcome = await runProgram(['check', '-f', '-', ...args], { stdin: scc });

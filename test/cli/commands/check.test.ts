@@ -290,7 +290,7 @@ async function folderWith(context: TestContext, files: Readonly<Record<string, s
   return folder;
 }
 
-describe('check on a terminal', () => {
+describe('check detects a terminal', () => {
   test('progress is shown on the terminal and cleared', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD, 'b\u001b[2J.yaml': POD });
     const { stderr } = await runProgram(['check', '-f', folder], { terminals: ['stderr'] });
@@ -328,7 +328,7 @@ const CONTROL_CHARACTERS: readonly (readonly [name: string, shown: string])[] = 
   ['é\u00a0ж😀', 'é\u00a0ж😀'],
 ];
 
-describe('names are escaped', () => {
+describe('check escapes control characters in names', () => {
   for (const [name, shown] of CONTROL_CHARACTERS) {
     test(shown, async () => {
       const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { hostPID: true } });
@@ -435,7 +435,7 @@ test('check stops when its signal is aborted', async (context) => {
   await assert.rejects(runProgram(['check', '-f', folder], { signal: AbortSignal.abort() }), { name: 'AbortError' });
 });
 
-describe('check as a process', () => {
+describe('the process of check', () => {
   const main = join(import.meta.dirname, '../../../src/main.ts');
   const start = (args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
     promisify(execFile)(process.execPath, [main, 'check', ...args]).then(
@@ -443,7 +443,7 @@ describe('check as a process', () => {
       (error: unknown) => error as { code: number; stdout: string; stderr: string },
     );
 
-  test('a signal stops it while it reads standard input', async () => {
+  test('stops on a signal while it reads standard input', async () => {
     const child = spawn(process.execPath, [main, 'check', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
     // The program is loaded once it reads its input.
     await new Promise((resolve) => child.stdin.write(' '.repeat(1_000_000), resolve));
@@ -452,7 +452,7 @@ describe('check as a process', () => {
     assert.equal(code, 130);
   });
 
-  test('a named pipe without a writer', { timeout: 20_000 }, async (context) => {
+  test('stops on a signal while it reads a named pipe without a writer', { timeout: 20_000 }, async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD });
     const pipe = join(folder, 'pipe.yaml');
     await promisify(execFile)('mkfifo', [pipe]);
@@ -461,7 +461,7 @@ describe('check as a process', () => {
     assert.equal(stderr, `error: ${pipe}: not a regular file; use - to read standard input\n`);
   });
 
-  test('exit codes and streams', async (context) => {
+  test('exits with a code and writes findings and errors to separate streams', async (context) => {
     const folder = await folderWith(context, { 'good/a.yaml': POD, 'bad/b.yaml': 'kind: [' });
     const passed = await start(['--level=privileged', '-f', join(folder, 'good')]);
     assert.deepEqual(passed, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
@@ -563,7 +563,7 @@ spec:
     });
   }
 
-  test('the time must be valid', async () => {
+  test('are not evaluated if the value of --at is invalid', async () => {
     const { code, stderr } = await check(POD, '--at', 'tomorrow');
     assert.equal(code, 2);
     assert.match(stderr, /must be a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z/);

@@ -63,7 +63,7 @@ const OBJECTS: readonly KubeObject[] = [
   } as KubeObject,
 ];
 
-describe('commands for many clusters', () => {
+describe('commands with several contexts', () => {
   let folder = '';
   let kubeconfig = '';
   const started: TestCluster[] = [];
@@ -115,7 +115,7 @@ describe('commands for many clusters', () => {
     ['report -o table', `STATE +DEFAULT +${HEADER}`, 'Off +privileged +5 +1 +0 +0 +0 +Set spec.rollout.phase '],
   ];
   for (const [args, header, row] of COMMANDS) {
-    test(`${args} prints one row for each cluster, and exits with the worst code`, async () => {
+    test(`${args} print one row for each cluster, and exit with the highest code`, async () => {
       const { code, stdout, stderr } = await run(`${args} --context=prod-*`);
       assert.deepEqual([code, stderr], [2, '']);
       const [first, ...rows] = stdout.trimEnd().split('\n');
@@ -133,7 +133,7 @@ describe('commands for many clusters', () => {
     });
   }
 
-  test('JSON has one item for each cluster, with its identity and its result or error', async () => {
+  test('print one JSON item for each cluster, with its identity and its result or error', async () => {
     const { stdout } = await run('rollout plan -o json --context=prod-*');
     const { items } = JSON.parse(stdout) as {
       readonly items: readonly {
@@ -165,14 +165,14 @@ describe('commands for many clusters', () => {
     );
   });
 
-  test('-o wide prints the output for each cluster below the rows', async () => {
+  test('print the output for each cluster below the rows with -o wide', async () => {
     const one = await run('rollout plan -o wide --context=prod-1');
     const many = await run('rollout plan -o wide --context=prod-1 --context=prod-3');
     assert.deepEqual([one.code, many.code], [1, 2]);
     assert.ok(many.stdout.endsWith(`\n\nCluster Frankfurt (prod-1)\n\n${one.stdout}`), many.stdout);
   });
 
-  test('a cluster that does not respond is reported after five seconds', async () => {
+  test('report a cluster that does not respond after five seconds', async () => {
     const { code, stdout } = await run('exception list --context=hung --context=prod-3 --no-headers');
     assert.equal(code, 2);
     assert.match(
@@ -181,27 +181,27 @@ describe('commands for many clusters', () => {
     );
   });
 
-  test('--cluster-timeout limits the time for each cluster', async () => {
+  test('limit the time for each cluster with --cluster-timeout', async () => {
     const { code, stdout } = await run('exception list --context=hung --context=prod-3 --cluster-timeout=1s');
     assert.equal(code, 2);
     assert.match(stdout, /\nhung +\? +\? +no result within 1 s \(--cluster-timeout\)\n/);
   });
 
-  test('one context prints the same as the current context', async () => {
+  test('print the same for one context as for the current context', async () => {
     for (const [args] of COMMANDS.slice(0, -1)) {
       const [current, named] = [await run(args), await run(`${args} --context=prod-1`)];
       assert.deepEqual(named, current);
     }
   });
 
-  test('the exit code is the worst of the clusters', async () => {
+  test('exit with the highest code of all clusters', async () => {
     const codes = [];
     for (const args of ['rollout plan --context=prod-1*', 'exception list --context=prod-1*'])
       codes.push((await run(args)).code);
     assert.deepEqual(codes, [1, 0]);
   });
 
-  test('the progress is shown only on a terminal', async () => {
+  test('show progress only on a terminal', async () => {
     const { stderr } = await run('exception list --context=prod-*', { terminals: ['stderr'] });
     const [first, ...lines] = stderr.split('\r\u001B[K').slice(1);
     assert.deepEqual(
@@ -210,7 +210,7 @@ describe('commands for many clusters', () => {
     );
   });
 
-  test('reports of many contexts are saved as a list that --fleet joins', async () => {
+  test('save reports of many contexts as a list that --fleet joins', async () => {
     const saved = await run('report -o json --context=prod-*');
     const file = join(folder, 'prod.json');
     await writeFile(file, saved.stdout);
@@ -230,7 +230,7 @@ describe('commands for many clusters', () => {
     assert.match(page.stdout, /<title>Portcullis fleet report<\/title>/);
   });
 
-  test('reports invalid selections', async () => {
+  test('reject invalid selections', async () => {
     const choices = 'the contexts are prod-1, prod-2, prod-3, hung';
     const cases: readonly (readonly [args: string, error: string])[] = [
       ['doctor --context=stage-*', `no context matches "stage-*"; ${choices}`],

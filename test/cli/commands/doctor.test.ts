@@ -164,7 +164,7 @@ Writes of SCCs: denied
     await cluster.admin.send('DELETE', `${namespaces}/calico-system`);
   });
 
-  test('prints data, and stores nothing', async () => {
+  test('prints JSON, and stores nothing', async () => {
     const { stdout } = await run(['-o', 'json']);
     const { findings, outage } = JSON.parse(stdout) as {
       readonly findings: readonly object[];
@@ -727,7 +727,7 @@ interface FixCases {
 
 const { installations } = parse(readFileSync('test/fixtures/doctor-fixes.yaml', 'utf8')) as FixCases;
 
-test('the fix for a failed call', () => {
+test('doctor prints the fix for a failed call', () => {
   const fixes: readonly (readonly [error: string, fix: string])[] = [
     ['service "portcullis" not found', 'portcullis install | kubectl apply --server-side '],
     ['connection refused', 'kubectl -n portcullis logs -l app.kubernetes.io/name=portcullis --tail=50 # '],
@@ -741,7 +741,7 @@ test('the fix for a failed call', () => {
   }
 });
 
-describe('the fix for an object that differs from the manifests', () => {
+describe('doctor prints the fix for an object that differs from the manifests', () => {
   for (const { name, facts, labels = {}, annotations = {}, version = VERSION, fix } of installations) {
     test(name, () => {
       const { spec } = factValue(HEALTHY.deployment) ?? {};
@@ -773,7 +773,7 @@ function switchOff(object: FloorObject): FloorObject {
   return { ...object, spec: { ...object.spec, matchConstraints: { ...constraints, namespaceSelector } } };
 }
 
-test('an outage is simulated by tier', () => {
+test('doctor lists the effect of an outage by tier', () => {
   const OWN_LABEL = { 'portcullis.dev/enforce': 'restricted', 'pod-security.kubernetes.io/enforce': 'privileged' };
   const FAIL_OPEN = { 'portcullis.dev/admission': 'fail-open' };
   const namespaces = {

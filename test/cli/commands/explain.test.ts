@@ -13,7 +13,7 @@ after(() => process.chdir(folder));
 const explain = (args: string, surroundings?: Environment) =>
   runProgram(['explain', ...args.split(' ').filter((arg) => arg !== '')], surroundings);
 
-describe('explanations of pods', () => {
+describe('explain explains the decisions for a pod', () => {
   const cases: readonly (readonly [args: string, code: number, expected: string])[] = [
     ['unknown-required-scc.yaml', 1, 'unknown-required-scc.txt'],
     ['windows.yaml', 0, 'windows.txt'],
@@ -121,7 +121,7 @@ const ENFORCED = [
   },
 ];
 
-describe('whether a pod would be created, and if not, which policies deny it', () => {
+describe('explain states whether a pod would be created, and if not, which policies deny it', () => {
   const CASES: readonly (readonly [name: string, given: Situation, result: string, rows: readonly string[]])[] = [
     [
       'the level in the label denies it',
@@ -215,7 +215,7 @@ describe('whether a pod would be created, and if not, which policies deny it', (
 
 const SPEC = { containers: [{ name: 'c', image: 'i' }] };
 
-describe('with a cluster', () => {
+describe('explain with a cluster', () => {
   let cluster: TestCluster;
   let kubeconfig = '';
   before(async () => {
@@ -231,17 +231,17 @@ describe('with a cluster', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('the kubeconfig user creates pods without a controller', async () => {
+  test('evaluates pods without a controller as created by the kubeconfig user', async () => {
     const { code, stdout } = await explain('-f root.yaml --scc-mode enforce', { env: { KUBECONFIG: kubeconfig } });
     assert.equal(code, 0, stdout);
     assert.match(stdout, /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}admin\n/);
   });
-  test('--as selects another creator', async () => {
+  test('evaluates another creator with --as', async () => {
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice --scc-mode enforce`);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^Pod shop\/root: denied, no SCC admits it\n {2}Created by {7}alice\n/);
   });
-  test('the service account must exist', async () => {
+  test('rejects a service account that does not exist', async () => {
     const reason = 'error looking up service account shop/builder: serviceaccount "builder" not found';
     const pod = {
       apiVersion: 'v1',
@@ -261,7 +261,7 @@ describe('with a cluster', () => {
       [[false, [{ by: 'ServiceAccount', message: reason }]]],
     );
   });
-  test('the ranges that SCC enforcement allocates are assumed', async () => {
+  test('assumes the ranges that SCC enforcement would allocate', async () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: SPEC };
     const args = `-f - --kubeconfig ${kubeconfig} -n bare --scc-mode enforce --as alice`;
     const { code, stdout } = await explain(args, { stdin: JSON.stringify(pod) });
@@ -269,7 +269,7 @@ describe('with a cluster', () => {
     assert.match(stdout, /^Pod bare\/web: admitted by SCC restricted-v2\n/);
     assert.match(stdout, /\nAssumed: UID ranges of namespaces: bare\.\n/);
   });
-  test('the service account may be created with the pod', async () => {
+  test('accepts a service account that the manifests contain', async () => {
     const spec = { ...SPEC, serviceAccountName: 'builder' };
     const objects = [
       { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'builder' } },
@@ -279,7 +279,7 @@ describe('with a cluster', () => {
     const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop`, { stdin });
     assert.equal(code, 0, stdout);
   });
-  test('the ephemeral containers of a pod deny only exec and attach', async () => {
+  test('states that the ephemeral containers of a pod deny only exec and attach', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const spec = { ...SPEC, ephemeralContainers: [debug] };
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec });
@@ -333,7 +333,7 @@ describe('with a cluster', () => {
       [['label', 'label', 'label']],
     );
   });
-  test('no standard SCCs are added to a cluster without SCCs', async (t) => {
+  test('adds no standard SCCs to a cluster without SCCs', async (t) => {
     const empty = await startCluster();
     t.after(() => empty.stop());
     await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
@@ -358,7 +358,7 @@ describe('with a cluster', () => {
     );
   });
 
-  test('the namespace must exist', async () => {
+  test('rejects a namespace that does not exist', async () => {
     assert.deepEqual(await explain(`-f legacy.yaml --kubeconfig ${kubeconfig}`), {
       code: 2,
       stdout: '',

@@ -160,10 +160,10 @@ describe('install without a cluster', () => {
   });
 });
 
-describe('the authorization webhook for a control plane', () => {
+describe('install --profile=control-plane', () => {
   const IMAGE = '--image=r.example.com/portcullis:1';
 
-  test('all files are printed', async () => {
+  test('prints all files', async () => {
     const { code, stdout, stderr } = await runProgram(['install', '--profile=control-plane', IMAGE]);
     assert.deepEqual([code, stderr], [0, 'The files also need certificates, which --output-dir creates.\n']);
     const documents = read(stdout) as readonly JsonObject[];
@@ -189,7 +189,7 @@ describe('the authorization webhook for a control plane', () => {
     );
   });
 
-  test('the files and certificates are written to a folder, and a second run keeps the certificates', async () => {
+  test('writes the files and certificates to a folder, and keeps the certificates in a second run', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
     const args = ['install', '--profile=control-plane', IMAGE, `--output-dir=${folder}`];
     const readText = (name: string): Promise<string> => readFile(join(folder, name), 'utf8');
@@ -255,7 +255,7 @@ describe('install for a cluster', () => {
     assert.equal(code, 0);
   });
 
-  test('SCCs in a cluster that does not serve their API group', async () => {
+  test('a cluster that does not serve the SCC API group gets the SCC CRD', async () => {
     const { code, stdout, stderr } = await install('--scc');
     assert.match(stderr, seen(CHARTS));
     assert.deepEqual(read(stdout), printed(PROFILES.scc));
@@ -327,7 +327,7 @@ describe('install for a cluster', () => {
     assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', message]);
   });
 
-  test('detected operators add a ServiceMonitor and alerts, and are noted', async () => {
+  test('a cluster with monitoring operators gets a ServiceMonitor and alerts, with a note', async () => {
     for (const definition of CRDS) await send(definition);
     await define('servicemonitors.monitoring.coreos.com', 'ServiceMonitor');
     await define('certificates.cert-manager.io', 'Certificate');
@@ -373,7 +373,7 @@ interface Case {
 
 const NO_OPTIONS = resolveValues(planOptions, { typed: new Map(), env: {} });
 
-suite('the plan for a cluster', () => {
+suite('the install plan depends on the cluster and the options', () => {
   const file = readFileSync('test/fixtures/install-plans.yaml', 'utf8');
   for (const { case: name, facts, installed = {}, settings, notes = [], problem } of parse(file) as readonly Case[]) {
     test(name, () => {
@@ -390,7 +390,7 @@ suite('the plan for a cluster', () => {
   }
 });
 
-describe('weaker settings', () => {
+describe('findWeakenings lists the settings that enforce less than before', () => {
   const cases: readonly (readonly [before: JsonObject, after: JsonObject, expected: readonly string[]])[] = [
     [
       { podSecurity: { defaults: { enforce: 'baseline' } } },

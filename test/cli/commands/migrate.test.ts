@@ -116,7 +116,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     );
   });
 
-  test('an error if there are no policies', async () => {
+  test('an error if the input contains no policies', async () => {
     assert.deepEqual(await run('kyverno', [namespace('shop')]), {
       code: 1,
       stdout: '',
@@ -291,7 +291,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     assert.equal((objects[1]?.['spec'] as JsonObject)['expiresAt'], expiresAt);
   });
 
-  describe('no exclusion that is wider than that of Kyverno:', () => {
+  describe('no exclusion that is wider than in Kyverno:', () => {
     const block = (resources: object, others: object = {}) => ({ exclude: { any: [{ resources, ...others }] } });
     const rule = (others: object, controls: object = {}) => clusterPolicy('a', levelRule('baseline', others, controls));
     const bob = { subjects: [{ kind: 'User', name: 'bob' }] };
@@ -494,7 +494,7 @@ describe('migrate gatekeeper prints', () => {
   });
 });
 
-describe('migrate psp', () => {
+describe('migrate', () => {
   const policy = (spec: object): JsonObject => ({
     apiVersion: 'policy/v1beta1',
     kind: 'PodSecurityPolicy',

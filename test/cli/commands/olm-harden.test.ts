@@ -109,7 +109,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     );
   });
 
-  test('less strict values are kept unless --force replaces them', async () => {
+  test('the less strict values that it keeps without --force', async () => {
     const deployment = {
       apiVersion: 'apps/v1',
       kind: 'Deployment',
@@ -149,7 +149,7 @@ openshift-marketplace
     );
   });
 
-  test('fields with the wrong type', async () => {
+  test('errors for fields with the wrong type', async () => {
     const labels = { app: 'olm-operator' };
     const template = { metadata: { labels }, spec: { containers: [null] } };
     const deployments = [1, { name: 5, label: { app: 3 }, spec: { template: 7 } }, { spec: { template } }];

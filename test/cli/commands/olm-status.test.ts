@@ -21,7 +21,7 @@ Mode of the auto-labeler: managed.
     assert.deepEqual(await runProgram(['olm', 'status', ...FILES]), { code: 0, stdout, stderr: '' });
   });
 
-  test('one namespace as data', async () => {
+  test('one namespace as JSON', async () => {
     const { stdout } = await runProgram(['olm', 'status', ...FILES, '-n', 'openshift-copies', '-o', 'json']);
     assert.deepEqual(JSON.parse(stdout), {
       isInstalled: true,

@@ -60,7 +60,7 @@ function withManagedLabel(text: string, level: string): string {
   return text.replace('metadata: {name: agents}', `metadata: ${JSON.stringify(metadata)}`);
 }
 
-describe('plan', () => {
+describe('rollout plan', () => {
   test('plans a new label instead of a managed label', async () => {
     const { stdout } = await runWith((text) => withManagedLabel(text, 'restricted'), 'plan');
     assert.match(stdout, /\nagents +restricted \(label\) +privileged +denied now +1\n/);
@@ -90,7 +90,7 @@ describe('plan', () => {
     assert.ok(assumptions.includes(unknown));
   });
 
-  describe('for a workload that an exception allows', () => {
+  describe('lists a workload that an exception allows', () => {
     const EXCEPTION = 'allowed by the PodSecurityException gateway-net-admin until 2099-01-15T00:00:00Z';
     const FINDING = 'container "proxy" must not include "NET_ADMIN" in securityContext.capabilities.add';
     const CASES: readonly (readonly [at: string, code: number, summary: string, block: string])[] = [
@@ -135,7 +135,7 @@ describe('plan', () => {
     });
   });
 
-  describe('for a namespace with a label', () => {
+  describe('keeps the label of a namespace, or plans a stricter label', () => {
     const stdin = `
 apiVersion: v1
 kind: Namespace
@@ -201,7 +201,7 @@ store (baseline:v1.18)
     }
   });
 
-  describe('for levels in force', () => {
+  describe('compares with the levels in force', () => {
     const label = (level: string) => ({ 'pod-security.kubernetes.io/enforce': level });
     const deployment = (namespace: string, spec: object): object => ({
       apiVersion: 'apps/v1',
@@ -333,7 +333,7 @@ older (restricted)
   });
 });
 
-describe('plan --kubernetes-version', () => {
+describe('rollout plan --kubernetes-version', () => {
   const workload = (name: string, namespace: string, spec: object): object => ({
     apiVersion: 'apps/v1',
     kind: 'Deployment',
@@ -416,7 +416,7 @@ shop (baseline)
   });
 });
 
-describe('status', () => {
+describe('rollout status', () => {
   test('reports assumptions without an installation', async () => {
     const { stdout } = await runProgram(['rollout', 'status', '-f', '-'], {
       stdin: 'apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n',
@@ -524,7 +524,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
   });
 });
 
-describe('on a cluster', () => {
+describe('the rollout commands on a cluster', () => {
   let live: TestCluster;
   let kubeconfig: string;
   let missing: Outcome;
@@ -562,7 +562,7 @@ describe('on a cluster', () => {
   });
   after(() => live.stop());
 
-  test('without Portcullis, status reports that it is not installed', () => {
+  test('report that Portcullis is not installed', () => {
     assert.deepEqual(missing, {
       code: 1,
       stdout: `Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.
@@ -573,7 +573,7 @@ Next: Evaluate the cluster with portcullis rollout plan, and then install Portcu
     });
   });
 
-  test('settings come from the installation, and nothing is written', async () => {
+  test('read the settings of the installation, and write nothing', async () => {
     const list = async (): Promise<string> => (await live.admin.send('GET', '/api/v1/namespaces')).text;
     const earlier = await list();
     const { stdout, stderr } = await runProgram(['rollout', 'status', '--kubeconfig', kubeconfig, '-o', 'json']);
@@ -645,7 +645,7 @@ const NO_LEADER = 'there is no leader, so nothing is evaluated or decided';
 const STALE = 'the last complete evaluation of all namespaces is too old';
 const RAISING = 'the default level is raised after a wait';
 
-describe('the state of the rollout, its reasons, and the next action', () => {
+describe('rollout status prints the state of the rollout, its reasons, and the next action', () => {
   const CASES: readonly (readonly [
     state: Partial<RolloutState>,
     counts: Partial<NamespaceCounts>,

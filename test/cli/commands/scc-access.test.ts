@@ -148,14 +148,14 @@ describe('scc pods notes', () => {
     assert.equal(stdout.split('\r\n')[1]?.split(',')[2], String.raw`'=\u001b[2J\r\n\u202e`);
   });
 
-  test('pods without an SCC in report mode', async () => {
+  test('that pods without an SCC are in report mode', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
     assert.match(stdout, /^shop +old +<none> +<none> +SCC admission only reports here /m);
     assert.ok(stdout.endsWith('; SCC mode report for namespaces without the label (set --scc-mode).\n'), stdout);
   });
 });
 
-describe('scc pods reads a cluster', () => {
+describe('scc pods prints a cluster', () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await startCluster();

@@ -129,7 +129,7 @@ subjects:
     ]);
   });
 
-  test('a grant that expires has its own binding, which who-can lists with the expiry time', async () => {
+  test('create a separate binding for a grant that expires, which who-can lists with the expiry time', async () => {
     const { stdout, stderr } = await run('grant anyuid -z builder -n shop --for 14d');
     const [, name = '', end = ''] =
       /^rolebinding\.\S+\/(portcullis:scc-until:anyuid:(\S+)) created in namespace shop$/m.exec(stdout) ?? [];
@@ -166,7 +166,7 @@ subjects:
     assert.equal((await cluster.admin.send('GET', `${RBAC}/namespaces/shop/rolebindings/${name}`)).status, 404);
   });
 
-  test('every grant that who-can lists can be revoked', async () => {
+  test('revoke every grant that who-can lists', async () => {
     const metadata = { name: 'web', namespace: 'shop' };
     const account = { kind: 'ServiceAccount', ...metadata };
     const create = async (path: string, body: object): Promise<void> => {
@@ -222,7 +222,7 @@ subjects:
     );
   });
 
-  test('a binding with finalizers, which would still grant the SCC, loses its subjects', async () => {
+  test('remove the subjects of a binding with finalizers, which would still grant the SCC', async () => {
     const path = `${RBAC}/namespaces/shop/rolebindings/${NAME}`;
     assert.equal((await run('grant anyuid -z builder -n shop')).code, 0);
     const merge = { 'content-type': 'application/merge-patch+json' };
@@ -239,7 +239,7 @@ subjects:
     assert.equal((await cluster.admin.send('DELETE', path)).status, 200);
   });
 
-  test('a missing service account is reported', async () => {
+  test('report a missing service account', async () => {
     for (const mode of ['--dry-run=client', '--dry-run=none']) {
       const { code, stderr } = await run(`grant anyuid -z nosuch -n shop ${mode}`);
       assert.deepEqual([code, stderr], [0, 'Warning: ServiceAccount "nosuch" not found in namespace shop\n']);

@@ -37,7 +37,7 @@ test('an aborted signal stops the command', async () => {
   await assert.rejects(runProgram(['scc', 'plan', '-f', '-'], { stdin: shop, signal }), { name: 'AbortError' });
 });
 
-describe('the plan is printed', () => {
+describe('scc plan prints the plan', () => {
   for (const format of ['table', 'json', 'yaml']) {
     test(`as ${format}`, async () => {
       const expected = await readFile(join(fixtures, `expected/shop.${format}.txt`), 'utf8');
@@ -45,7 +45,7 @@ describe('the plan is printed', () => {
     });
   }
 
-  test('as bindings alone', async () => {
+  test('as bindings only', async () => {
     const stderr = [
       '7 workloads: 1 admitted, 4 denied, 1 ignored, 1 not evaluated (off)\n',
       'Next: review and apply the bindings; change the workloads that bindings cannot fix; then plan again.\n',
@@ -99,7 +99,7 @@ describe('the plan is printed', () => {
   });
 });
 
-describe('the summary and the next step', () => {
+describe('scc plan prints a summary and the next step', () => {
   const privileged = { containers: [{ name: 'a', image: 'a', securityContext: { privileged: true } }] };
   const enforce = { 'portcullis.dev/scc': 'enforce' };
   const off = { 'portcullis.dev/scc': 'off' };
@@ -272,7 +272,7 @@ describe('a plan grants the least permissive SCC', () => {
   });
 });
 
-describe('with the bindings applied', () => {
+describe('after the bindings are applied', () => {
   test('no denied workload can be admitted by another grant', async () => {
     const { code, stdout } = await plan(['-o', 'json'], `${shop}---\n${expectedBindings}`);
     const { summary, bindings } = JSON.parse(stdout) as { readonly summary: unknown; readonly bindings: unknown };
@@ -291,7 +291,7 @@ describe('with the bindings applied', () => {
   });
 });
 
-describe('a cluster without SCCs', () => {
+describe('in a cluster without SCCs', () => {
   const template = (spec: object) => ({
     metadata: { labels: { app: 'x' } },
     spec: { containers: [{ name: 'a', image: 'a' }], ...spec },

@@ -15,7 +15,7 @@ after(() => process.chdir(folder));
 const review = (args: string, stdin = '') =>
   runProgram(['scc', 'review', ...args.split(' ').filter((arg) => arg !== '')], { stdin });
 
-describe('tables', () => {
+describe('scc review prints tables', () => {
   const cases: readonly (readonly [args: string, code: number, stdout: string])[] = [
     ['-f root.yaml,cluster.yaml --user olga', 1, 'RESOURCE   ALLOWED BY\nPod/root   <none>\n'],
     [
@@ -45,7 +45,7 @@ PodSecurityPolicyReview/   default           <none>
   for (const [args, code, stdout] of cases) {
     test(args, async () => assert.deepEqual(await review(args), { code, stdout, stderr: '' }));
   }
-  test('pod templates of other API groups', async () => {
+  test('for pod templates of other API groups', async () => {
     const stdin = await readFile(new URL('../../fixtures/check/custom.yaml', import.meta.url), 'utf8');
     const { stdout } = await runProgram(['scc', 'review', '-f', '-'], { stdin });
     assert.deepEqual(stdout.split('\n\n')[0]?.split('\n').slice(1), [
@@ -56,11 +56,11 @@ PodSecurityPolicyReview/   default           <none>
       'Pod/p                    default           <none>',
     ]);
   });
-  test('without other objects, assumptions are listed', async () => {
+  test('with the assumptions about objects that the manifests do not contain', async () => {
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
-  test('with OpenShift compatibility, an error in one namespace does not hide others, and the required SCC applies', async () => {
+  test('with OpenShift compatibility, for all namespaces despite an error in one, and with the required SCC', async () => {
     const object = (kind: string, name: string, more: object) => ({
       apiVersion: 'v1',
       kind,
@@ -93,7 +93,7 @@ PodSecurityPolicyReview/   default           <none>
     assert.equal(code, 2);
   });
   for (const format of ['json', 'yaml']) {
-    test(`-o ${format} escapes control characters`, async () => {
+    test(`with control characters escaped for -o ${format}`, async () => {
       const pod = {
         apiVersion: 'v1',
         kind: 'Pod',
@@ -104,7 +104,7 @@ PodSecurityPolicyReview/   default           <none>
       assert.ok(stdout.includes('a\\u009b2Jb') && !stdout.includes('\u009b'), stdout);
     });
   }
-  test('an invalid SCC causes a warning', async () => {
+  test('with a warning about an invalid SCC', async () => {
     const outcome = await review('-f root.yaml,cluster.yaml -u olga -g system:masters');
     assert.deepEqual(outcome, {
       code: 0,
@@ -114,7 +114,7 @@ PodSecurityPolicyReview/   default           <none>
   });
 });
 
-describe('reviews with their status', () => {
+describe('scc review prints reviews with their status', () => {
   test('as YAML, in separate documents', async () => {
     const { stdout } = await review('-f review.yaml,cluster.yaml -o yaml');
     const documents = parseAllDocuments(stdout).map((document) => document.toJS() as { kind: string; status: unknown });
@@ -150,7 +150,7 @@ describe('reviews with their status', () => {
     });
     assert.match(stderr, /^Assumed: the 13 standard /);
   });
-  test('a self subject review without a user is reviewed for the current user', async () => {
+  test('for the current user if a self subject review has no user', async () => {
     const self = '{"apiVersion":"security.openshift.io/v1","kind":"PodSecurityPolicySelfSubjectReview","spec":{}}';
     const { code, stdout } = await review('-f -', self);
     assert.deepEqual(
@@ -160,7 +160,7 @@ describe('reviews with their status', () => {
   });
 });
 
-describe('with a cluster', () => {
+describe('scc review on a cluster', () => {
   let cluster: TestCluster;
   let kubeconfig = '';
   before(async () => {
@@ -175,14 +175,14 @@ describe('with a cluster', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('service accounts must exist', async () => {
+  test('rejects service accounts that do not exist', async () => {
     assert.deepEqual(await review(`-f root.yaml --kubeconfig ${kubeconfig} -z builder`), {
       code: 2,
       stdout: '',
       stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount builder: serviceaccount "builder" not found\n',
     });
   });
-  test('a self subject review evaluates the kubeconfig user', async () => {
+  test('evaluates the kubeconfig user for a self subject review', async () => {
     const self = {
       apiVersion: 'security.openshift.io/v1',
       kind: 'PodSecurityPolicySelfSubjectReview',

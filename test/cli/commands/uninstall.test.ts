@@ -439,7 +439,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', `${path}/old`);
   });
 
-  describe('namespace labels and annotations', () => {
+  describe('removes or keeps namespace labels and annotations', () => {
     const [ENFORCE, AUDIT] = ['pod-security.kubernetes.io/enforce', 'pod-security.kubernetes.io/audit'];
     const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
     const [UID, MCS] = ['openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'];
@@ -595,30 +595,35 @@ describe('uninstall', () => {
     });
   });
 
-  describe('documented commands', { skip: !hasKubectl && 'there is no kubectl' }, () => {
-    const commands = (heading: string): string => {
-      const script = readCommands('docs/how-to/uninstall.md', heading).join('');
-      return script.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=0s').replace('sleep 5', '');
-    };
-    const cases: readonly (readonly [heading: string, left: readonly string[]])[] = [
-      ['Keep plain Pod Security labels', ['namespace/payments']],
-      ['Manual uninstallation', []],
-    ];
-    for (const [heading, left] of cases) {
-      test(heading, async () => {
-        await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'payments' } });
-        const { code, stdout, stderr } = await runScript(commands(heading), kubeconfig);
-        assert.equal(code, 0, `${stdout}${stderr}`);
-        const kinds = 'validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings';
-        const part = '-l app.kubernetes.io/part-of=portcullis -o name';
-        const remaining = await runScript(`kubectl get ${kinds} ${part}`, kubeconfig);
-        assert.deepEqual(remaining, { code: 0, stdout: '', stderr: '' });
-        const label = 'kubectl get namespaces -l pod-security.kubernetes.io/enforce=baseline -o name';
-        assert.deepEqual((await runScript(label, kubeconfig)).stdout, lines(...left));
-        await cluster.admin.send('DELETE', '/api/v1/namespaces/payments');
-      });
-    }
-  });
+  describe(
+    'has documented kubectl commands with the same result',
+    { skip: !hasKubectl && 'there is no kubectl' },
+    () => {
+      const commands = (heading: string): string => {
+        const script = readCommands('docs/how-to/uninstall.md', heading).join('');
+        return script.replaceAll('portcullis uninstall', 'portcullis uninstall --yes --wait=0s').replace('sleep 5', '');
+      };
+      const cases: readonly (readonly [heading: string, left: readonly string[]])[] = [
+        ['Keep plain Pod Security labels', ['namespace/payments']],
+        ['Manual uninstallation', []],
+      ];
+      for (const [heading, left] of cases) {
+        test(heading, async () => {
+          await create({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'payments' } });
+          const { code, stdout, stderr } = await runScript(commands(heading), kubeconfig);
+          assert.equal(code, 0, `${stdout}${stderr}`);
+          const kinds =
+            'validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings';
+          const part = '-l app.kubernetes.io/part-of=portcullis -o name';
+          const remaining = await runScript(`kubectl get ${kinds} ${part}`, kubeconfig);
+          assert.deepEqual(remaining, { code: 0, stdout: '', stderr: '' });
+          const label = 'kubectl get namespaces -l pod-security.kubernetes.io/enforce=baseline -o name';
+          assert.deepEqual((await runScript(label, kubeconfig)).stdout, lines(...left));
+          await cluster.admin.send('DELETE', '/api/v1/namespaces/payments');
+        });
+      }
+    },
+  );
 
   test('keeps SCCs if another product defines them', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';

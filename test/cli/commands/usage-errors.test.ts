@@ -192,7 +192,7 @@ async function fail(args: string): Promise<string> {
   return stderr;
 }
 
-describe('usage errors', () => {
+describe('commands reject invalid arguments with a usage error', () => {
   for (const [args, message] of CASES) {
     test(args, async () => assert.equal(await fail(args), `error: ${message}\n`));
   }

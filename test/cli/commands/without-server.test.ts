@@ -78,7 +78,7 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   ],
 ];
 
-describe('invalid arguments', () => {
+describe('install --without-server rejects invalid arguments', () => {
   for (const [args, error] of MISTAKES) {
     test(args.join(' ').slice(0, 80), async () => {
       const version = args.some((arg) => arg.startsWith('--for-kubernetes=')) ? [] : ['--for-kubernetes=1.36'];
@@ -170,7 +170,7 @@ test('the output contains a policy and its bindings for each level, with the exe
   assert.match(comment.join('\n'), /--prune -l \S*app\.kubernetes\.io\/component=policies \\\n/);
 });
 
-describe('files for API servers', () => {
+describe('the policy files for API servers', () => {
   type StaticPolicy = Policy & { readonly spec: JsonObject };
   const STATIC = [...INSTALL, ...SETTINGS, '--static', '--for-kubernetes=1.37'];
   const run = async (...args: readonly string[]) => {
@@ -310,7 +310,7 @@ spec: { hostNetwork: true, containers: [{ name: c, image: i }] }
 const SOURCE =
   'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. Policies provide no namespace reviews, no metrics, no SCC admission and no enforcement rollout.\n';
 
-describe('commands evaluate pods as the policies do', () => {
+describe('the commands evaluate pods as the policies do, and', () => {
   let server: ScriptedServer;
   let file: string;
   before(async () => {
@@ -391,7 +391,7 @@ For details and next steps, add -o wide.
     );
   });
 
-  test('a file takes precedence', async () => {
+  test('a --config file takes precedence over the policies', async () => {
     const { stdout } = await run(['rollout', 'plan', '--config', file]);
     assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
     assert.match(stdout, /\nshop +baseline \(default\) +restricted +violating +2\n/);
@@ -501,7 +501,7 @@ function respond({
   };
 }
 
-describe('a cluster', () => {
+describe('on a cluster,', () => {
   let server: ScriptedServer;
   let kubeconfig: string;
   let objects: readonly Policy[];

@@ -33,7 +33,7 @@ const json =
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   };
 
-describe('calls over HTTPS', () => {
+describe('webhook calls over HTTPS', () => {
   let seen: Seen[] = [];
   let answer: Answer = json(REVIEW);
   let server: Server;
@@ -68,7 +68,7 @@ describe('calls over HTTPS', () => {
     ...more,
   });
 
-  test('requests share one connection', async () => {
+  test('share one connection', async () => {
     seen = [];
     answer = json(REVIEW);
     assert.deepEqual(await call(url('/a')), { ok: true, review: REVIEW });
@@ -89,7 +89,7 @@ describe('calls over HTTPS', () => {
     assert.equal(seen[0]?.clientPort, seen[1]?.clientPort);
   });
 
-  test('a Service is resolved to its address', async () => {
+  test('resolve a Service to its address', async () => {
     seen = [];
     answer = json(REVIEW);
     const service = { namespace: 'a', name: 'hook', path: '/validate', port: 443 };
@@ -97,7 +97,7 @@ describe('calls over HTTPS', () => {
     assert.deepEqual([seen[0]?.url, seen[0]?.headers.host], ['/validate?timeout=5s', 'hook.a.svc:443']);
   });
 
-  test('a review is not sent again when the connection breaks', async () => {
+  test('are not sent again when the connection breaks', async () => {
     answer = json(REVIEW);
     await call(url('/a'));
     let calls = 0;
@@ -123,13 +123,13 @@ describe('calls over HTTPS', () => {
     },
   ];
   for (const { name, answer: given, error } of answers) {
-    test(`an answer: ${name}`, async () => {
+    test(`fail for a response with ${name}`, async () => {
       answer = given;
       assert.deepEqual(await call(url('/x')), { ok: false, error });
     });
   }
 
-  test('a response that does not end before the timeout', async () => {
+  test('fail if the response does not end before the timeout', async () => {
     answer = (response) => {
       response.writeHead(200);
       response.write('{');
@@ -140,7 +140,7 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a canceled request', async () => {
+  test('end when the request is canceled', async () => {
     answer = () => undefined;
     const abort = new AbortController();
     const called = call(url('/x'), 5000, abort.signal);
@@ -151,13 +151,13 @@ describe('calls over HTTPS', () => {
     });
   });
 
-  test('a certificate from an unknown CA', async () => {
+  test('fail for a certificate from an unknown CA', async () => {
     const error = `Post "https://127.0.0.1:${port}/x?timeout=5s": tls: failed to verify certificate: x509: certificate signed by unknown authority`;
     assert.deepEqual(await call(url('/x', { caBundle: otherBundle })), { ok: false, error });
     assert.deepEqual(await call(url('/x', {})), { ok: false, error });
   });
 
-  test('a certificate without IP addresses', async () => {
+  test('fail for a certificate without IP addresses', async () => {
     const other = createServer(named, listener);
     const otherPort = await open(other);
     const called = await call({ url: `https://127.0.0.1:${otherPort}/x`, caBundle });

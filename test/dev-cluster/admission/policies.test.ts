@@ -30,16 +30,16 @@ const CASES: readonly Case[] = [
   { name: 'an expression without a message', denied: 'failed expression: false' },
   { name: 'a message', validation: { message: ' no ' }, denied: 'no' },
   {
-    name: 'a message expression takes precedence',
+    name: 'a message expression, which takes precedence',
     validation: { message: 'no', messageExpression: "'user ' + request.userInfo.username" },
     denied: 'user alice',
   },
   {
-    name: 'absent names of containers are empty, and null is absent',
+    name: 'absent names of containers, which are empty, and null, which is absent',
     validation: { expression: "object.spec.containers[0].name == '' && !has(object.spec.volumes)" },
   },
   {
-    name: 'variables read variables and the namespace',
+    name: 'variables that read variables and the namespace',
     policy: {
       variables: [
         { name: 'team', expression: "namespaceObject.metadata.labels['team']" },
@@ -100,7 +100,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-describe('ValidatingAdmissionPolicies', () => {
+describe('ValidatingAdmissionPolicies are evaluated with', () => {
   const storage = createStorage();
   storage.create(resource('namespaces'), {
     ...object('Namespace', 'a'),
@@ -148,7 +148,7 @@ describe('ValidatingAdmissionPolicies', () => {
     });
   }
 
-  test('the reason determines the status code', async () => {
+  test('a reason, which determines the status code', async () => {
     const results: unknown[] = [];
     for (const reason of [undefined, 'Forbidden', 'RequestEntityTooLarge', 'Unauthorized']) {
       const { status } = await evaluate({ validation: reason === undefined ? {} : { reason } });

@@ -8,7 +8,7 @@ import { attributes, createRequestContext, object, rejectionStatus, resource } f
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 const POD = { resource: 'pods', object: object('Pod', 'p') };
 
-describe('webhook selection', () => {
+describe('a webhook is called depending on its rules, selectors and match conditions', () => {
   const storage = createStorage();
   storage.create(resource('namespaces'), { kind: 'Namespace', metadata: { name: 'a', labels: { hooked: 'yes' } } });
   const labelled = (kind: string, labels: object): ReturnType<typeof object> => ({
@@ -24,7 +24,7 @@ describe('webhook selection', () => {
   const cases: { name: string; webhook: object; given?: Parameters<typeof attributes>[0]; expected: unknown }[] = [
     { name: 'its rule matches', webhook: {}, expected: true },
     { name: 'no rule matches', webhook: { rules: [] }, expected: false },
-    { name: 'the labels of the namespace', webhook: HOOKED, expected: true },
+    { name: 'a namespace that the namespaceSelector matches', webhook: HOOKED, expected: true },
     {
       name: 'a missing namespace',
       webhook: HOOKED,
@@ -50,13 +50,13 @@ describe('webhook selection', () => {
       expected: true,
     },
     {
-      name: 'other labels of the object',
+      name: 'an object that the objectSelector does not match',
       webhook: NAMED,
       given: { ...POD, object: labelled('Pod', { app: 'db' }) },
       expected: false,
     },
     {
-      name: 'labels of the old object',
+      name: 'an object whose old version the objectSelector matches',
       webhook: { ...NAMED, ...ALL },
       given: { ...POD, operation: 'UPDATE', object: labelled('Pod', {}), oldObject: labelled('Pod', { app: 'web' }) },
       expected: true,

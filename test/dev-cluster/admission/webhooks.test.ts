@@ -69,7 +69,7 @@ const addSidecar: Answer = (request) => {
 };
 const allow: Answer = () => ({ allowed: true });
 
-describe('mutating webhooks', () => {
+describe('mutating webhooks are called', () => {
   const IF_NEEDED = { reinvocationPolicy: 'IfNeeded' };
   const cases: { name: string; hooks: readonly Hook[]; calls: string[]; marks?: string }[] = [
     {
@@ -188,7 +188,7 @@ describe('mutating webhooks', () => {
   });
 });
 
-describe('validating webhooks', () => {
+describe('the result of validating webhooks', () => {
   test('all webhooks are called, and the first denial in webhook order is returned', async () => {
     const { admission, calls } = chain({
       validating: [
@@ -244,7 +244,7 @@ describe('validating webhooks', () => {
 });
 
 describe('reviews', () => {
-  test('a deletion', async () => {
+  test('contain the old object of a deletion', async () => {
     let seen: JsonObject = {};
     const answer: Answer = (request) => {
       seen = request;

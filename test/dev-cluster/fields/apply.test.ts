@@ -62,7 +62,7 @@ const getLabels = (object: ApiObject): unknown => object.metadata?.['labels'];
 const getEntries = (object: ApiObject): Record<string, unknown>[] =>
   (object.metadata?.['managedFields'] ?? []) as Record<string, unknown>[];
 
-suite('labels', () => {
+suite('server-side apply of labels', () => {
   const created = apply(undefined, config({ a: 'one', b: 'one' }));
 
   test('conflicts with several managers are grouped by manager', () => {
@@ -84,7 +84,7 @@ suite('labels', () => {
   });
 });
 
-suite('lists', () => {
+suite('server-side apply of lists', () => {
   const spec = (...containers: object[]): object => ({ template: { spec: { containers } } });
   const getContainers = (object: ApiObject): unknown =>
     (object['spec'] as { template: { spec: { containers: unknown } } }).template.spec.containers;

@@ -23,7 +23,7 @@ function refusal(act: () => unknown): string {
   return assert.fail('no error was thrown');
 }
 
-suite('decoded bodies', () => {
+suite('bodies are decoded with', () => {
   const cases: [name: string, spec: string, expected: unknown][] = [
     ['unknown fields and values with the wrong type are kept', '{"bogus":1,"hostNetwork":"yes"}', undefined],
     ['keys that JavaScript treats specially are kept', '{"nodeSelector":{"constructor":"a"}}', undefined],
@@ -49,7 +49,7 @@ suite('decoded bodies', () => {
   });
 });
 
-suite('malformed bodies', () => {
+suite('malformed bodies are refused', () => {
   const handled = 'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal';
   const cases: [name: string, text: string, message: string][] = [
     [

@@ -48,7 +48,7 @@ const POD: ApiObject = {
 
 const CONTAINER = { '.': {}, 'f:image': {}, 'f:name': {}, 'f:resources': {} };
 
-suite('an update', () => {
+suite('an update of managed fields', () => {
   const live = track({ object: POD });
   const relabelled = { ...POD, metadata: { name: 'p', labels: { a: '2', b: '1' } } };
 

@@ -44,7 +44,7 @@ function refusal(act: () => unknown): Status {
 const getSpec = (object: ApiObject): Record<string, unknown> => object['spec'] as Record<string, unknown>;
 const getNames = (list: unknown): string[] => (list as { name: string }[]).map(({ name }) => name);
 
-suite('merge patch', () => {
+suite('a merge patch', () => {
   test('sets, merges and removes', () => {
     const object = patch(MERGE_PATCH, {
       metadata: { labels: { a: null, b: '2' } },
@@ -71,7 +71,7 @@ suite('merge patch', () => {
     ],
   ];
   for (const [name, body, code, message] of refused) {
-    test(`refused: ${name}`, () => {
+    test(`is refused: ${name}`, () => {
       const status = refusal(() => patch(MERGE_PATCH, body));
       assert.equal(status.code, code);
       assert.match(status.message, message);
@@ -79,7 +79,7 @@ suite('merge patch', () => {
   }
 });
 
-suite('JSON patch', () => {
+suite('a JSON patch', () => {
   test('applies operations in order', () => {
     const object = patch(JSON_PATCH, [
       { op: 'test', path: '/metadata/name', value: 'p' },
@@ -103,14 +103,14 @@ suite('JSON patch', () => {
     ['a test that fails', [{ op: 'test', path: '/kind', value: 'x' }], 422, unfit],
   ];
   for (const [name, body, code, message] of refused) {
-    test(`refused: ${name}`, () => {
+    test(`is refused: ${name}`, () => {
       const status = refusal(() => patch(JSON_PATCH, body));
       assert.deepEqual([status.code, status.message], [code, message]);
     });
   }
 });
 
-suite('strategic merge patch', () => {
+suite('in a strategic merge patch,', () => {
   const lists: [name: string, patch: object, list: string, expected: unknown][] = [
     [
       'items merge by their key',
@@ -184,7 +184,7 @@ suite('strategic merge patch', () => {
   }
 });
 
-suite('all patch types', () => {
+suite('patches of all types', () => {
   test('do not change the stored object', () => {
     const before = structuredClone(POD);
     patch(STRATEGIC, { spec: { containers: [{ name: 'a', image: 'x' }] } });

@@ -16,7 +16,7 @@ const INVALID: readonly (readonly [text: string, error: string])[] = [
 ];
 
 for (const [text, error] of INVALID) {
-  test(`invalid: ${text}`, () => assert.deepEqual(parseKubeletVersion(text), { error }));
+  test(`${text} is not a version`, () => assert.deepEqual(parseKubeletVersion(text), { error }));
 }
 
 test('versions compare numerically', () => {

@@ -291,7 +291,7 @@ describe('pods that have too many items are denied without evaluation', () => {
   for (const [name, pod] of Object.entries(large)) {
     test(name, () => assert.equal(describeAdmission(admit(policies, podRequest(pod), RESTRICTED)).denial, denial));
   }
-  test('the largest pod that is evaluated', () => {
+  test('the largest pod within the limits is evaluated', () => {
     const pod = compliantPod({ containers: repeat(MAX, container) });
     assert.equal(describeAdmission(admit(policies, podRequest(pod), RESTRICTED)).denial, undefined);
   });

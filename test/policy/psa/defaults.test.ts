@@ -86,7 +86,7 @@ function listContexts({ spec }: JsonObject): readonly unknown[] {
   );
 }
 
-suite('pod defaults', () => {
+suite('pod defaults add only the missing fields', () => {
   for (const { name, fields, annotations, spec, contexts } of readFixture<Case[]>('psa/defaults.yaml')) {
     test(name, () => {
       const pod = { metadata: { name: 'p', ...(annotations && { annotations }) }, spec };
@@ -140,7 +140,7 @@ suite('pod defaults', () => {
   });
 });
 
-suite('namespaces with defaults', () => {
+suite('namespaces have defaults depending on the settings and their labels', () => {
   const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'a' }] } };
   const label = 'portcullis.dev/scc';
   const disabled = 'security.openshift.io/disable-securitycontextconstraints';

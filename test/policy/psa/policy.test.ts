@@ -80,7 +80,7 @@ test('equal policies are the same object', () => {
   assert.equal(warn, enforce);
 });
 
-test('the modes that a namespace sets', () => {
+test('findSetModes returns the modes that a namespace sets', () => {
   const labels = namespaceWith({ enforce: 'x', 'warn-version': '' }).metadata?.labels;
   assert.deepEqual(
     MODES.filter((mode) => setsMode(labels, mode)),

@@ -109,7 +109,7 @@ const LIMITS: readonly LimitCase[] = [
 ];
 
 for (const { name, pods: existing, checked, found, stepMs = 0, deadlineMs, ...limits } of LIMITS) {
-  test(`limits: ${name}`, () => {
+  test(`the evaluation of a namespace is limited: ${name}`, () => {
     let calls = 0;
     const { decision } = review({
       request: update({}, { enforce: 'restricted' }),

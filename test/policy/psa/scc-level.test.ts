@@ -24,7 +24,7 @@ const STRICT = {
 };
 
 /** Recorded levels and the random pods below cover all other fields. */
-suite('fields for which the profiles differ', () => {
+suite('the profiles differ only for these fields', () => {
   const cases: readonly (readonly [fields: JsonObject, upstream: Level, accurate: Level])[] = [
     [{ requiredDropCapabilities: ['all'] }, 'baseline', 'baseline'],
     [{ defaultAddCapabilities: ['CHOWN'] }, 'restricted', 'baseline'],
@@ -89,7 +89,7 @@ suite('taking user namespaces into account changes two parts of an SCC that requ
   });
 });
 
-suite('the accurate profile at a specific version of the standards', () => {
+suite('the accurate profile depends on the version of the standards', () => {
   const container_engine_t = { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } } };
   const anyUser = { userNamespaceLevel: 'RequirePodLevel', runAsUser: { type: 'RunAsAny' } };
   const cases: readonly (readonly [name: string, fields: JsonObject, version: Version, level: Level])[] = [
@@ -108,7 +108,7 @@ suite('the accurate profile at a specific version of the standards', () => {
   }
 });
 
-suite('SCCs that cannot be evaluated', () => {
+suite('SCCs that cannot be evaluated are privileged in the upstream profile', () => {
   const range = { runAsUser: { type: 'MustRunAsRange' } };
   const missing = 'namespace "demo": unable to find annotation openshift.io/sa.scc.uid-range';
   const cases: readonly (readonly [fields: JsonObject, error: string])[] = [
@@ -124,7 +124,7 @@ suite('SCCs that cannot be evaluated', () => {
     });
   }
 
-  test('a field that has the wrong type', () => {
+  test('a field with the wrong type is an error', () => {
     const scc = laxScc({ ...STRICT, volumes: 'all' });
     for (const profile of ['upstream', 'accurate'] as const) {
       const error = 'volumes: Invalid value: "all": must be a list';

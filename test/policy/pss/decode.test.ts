@@ -66,7 +66,7 @@ const RIGHT: readonly string[] = [
 ];
 
 for (const given of RIGHT) {
-  test(`decodes: ${given}`, () => assert.equal(decodeError(parse(given)), undefined));
+  test(`decodes ${given}`, () => assert.equal(decodeError(parse(given)), undefined));
 }
 
 test('a JSON key named __proto__ sets nothing', () => {
@@ -119,7 +119,7 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-suite('more elements than the limit', () => {
+suite('lists with more elements than the limit are decode errors', () => {
   const cases: readonly (readonly [name: string, spec: object, path: string, count: number, max: number])[] = [
     ['containers', { containers: times(5001, () => ({})) }, 'spec.containers', 5001, 5000],
     [

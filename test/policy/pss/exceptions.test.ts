@@ -283,7 +283,7 @@ const RESTRICTED = { level: 'restricted', version: 'latest' } as const;
 const evaluate = (pod: PodFields, rules: readonly ExceptionRule[]): ExceptedEvaluation =>
   evaluateExcepted(pod, RESTRICTED, indexExceptions(rules));
 
-suite('entries', () => {
+suite('an exception allows only the violations of its entries', () => {
   for (const [name, pod, entries, denied] of CASES) {
     test(name, () => {
       assert.notDeepEqual(evaluatePod(pod, RESTRICTED).violations, []);
@@ -357,7 +357,7 @@ test('an exception expires at its expiry time', () => {
   assert.deepEqual([unexpired([rule], 999), unexpired([rule], 1000)], [[rule], []]);
 });
 
-test('image references', () => {
+test('image references are compared by their normalized repository', () => {
   const cases: readonly (readonly [text: string, repository: string | undefined])[] = [
     ['nginx', 'docker.io/library/nginx'],
     ['nginx:1', 'docker.io/library/nginx'],
@@ -436,7 +436,7 @@ const denied = (pod: PodFields, rules: readonly ExceptionRule[]): ReadonlySet<st
 /** Checks that report some fields only after the others are fixed. */
 const OMITTING = ['runAsNonRoot', 'seccompProfile_restricted'];
 
-test('properties of arbitrary exceptions', () => {
+test('arbitrary exceptions allow only violations that their entries match', () => {
   let allowed = 0;
   let single = 0;
   fc.assert(

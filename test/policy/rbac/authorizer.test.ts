@@ -33,7 +33,7 @@ function bind(subject: Subject, kind = 'ClusterRole', name = 'r') {
 }
 
 /** Requests recorded with an API server cover all other parts of rules and bindings. */
-suite('resource rules', () => {
+suite('resource rules allow the actions that they list', () => {
   const cases: readonly (readonly [
     name: string,
     rule: Partial<PolicyRule>,
@@ -57,7 +57,7 @@ test('an asterisk in the middle of a path is not a pattern', () => {
   assert.equal(authorize(ALICE, { verb: 'get', nonResourceURL: '/a/b/c' }), false);
 });
 
-suite('bindings', () => {
+suite('bindings grant roles to their subjects', () => {
   const all: PolicyRule = { verbs: ['get'], apiGroups: ['*'], resources: ['*'] };
   const roles = [{ metadata: { name: 'r', namespace: 'shop' }, rules: [all] }];
   const clusterRoles = [{ metadata: { name: 'r' }, rules: [all] }];

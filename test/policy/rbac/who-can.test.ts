@@ -71,7 +71,7 @@ const SHOP = [
   'User alice: RoleBinding shop/z, Role shop/use',
 ];
 
-suite('whoCan and findGrants', () => {
+suite('whoCan and findGrants list', () => {
   const cases: readonly (readonly [name: string, found: readonly RbacGrant[], expected: readonly string[]])[] = [
     ['no objects', whoCan(NONE, USE), []],
     ['in the whole cluster', whoCan(OBJECTS, USE), [ADMINS]],
@@ -125,7 +125,7 @@ suite('whoCan and findGrants', () => {
   });
 });
 
-suite('properties', () => {
+suite('in arbitrary clusters,', () => {
   test('a user has a grant if and only if the authorizer allows the action', () => {
     fc.assert(
       fc.property(objects, user, action, (given, who, what) => {

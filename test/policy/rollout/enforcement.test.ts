@@ -60,13 +60,13 @@ const CASES = readFixture<{
   readonly configurationObject: readonly (Case & { readonly object?: PSAEnforcementConfig })[];
 }>('rollout/enforcement.yaml');
 
-suite('the plan', () => {
+suite('planEnforcement plans the next step', () => {
   for (const { name, given, expected } of CASES.plan) {
     test(name, () => assert.deepEqual(membersIn(planEnforcement({ ...CLEAN, ...given }), expected), expected));
   }
 });
 
-suite('ways to end enforcement', () => {
+suite('the default level is lowered before labels are removed', () => {
   const ENFORCING: EnforcementInput = { ...CLEAN, status: 'Restricted', currentEnforce: 'restricted' };
   const ways: Readonly<Record<string, Partial<EnforcementInput>>> = {
     'the feature gate': { gate: false },
@@ -74,7 +74,7 @@ suite('ways to end enforcement', () => {
     'the phase': { phase: 'Evaluate' },
   };
   for (const [name, change] of Object.entries(ways)) {
-    test(`${name}: the default is lowered before labels are removed`, () => {
+    test(`if enforcement ends because of ${name}`, () => {
       const lowering = planEnforcement({ ...ENFORCING, ...change });
       assert.deepEqual([lowering.enforce, lowering.syncer], ['privileged', 'Hold']);
       const { spec, status } = lowering;
@@ -132,7 +132,7 @@ test('in any order of events, the default is lowered before labels are removed, 
   );
 });
 
-suite('conditions', () => {
+suite('the conditions state why enforcement is on or off', () => {
   for (const { name, input: given, expected, ...facts } of CASES.conditions) {
     test(name, () => {
       const input: EnforcementInput = { ...CLEAN, ...given };
@@ -154,7 +154,7 @@ suite('conditions', () => {
   });
 });
 
-suite('the feature gate', () => {
+suite('isFeatureOn reads the feature gate:', () => {
   for (const { name, object, expected } of CASES.featureGate) {
     test(name, () => {
       for (const fallback of [true, false]) {
@@ -165,7 +165,7 @@ suite('the feature gate', () => {
   }
 });
 
-suite('the result of the evaluation', () => {
+suite('getEvaluationResult evaluates the newest results', () => {
   const nowMs = Date.parse('2026-01-01T12:00:00Z');
   for (const { name, status, newest, expected } of CASES.evaluationResult) {
     test(name, () => {
@@ -176,13 +176,13 @@ suite('the result of the evaluation', () => {
   }
 });
 
-suite('raising the default', () => {
+suite('planRaise delays raising the default', () => {
   for (const { name, given, expected } of CASES.raise) {
     test(name, () => assert.deepEqual(planRaise({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));
   }
 });
 
-suite('the configuration object', () => {
+suite('readEnforcement reads the mode of the object', () => {
   for (const { name, object, expected } of CASES.configurationObject) {
     test(name, () =>
       assert.deepEqual(readEnforcement(object), { spec: '', status: '', specOwner: undefined, ...expected }),
@@ -215,7 +215,7 @@ test('the API server configuration is valid, and contains the exemptions', () =>
   assert.ok(exemptions.runtimeClass('kata') && exemptions.user('system:serviceaccount:builds:builder'));
 });
 
-suite('whether a phase is reached', () => {
+suite('the conditions state whether the phase is reached:', () => {
   const state = (text: string): ConditionState => {
     const [, type = '', status, reason = ''] = /^(\w+)=(\w+) (\w+)$/.exec(text) ?? [];
     return { type, status: status === 'True' ? 'True' : 'False', reason, message: 'm' };

@@ -214,7 +214,7 @@ suite('the labels of a managed namespace', () => {
   });
 });
 
-suite('fields of other managers', () => {
+suite('fields of other managers are kept unless the namespace opts in', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
       'a user owns five of six labels, so the sixth and the annotation are added',
@@ -305,7 +305,7 @@ suite('fields of other managers', () => {
   });
 });
 
-suite('modes', () => {
+suite('each mode sets and removes labels:', () => {
   const enforced = synced(namespaceWith(), { grants: [ANYUID] });
 
   test('Advise removes enforce labels even if there are no other differences', () => {
@@ -353,7 +353,7 @@ suite('modes', () => {
   });
 });
 
-suite('namespaces whose level is unknown', () => {
+suite('a namespace whose level is unknown does not change', () => {
   const { metadata } = namespaceWith();
   const cases: readonly { readonly name: string; readonly namespace: Namespace; readonly given?: Given }[] = [
     { name: 'no range', namespace: { metadata: { ...metadata, annotations: {} } } },
@@ -404,7 +404,7 @@ suite('namespaces whose level is unknown', () => {
   });
 });
 
-suite('events', () => {
+suite('an event is recorded if', () => {
   test('no service account may use any SCC', () => {
     const input = (compatibility: Compatibility): LabelSyncInput => {
       return { ...inputFor(namespaceWith(), { compatibility }), access: { canUse: () => false } };
@@ -499,7 +499,7 @@ suite('labels of early releases', () => {
   });
 });
 
-suite('run level zero', () => {
+suite('planRunLevelZero labels kube-system unless the labels have other owners:', () => {
   const MANAGER = 'privileged-namespaces-psa-label-syncer';
   const by = (manager: string, ...labels: readonly string[]) =>
     managedFieldsEntry({ manager, operation: 'Apply', labels });
@@ -533,7 +533,7 @@ suite('run level zero', () => {
     });
   }
 
-  test('other namespaces', () => {
+  test('and no other namespaces', () => {
     for (const name of ['default', 'kube-node-lease', 'demo']) {
       assert.equal(planRunLevelZero(namespaceWith({}, name)), undefined);
     }
@@ -564,7 +564,7 @@ suite('a namespace in which Portcullis enforces the level', () => {
   }
 });
 
-suite('namespaces that delay raising the default', () => {
+suite('namespaces without their labels delay raising the default', () => {
   const nowMs = Date.parse('2026-01-01T00:01:00Z');
   const state = (namespace: Namespace, isManaged = true, serviceAccounts = ['default']) => ({
     namespace: {

@@ -109,7 +109,7 @@ function told({ verdict, categories, workloads }: NamespaceEvaluation): unknown 
   return [verdict, ...categories, ...printed];
 }
 
-suite('a namespace', () => {
+suite('the evaluation of a namespace', () => {
   const ofSet = { owner: { kind: 'ReplicaSet', name: 'web-5d4f' } };
   const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: unknown])[] = [
     ['empty', {}, ['clean']],
@@ -232,7 +232,7 @@ suite('a namespace', () => {
   });
 });
 
-suite('the decision for a workload', () => {
+suite('the verdict for a workload depends on its template and its pods', () => {
   const BASELINE = { level: 'baseline', version: 'latest' } as const;
   const OWN_LABEL = { isSelected: false, current: RESTRICTED_POLICY };
   const PLAIN = { containers: [{ name: 'app', image: 'app:1' }] };
@@ -588,7 +588,7 @@ interface MergeCase {
   readonly expected: Omit<Condition, 'type'>;
 }
 
-suite('the merged condition', () => {
+suite('the merged condition combines the conditions of all namespaces', () => {
   const NOW = '2026-01-03T00:00:00Z';
   for (const { name, members, expected } of readFixture<readonly MergeCase[]>('rollout/merged-condition.yaml')) {
     test(name, () => {
@@ -646,7 +646,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const NOW = 1000 * HOUR;
 
-suite('the next evaluation', () => {
+suite('scheduleSweep determines the time of the next evaluation', () => {
   interface Given {
     readonly storedMs?: number;
     /** Start of this process's last sweep. */

@@ -127,7 +127,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-suite('reports', () => {
+suite('a report contains the result of', () => {
   for (const { name, report, summary, results } of CASES) {
     test(name, () => {
       const built = report();
@@ -144,7 +144,7 @@ suite('reports', () => {
     assert.equal(result.properties?.['fields'], Array(20).fill('a').join(', '));
   });
 
-  test('the messages for namespaces', () => {
+  test('the messages state the verdict of the namespace', () => {
     const error = { ...CLEAN, verdict: 'inconclusive', error: 'annotation x is missing' } as const;
     const allowed = { ...CLEAN, excepted: [EXCEPTED] };
     const { results } = cluster(violating(2), error, { ...CLEAN, level: 'privileged' }, CLEAN, allowed);

@@ -31,7 +31,7 @@ import {
   type RequestFixture,
 } from './requests.ts';
 
-suite('the defaulted pod', () => {
+suite('SCC admission defaults the pod', () => {
   const builder: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['nested-container'] };
   const fixtures: readonly (readonly [name: string, userInfo: UserInfo, grants: readonly Grant[]])[] = [
     ['restricted-v2', REPLICA_SETS, []],
@@ -74,7 +74,7 @@ const PASSES = { assign: [assignScc], validate: [validateScc], both: [assignScc,
 const SUBJECT_TYPE = 'security.openshift.io/validated-scc-subject-type';
 const UNABLE = 'unable to validate against any security context constraint: ';
 
-suite('decisions.yaml', () => {
+suite('each pass decides as in decisions.yaml:', () => {
   for (const { name, pass = 'assign', ...given } of readCases<{ cases: readonly DecisionCase[] }>('decisions.yaml')
     .cases) {
     const { scc, subjectType, ignored, denied, errors, audit, ...rest } = given;
@@ -100,7 +100,7 @@ suite('decisions.yaml', () => {
   }
 });
 
-suite('warnings.yaml', () => {
+suite('each pass warns as in warnings.yaml:', () => {
   const { denied, admitted } = readCases<Record<'denied' | 'admitted', readonly DecisionCase[]>>('warnings.yaml');
   const cases = [
     ...denied.map((one) => ({ ...one, allowed: false })),

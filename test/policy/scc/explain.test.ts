@@ -20,7 +20,7 @@ const getScc = (verdict: PodVerdict): string | undefined => (verdict.outcome ===
 const root = podWith({ containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] });
 const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'openshift.io/required-scc': scc } });
 
-describe('requests that do not depend on SCCs', () => {
+describe('explainPod lists no SCCs for a request that does not depend on them', () => {
   const cases: readonly { readonly name: string; readonly given: Partial<ListedInput>; readonly allowed: boolean }[] = [
     { name: 'an object that is not a pod', given: { object: 'x' }, allowed: false },
     { name: 'a field with the wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
@@ -35,8 +35,8 @@ describe('requests that do not depend on SCCs', () => {
   }
 });
 
-describe('denied pods', () => {
-  test('a namespace without ranges, with all SCCs and no suggestion', () => {
+describe('explainPod explains a denial', () => {
+  test('in a namespace without ranges, with all SCCs and no suggestion', () => {
     const noRanges = explainPod(request({ namespace: namespaceWith({}, 'new') }));
     assert.deepEqual(getNames(noRanges), IN_ORDER);
     assert.deepEqual(Object.keys(noRanges.verdict), ['outcome', 'message']);
@@ -60,16 +60,16 @@ describe('denied pods', () => {
         'unable to find pre-allocated mcs annotation for namespace new while trying to configure SCC anyuid: unable to find annotation openshift.io/sa.scc.mcs',
     });
   });
-  test('a required SCC that does not exist', () => {
+  test('by a required SCC that does not exist', () => {
     const { verdict, sccs } = explainPod(request({ object: requiring('nope') }));
     assert.deepEqual(Object.keys(verdict), ['outcome', 'message']);
     assert.ok(sccs.every(({ isCandidate }) => !isCandidate));
   });
-  test('the explanation is empty if there are no SCCs', () => {
+  test('without content if the cluster has no SCCs', () => {
     const { sccs, ...rest } = explainPod(request({ sccs: [] }));
     assert.deepEqual([sccs, Object.keys(rest)], [[], ['verdict', 'decision']]);
   });
-  test('the closest SCC, and the least permissive one that would admit the pod', () => {
+  test('with the closest SCC, and the least permissive one that would admit the pod', () => {
     const { verdict, sccs } = explainPod(request({ object: root }));
     assert.ok(verdict.outcome === 'denied');
     assert.deepEqual([verdict.closest?.scc, verdict.grantable], ['restricted-v2', 'anyuid']);
@@ -88,8 +88,8 @@ describe('denied pods', () => {
   });
 });
 
-describe('admitted pods', () => {
-  test('the explanation contains the chosen SCC, the next SCC and the reason', () => {
+describe('explainPod explains an admission', () => {
+  test('with the chosen SCC, the next SCC and the reason', () => {
     const explanation = explainPod(request({ userInfo: ADMIN }));
     const { verdict, next, decision } = explanation;
     assert.deepEqual(getNames(explanation), IN_ORDER);
@@ -101,7 +101,7 @@ describe('admitted pods', () => {
     assert.deepEqual(explanation.sccs[0]?.usableBy, ['user']);
     assert.deepEqual(explanation.sccs[1]?.usableBy, ['serviceaccount', 'user']);
   });
-  test('only the required SCC is a candidate', () => {
+  test('with the required SCC as the only candidate', () => {
     const { verdict, next, sccs } = explainPod(request({ object: requiring('restricted-v2'), userInfo: ADMIN }));
     assert.deepEqual([getScc(verdict), next], ['restricted-v2', undefined]);
     assert.deepEqual(
@@ -109,12 +109,12 @@ describe('admitted pods', () => {
       ['restricted-v2'],
     );
   });
-  test('SCCs are in decision order', () => {
+  test('with the SCCs in decision order', () => {
     const object = podWith({ hostUsers: false });
     assert.equal(getNames(explainPod(request({ object, preferUserNamespaces: true })))[1], 'restricted-v3');
     assert.equal(getNames(explainPod(request({ object })))[1], 'restricted-v2');
   });
-  test('the explanation of an unusable SCC also contains the defaulted pod', () => {
+  test('with the defaulted pod of an SCC that the user may not use', () => {
     const { sccs } = explainPod(request({ sccs: [laxScc({ name: 'web', readOnlyRootFilesystem: true })] }));
     assert.deepEqual(sccs[0]?.object, {
       metadata: { name: 'web', namespace: 'demo', annotations: { 'openshift.io/scc': 'web' } },
@@ -178,7 +178,7 @@ function planned(given: Given): unknown {
   return rest;
 }
 
-describe('planned pods that are denied', () => {
+describe('planSccPod denies', () => {
   const cases: readonly { name: string; given: Given; expected: unknown }[] = [
     {
       name: 'a required SCC that does not allow the pod',
@@ -209,7 +209,7 @@ describe('planned pods that are denied', () => {
   }
 });
 
-describe('planned pods that are admitted', () => {
+describe('planSccPod admits a pod with', () => {
   test('the changes that the SCC makes', () => {
     const result = decidePod(request({}));
     assert.ok(result.outcome === 'admitted');
@@ -238,10 +238,15 @@ describe('planned pods that are admitted', () => {
   });
 });
 
-describe('findChanges', () => {
+describe('findChanges finds', () => {
   const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly PodFieldChange[] }[] = [
     { name: 'equal pods', before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, expected: [] },
-    { name: 'values that are not pods', before: undefined, after: 'x', expected: [{ path: '', after: 'x' }] },
+    {
+      name: 'nothing in values that are not pods',
+      before: undefined,
+      after: 'x',
+      expected: [{ path: '', after: 'x' }],
+    },
     {
       name: 'fields of an added object',
       before: { spec: { containers: [{ name: 'a' }] } },
@@ -281,7 +286,7 @@ describe('findChanges', () => {
       ],
     },
     {
-      name: 'lists with different lengths are compared as a whole',
+      name: 'lists with different lengths as a whole',
       before: { spec: { a: ['x'] } },
       after: { spec: { a: ['x', 'y'] } },
       expected: [{ path: 'spec.a', before: ['x'], after: ['x', 'y'] }],

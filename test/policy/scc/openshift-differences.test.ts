@@ -107,7 +107,7 @@ suite('decisions that compatibility: openshift restores', () => {
     });
   }
 
-  test('the subject that admits an ordinary pod', () => {
+  test('an ordinary pod is admitted for its service account, and on OpenShift for the user', () => {
     const subject = (compatibility: Compatibility) => {
       const decision = assignScc({ ...request({}), compatibility });
       return decision.allowed ? decision.facts?.subjectType : decision.status.message;
@@ -186,7 +186,7 @@ suite('levels and labels that compatibility: openshift restores', () => {
     });
   }
 
-  test('service accounts that may use no SCC', () => {
+  test('levels ignore service accounts that may use no SCC', () => {
     const groups: readonly string[] = [];
     assert.deepEqual([needed({ groups }, 'portcullis'), needed({ groups }, 'openshift')], ['restricted', undefined]);
   });

@@ -13,7 +13,7 @@ test('names compare byte by byte', () => {
   );
 });
 
-suite('the score', () => {
+suite('the score increases with the permissions of the SCC', () => {
   const cases: readonly (readonly [name: string, scc: object, score: number])[] = [
     ['unknown strategy types', {}, 5000],
     ['capabilities added and allowed', { defaultAddCapabilities: ['A'], allowedCapabilities: ['B', 'C'] }, 5320],
@@ -22,7 +22,7 @@ suite('the score', () => {
   for (const [name, scc, score] of cases) test(name, () => assert.equal(prepareScc(scc).score, score));
 });
 
-suite('explainOrder', () => {
+suite('explainOrder returns the reason', () => {
   const reasons: readonly (readonly [first: object, second: object, reason: string])[] = [
     [{ priority: 1 }, {}, 'has higher priority'],
     [{ allowHostNetwork: true }, { allowHostPorts: true }, 'forbids host ports'],
@@ -35,8 +35,8 @@ suite('explainOrder', () => {
   }
 });
 
-suite('namespaces', () => {
-  test('groups use the UID range if the annotation is missing', () => {
+suite('readNamespaceRanges reports the problem', () => {
+  test('and uses the UID range for groups if the annotation is missing', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
     const ranges = readNamespaceRanges({ metadata: { name: 'a', annotations } });
     assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });

@@ -56,7 +56,7 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-suite('pods that have too many items to be read', () => {
+suite('a pod that has too many items is denied', () => {
   const cases: readonly (readonly [name: string, object: object, what: string])[] = [
     [
       'containers',
@@ -328,7 +328,7 @@ suite('a denial of a pod with a long list takes little time', { timeout: 30_000 
   }
 });
 
-suite('an SCC that has long lists', { timeout: 30_000 }, () => {
+suite('an SCC that has long lists is evaluated within the time limit', { timeout: 30_000 }, () => {
   const names = times(9000, (index) => `C${index}`);
   const cases: readonly (readonly [name: string, scc: object, capabilities: object])[] = [
     ['default capabilities', { defaultAddCapabilities: names }, { add: names }],

@@ -55,7 +55,7 @@ interface ReviewCases {
 
 const { denied, answered } = readCases<ReviewCases>('reviews.yaml');
 
-describe('reviews that cannot be answered', () => {
+describe('a review that cannot be answered is an error', () => {
   for (const { code, message, ...given } of denied) {
     test(given.name, () => {
       const result = answerCase(given);
@@ -65,7 +65,7 @@ describe('reviews that cannot be answered', () => {
   }
 });
 
-describe('valid reviews', () => {
+describe('a valid review gets a status', () => {
   for (const { status, warnings = [], ...given } of answered) {
     test(given.name, () => assert.deepEqual(answerCase(given), { status, warnings }));
   }

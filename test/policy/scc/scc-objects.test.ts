@@ -8,7 +8,7 @@ import { validateSccObject } from '../../../src/policy/scc/object-validation.ts'
 import { VOLUME_TYPES } from '../../../src/policy/scc/volume-types.ts';
 import { laxScc } from '../../support/scc.ts';
 
-suite('defaults', () => {
+suite('SCCs are defaulted as in OpenShift', () => {
   test('every field that the schema requires is set', () => {
     assert.deepEqual(defaultScc({ metadata: { name: 'a' } }), {
       metadata: { name: 'a' },
@@ -59,7 +59,7 @@ suite('defaults', () => {
     assert.deepEqual(defaultScc({ seLinuxContext: { seLinuxOptions: null } }), defaultScc({}));
   });
 
-  test('empty values that OpenShift stores', () => {
+  test('empty values that OpenShift stores are kept', () => {
     const kept = {
       defaultAddCapabilities: [],
       requiredDropCapabilities: [],
@@ -106,7 +106,7 @@ suite('defaults', () => {
 });
 
 /** SCCs that are not in the recorded cases. */
-suite('validation', () => {
+suite('SCC validation reports', () => {
   const cases: readonly (readonly [name: string, fields: JsonObject, errors: readonly string[]])[] = [
     ['a valid SCC', {}, []],
     ['an invalid name', { name: 'A b' }, []],
@@ -164,7 +164,7 @@ suite('validation', () => {
     });
   }
 
-  test('no name', () => {
+  test('a missing name', () => {
     const scc = laxScc({});
     assert.deepEqual(validateSccObject({ ...scc, metadata: {} }).map(formatFieldError), [
       'metadata.name: Required value: name or generateName is required',

@@ -104,7 +104,7 @@ for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('sc
   test(name, () => assert.deepEqual(getWarnings(given), expected));
 }
 
-test('more namespaces than fit into a warning', () => {
+test('namespaces that do not fit into a warning are counted', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
   assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [
@@ -209,7 +209,7 @@ test('a pod causes a warning if and only if the changed SCC would admit the recr
   );
 });
 
-test('long names', () => {
+test('long names are truncated in warnings', () => {
   const name = 'x'.repeat(253);
   const given = { scc: { name, priority: 11, groups: ['system:authenticated'] }, pods: [{}] };
   for (const warning of getWarnings(given)) assert.ok(warning.length <= 256, warning);
@@ -220,7 +220,7 @@ function recordedUnder(pod: JsonObject, scc: SecurityContextConstraints | undefi
   return { ...pod, metadata };
 }
 
-suite('a standard SCC', () => {
+suite('a change to a standard SCC warns that it will be reverted:', () => {
   const change = (name: string, fields: JsonObject): JsonObject => ({
     ...STANDARD.find(({ metadata }) => metadata?.name === name),
     ...fields,
@@ -259,7 +259,7 @@ function without(...names: readonly string[]): readonly SecurityContextConstrain
   return STANDARD.filter(({ metadata }) => !names.includes(metadata?.name ?? ''));
 }
 
-suite('formatSccProblems', () => {
+suite('formatSccProblems describes', () => {
   const cases: readonly (readonly [
     name: string,
     sccs: readonly SecurityContextConstraints[],

@@ -64,7 +64,7 @@ function getStandard(name: string): StandardScc {
   return found;
 }
 
-suite('a standard SCC', () => {
+suite('planStandardScc creates or updates a standard SCC', () => {
   const v2 = getStandard('restricted-v2').scc;
   const metadata = { ...v2.metadata, resourceVersion: '7', labels: { team: 'red' }, annotations: { note: 'ours' } };
   const cases: readonly (readonly [
@@ -188,9 +188,9 @@ function named(grants: readonly Grant[], roles: readonly string[]): readonly str
 }
 
 describe('objects that grant use of SCCs', () => {
-  test('no grants', () => assert.deepEqual(named([], []), []));
+  test('are empty without grants', () => assert.deepEqual(named([], []), []));
 
-  test('one binding per account and SCC, sorted', () => {
+  test('include a binding per account and SCC, sorted', () => {
     const grants = [
       grant('shop', 'web', 'b'),
       grant('shop', 'web', 'a'),
@@ -206,12 +206,12 @@ describe('objects that grant use of SCCs', () => {
     ]);
   });
 
-  test('names that contain hyphens are unambiguous', () => {
+  test('have unambiguous names even if names contain hyphens', () => {
     const grants = [grant('shop', 'c', 'a-b'), grant('shop', 'b-c', 'a')];
     assert.equal(new Set(named(grants, ['a', 'a-b'])).size, 2);
   });
 
-  test('complete objects, with the missing ClusterRole', () => {
+  test('are complete, and include the missing ClusterRole', () => {
     assert.deepEqual(grantObjects([grant('shop', 'web', 'custom')], { hasRole: () => false }), [
       {
         apiVersion: 'rbac.authorization.k8s.io/v1',

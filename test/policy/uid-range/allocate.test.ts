@@ -35,7 +35,7 @@ const SMALL: RangeSettings = {
   labelsPerBlock: 5,
 };
 
-suite('createAllocator', () => {
+suite('createAllocator chooses the next block:', () => {
   const cases: readonly (readonly [
     name: string,
     taken: readonly number[],
@@ -86,7 +86,7 @@ suite('createAllocator', () => {
     );
   });
 
-  test('a label that has 5 categories and a rank after the last block', () => {
+  test('ranks of labels with five categories exceed the last block', () => {
     const settings = { ...DEFAULT_RANGES, mcsRange: { prefix: 's0:', length: 5, categories: 1024 } };
     const namespace = namespaceWith({ [MCS]: 's0:c1023,c1022,c1021,c1020,c1019' });
     assert.equal(createAllocator(settings)([], [namespace]), 0);
@@ -109,7 +109,7 @@ suite('createAllocator', () => {
   });
 });
 
-suite('findNamespaceNeed', () => {
+suite('findMissingRanges returns the missing annotations:', () => {
   const own = { [UIDS]: '12/2', [GROUPS]: '12/2', [MCS]: 's0:c3,c2' };
   const cases: readonly (readonly [name: string, namespace: Namespace, expected: unknown])[] = [
     ['empty annotations: a block', namespaceWith({}), 'block'],
@@ -153,7 +153,7 @@ suite('findNamespaceNeed', () => {
   });
 });
 
-suite('state object', () => {
+suite('readState reads or rejects the RangeAllocation:', () => {
   const cases: readonly (readonly [name: string, object: RangeAllocation, expected: unknown])[] = [
     ['empty data', { range: '10-20/2', data: '' }, []],
     ['no data', { range: '10-20/2', data: null }, []],
@@ -179,7 +179,7 @@ suite('state object', () => {
     ['no range', { data: 'Cw==' }, []],
   ];
   for (const [name, object, blocks] of others) {
-    test(`recorded blocks: ${name}`, () =>
+    test(`recordedBlocks returns the blocks of the new range that are in use: ${name}`, () =>
       assert.deepEqual(blockIndexes(recordedBlocks(object, SMALL.uidRange)), blocks));
   }
 });
@@ -263,7 +263,7 @@ suite('planRepair', () => {
   const getState = (bits: readonly number[]): RangeAllocation => formatState(range, blockSet(bits));
 });
 
-suite('findRangeProblems', () => {
+suite('findRangeProblems finds', () => {
   const cases: readonly (readonly [name: string, annotations: Readonly<Record<string, string>>, problems: string[]])[] =
     [
       ['a valid block', { [UIDS]: '12/2', [GROUPS]: '1-5,7/2', [MCS]: 's0:c1,c0' }, []],
@@ -278,7 +278,7 @@ suite('findRangeProblems', () => {
     test(name, () => assert.deepEqual(findRangeProblems([namespaceWith(annotations)]).get('demo') ?? [], problems));
   }
 
-  test('shared IDs', () => {
+  test('IDs that several namespaces use', () => {
     const namespaces = Object.entries({ a: '10/5', b: '14/2', c: '20/5', d: '1/100', gone: '20/5' }).map(
       ([name, ids]): Namespace => ({
         metadata: { name, annotations: { [UIDS]: ids }, ...(name === 'gone' ? { deletionTimestamp: 'now' } : {}) },

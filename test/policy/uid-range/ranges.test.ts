@@ -29,7 +29,7 @@ import {
 } from '../../../src/policy/uid-range/ranges.ts';
 import { blockIndexes, blockSet } from '../../support/blocks.ts';
 
-suite('UID ranges', () => {
+suite('parseUidRange returns the range, or an error', () => {
   const FORMAT = 'range not in the format "<start>-<end>/<blockSize>"';
   const wrong: readonly (readonly [text: string, error: string])[] = [
     ['', FORMAT],
@@ -47,7 +47,7 @@ suite('UID ranges', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseUidRange(text), { error }));
   }
 
-  test('default', () => {
+  test('for the default range', () => {
     assert.deepEqual(parseUidRange('1000000000-1999999999/10000'), { value: DEFAULT_RANGES.uidRange });
     assert.equal(formatUidRange(DEFAULT_RANGES.uidRange), '1000000000-1999999999/10000');
     assert.equal(blockCount(DEFAULT_RANGES.uidRange), 100_000);
@@ -63,7 +63,7 @@ suite('UID ranges', () => {
   });
 });
 
-suite('MCS ranges', () => {
+suite('parseMcsRange returns the range, or an error', () => {
   const FORMAT = 'range not in the format "<prefix>/<numLabel>[,<maxCategory>]"';
   const wrong: readonly (readonly [text: string, error: string])[] = [
     ['', FORMAT],
@@ -81,7 +81,7 @@ suite('MCS ranges', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseMcsRange(text), { error }));
   }
 
-  test('default', () => {
+  test('for the default range', () => {
     assert.deepEqual(parseMcsRange('s0:/2'), { value: DEFAULT_RANGES.mcsRange });
     assert.deepEqual(parseMcsRange('s0:/2,1024'), { value: DEFAULT_RANGES.mcsRange });
     assert.equal(formatMcsRange({ prefix: 's0:', length: 2, categories: 10 }), 's0:/2,10');
@@ -97,7 +97,7 @@ suite('MCS ranges', () => {
     ['s0:', 523_776, 's0:c1024,c0'],
   ];
   for (const [prefix, rank, expected] of labels) {
-    test(`label ${rank} after ${JSON.stringify(prefix)}`, () => {
+    test(`formats label ${rank} after ${JSON.stringify(prefix)}`, () => {
       assert.equal(formatMcsLabel(labelAt({ prefix, length: 2, categories: 1024 }, rank)), expected);
     });
   }
@@ -109,7 +109,7 @@ suite('MCS ranges', () => {
     ['s0:c1,c1', 'labels may not contain duplicate categories: s0:c1,c1'],
     ['s0:c0.c1023', "categories must start with 'c': c0.c1023"],
   ] as const) {
-    test(`label ${JSON.stringify(text)}`, () => assert.deepEqual(parseMcsLabel(text), { error }));
+    test(`for label ${JSON.stringify(text)}`, () => assert.deepEqual(parseMcsLabel(text), { error }));
   }
 
   test('labelRank is the inverse of categoriesAt', () => {
@@ -134,7 +134,7 @@ suite('MCS ranges', () => {
   });
 });
 
-suite('validateRangeSettings', () => {
+suite('validateRangeSettings reports', () => {
   const uidRange = { start: 100, end: 199, blockSize: 10 };
   const cases = [
     ['default', DEFAULT_RANGES, undefined],
