@@ -5,6 +5,7 @@
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { matchesWildcard } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
+import { DEFAULT_CAPABILITIES } from '../../policy/pod/index.ts';
 import type { Mode } from '../../policy/psa/index.ts';
 import {
   type Exclusion,
@@ -40,6 +41,22 @@ const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   K8sPSPForbiddenSysctls: ['sysctls'],
 };
 
+/** Parameters that allow all values that the baseline level allows, so the constraint needs no restricted check. */
+const BASELINE_VALUES: Readonly<Record<string, readonly [parameter: string, values: Iterable<string>]>> = {
+  K8sPSPCapabilities: ['allowedCapabilities', DEFAULT_CAPABILITIES],
+  K8sPSPSeccompV2: ['allowedProfiles', ['RuntimeDefault', 'Localhost', 'not configured']],
+};
+
+/** Returns the checks that correspond to a constraint, or `undefined` if there are none. */
+function findChecks(kind: string, parameters: JsonObject): readonly string[] | undefined {
+  const checks = TEMPLATES[kind];
+  const [name, values] = BASELINE_VALUES[kind] ?? [];
+  if (checks === undefined || name === undefined || hasContent(parameters['requiredDropCapabilities'])) return checks;
+  const allowed = stringsIn(parameters[name]);
+  const isBaseline = allowed.includes('*') || [...(values ?? [])].every((value) => allowed.includes(value));
+  return isBaseline ? checks.filter((check) => check.endsWith('_baseline')) : checks;
+}
+
 /** Templates that the Pod Security Standards do not contain. */
 const SCC_ONLY: readonly string[] = ['K8sPSPReadOnlyRootFilesystem', 'K8sPSPFSGroup'];
 
@@ -60,10 +77,11 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   const kind = String(constraint['kind']);
   const source = `${kind}/${String(objectMember(constraint, 'metadata')['name'])}`;
   const none = (reason: string) => ({ remainders: [{ source, reason }] });
-  const checks = TEMPLATES[kind];
+  const spec = objectMember(constraint, 'spec');
+  const { exemptImages, ...parameters } = objectMember(spec, 'parameters');
+  const checks = findChecks(kind, parameters);
   if (SCC_ONLY.includes(kind)) return none('the Pod Security Standards have no such check, but SCCs do');
   if (checks === undefined) return none('not a Pod Security policy, so keep it in Gatekeeper');
-  const spec = objectMember(constraint, 'spec');
   const match = objectMember(spec, 'match');
   const action = textOr(spec['enforcementAction'], 'deny');
   const modes = ACTIONS[action];
@@ -76,7 +94,6 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   if (kinds.length > 0 && !kinds.some((name) => name === 'Pod' || name === '*')) {
     return none('the constraint does not match pods');
   }
-  const { exemptImages, ...parameters } = objectMember(spec, 'parameters');
   const images = stringsIn(exemptImages);
   const exclusion: Exclusion = {
     source,

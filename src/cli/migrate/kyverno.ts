@@ -29,6 +29,8 @@ const POLICY_KINDS: readonly string[] = ['ClusterPolicy', 'Policy', 'ValidatingP
 /** The checks and the rules of the policies in the `pod-security` folders of https://github.com/kyverno/policies. */
 const PUBLISHED: Readonly<Record<string, { readonly check: string; readonly rules: readonly string[] }>> = {
   'disallow-capabilities': { check: 'capabilities_baseline', rules: ['adding-capabilities'] },
+  // The published ValidatingPolicies are separate policies.
+  'adding-capabilities-strict': { check: 'capabilities_restricted', rules: [] },
   'disallow-capabilities-strict': {
     check: 'capabilities_restricted',
     rules: ['require-drop-all', 'adding-capabilities-strict'],

@@ -6,13 +6,14 @@ import { plural, printable, printCount, sortedSet } from '../../kube/text.ts';
 import type { JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { decodePod } from '../../policy/pod/index.ts';
 import { isSamePolicy, isStricter, type Mode, MODES } from '../../policy/psa/index.ts';
 import { isLevel, PRIVILEGED, suggestEntries } from '../../policy/pss/index.ts';
-import { getTemplatePod } from '../../policy/rollout/index.ts';
+import { admitTemplatePod, getTemplatePod } from '../../policy/rollout/index.ts';
 import { templateContext } from '../../views/evaluation.ts';
-import { listPodCreators } from '../../views/workloads.ts';
+import { listPodCreators, POD_SOURCES } from '../../views/workloads.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
-import { type Inventory, inventoryOptions, listNamespaces, readInventory } from '../inventory/inventory.ts';
+import { type Inventory, inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { ROLLOUT_COMMAND_KINDS } from '../inventory/rollout.ts';
 import { expectedSettings, findSettings } from '../inventory/settings.ts';
 import { lifetimeMs, oneOf, option, UsageError } from '../options.ts';
@@ -144,7 +145,7 @@ async function migrate(
   options: MigrationOptions,
 ): Promise<Migration> {
   const defaults = modePolicies(rules, OTHERS);
-  const planned = listNamespaces(inventory.store).map((namespace): PlannedNamespace => {
+  const planned = listNamespaces(inventory).map((namespace): PlannedNamespace => {
     const scope = { name: objectName(namespace), labels: namespace.metadata?.labels ?? {} };
     return { namespace, scope, policies: modePolicies(rules, scope) };
   });
@@ -207,6 +208,18 @@ async function migrate(
       ).map((exclusion) => `no workload that was read needs ${exclusion}`),
     ],
   };
+}
+
+/** Returns the namespaces that were read, and those of workloads, sorted by name. */
+function listNamespaces({ store, customSources }: Inventory): readonly Namespace[] {
+  const workloads = [...POD_SOURCES.flatMap((kind) => store.list(kind)), ...customSources.map(({ object }) => object)];
+  const names = [
+    ...store.list('Namespace').map(objectName),
+    ...workloads.map(({ metadata }) => metadata?.namespace ?? ''),
+  ];
+  return sortedSet(names.filter((name) => name !== '')).map(
+    (name) => store.get('Namespace', name) ?? { metadata: { name } },
+  );
 }
 
 /** Checks that do not apply to pods with a user namespace. */
@@ -307,7 +320,8 @@ async function exceptionCreator(
     const taken = new Set<string>();
     const objects = finishSteps(listPodCreators(store, name, customSources)).flatMap(
       (source): readonly KubeObject[] => {
-        const { pod } = getTemplatePod(source, context)?.pod ?? {};
+        const bare = source.kind === 'Pod' ? decodePod(source.object).pod : undefined;
+        const pod = bare ? admitTemplatePod(bare, context) : getTemplatePod(source, context)?.pod.pod;
         if (pod === undefined) return [];
         const { entries, uncovered } = suggestEntries(pod, {
           level,

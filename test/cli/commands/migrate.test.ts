@@ -152,6 +152,11 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       { audit: 'baseline', warn: 'baseline' },
     ],
     [
+      'a part of a published policy that is a separate ValidatingPolicy',
+      [validatingPolicy('adding-capabilities-strict', { matchConstraints: {} })],
+      { enforce: 'restricted' },
+    ],
+    [
       'enforce for a ValidatingPolicy without actions',
       [validatingPolicy('disallow-selinux', { matchConstraints: {} })],
       { enforce: 'baseline' },
@@ -281,6 +286,15 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       const others = output.notes.filter((note) => !STANDARD_NOTES.includes(note));
       assert.deepEqual([names(output), others], [expected, notes]);
     });
+
+  test('an exception for a pod without a controller, in a namespace that was not read', async () => {
+    const spec = { containers: [{ name: 'c', image: 'redis:7', securityContext: ADMIN }] };
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bare', namespace: 'unread' }, spec };
+    const output = await convert('kyverno', [clusterPolicy('a', levelRule('baseline', {}, CAPABILITIES)), pod]);
+    assert.deepEqual(names(output), [
+      ['bare', ['capabilities_baseline'], 'excluded by ClusterPolicy/a, rule baseline'],
+    ]);
+  });
 
   test('the expiry time of a PolicyException if that is earlier', async () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+/, '');
@@ -478,6 +492,18 @@ describe('migrate gatekeeper prints', () => {
       const found = podSecurity(output) as { readonly defaults?: unknown } | undefined;
       assert.deepEqual([found?.defaults, output.remainders.map(({ reason }) => reason)], [defaults, reasons]);
     });
+
+  test('the baseline level if the parameters allow all of its values', async () => {
+    for (const [kind, parameter, values] of [
+      ['K8sPSPSeccompV2', 'allowedProfiles', ['RuntimeDefault', 'Localhost', 'not configured']],
+      ['K8sPSPCapabilities', 'allowedCapabilities', ['*']],
+    ] as const) {
+      const level = async (allowed: readonly string[]) =>
+        podSecurity(await convert('gatekeeper', [constraint(kind, { parameters: { [parameter]: allowed } })]));
+      assert.deepEqual(await level(values), { defaults: { enforce: 'baseline' } });
+      assert.deepEqual(await level(values.slice(1)), { defaults: { enforce: 'restricted' } });
+    }
+  });
 
   test('the constraints that do not concern Pod Security', async () => {
     const { remainders } = await convert('gatekeeper', [
