@@ -303,7 +303,7 @@ function toWorkloadResources(
     const name = names[index] ?? '';
     const kind = findKind({ group, resource });
     if (kind !== undefined && RESOURCES[kind].podTemplate) {
-      errors.push(invalidValue(path, name, 'is always reviewed: remove it'));
+      errors.push(invalidValue(path, name, 'is reviewed without this setting: remove it'));
     } else if (names.indexOf(name) < index) errors.push(duplicateValue(path, name));
   }
   return workloadResources.map((resource) => ({ version: '*', ...resource }));

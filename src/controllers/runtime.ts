@@ -92,9 +92,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
     addAfter(key: string, delayMs: number): void {
       if (!isClosed) delayed.addAfter(key, delayMs);
     },
-    /**
-     * Takes the next key, whose delay ends because it is processed now. Call `done` when the key has been processed.
-     */
+    /** Removes and returns the next key, and cancels its delay. Call `done` when the key has been processed. */
     take(): string | undefined {
       const key = ready.shift();
       if (key === undefined) return undefined;

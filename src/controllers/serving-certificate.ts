@@ -356,8 +356,8 @@ function reportStep({ step, reason: cause }: KeyringPlan, secret: Secret, contex
 
 function reportRetired(count: number, secret: Secret | undefined, context: ReconcileContext): void {
   if (!secret) return;
-  const what = count === 1 ? 'an authority' : `${count} authorities`;
-  const message = `removed ${what} from caBundle: expired, or no replica serves a certificate that it signed`;
+  const what = count === 1 ? 'a CA that has' : `${count} CAs that have`;
+  const message = `removed from caBundle: ${what} expired or signed no certificate that a replica serves`;
   recordRotation(secret, 'AuthorityRetired', message, context);
 }
 

@@ -95,8 +95,8 @@ const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
 };
 
 /**
- * Returns the columns that `kubectl get` shows for a built-in kind. Workloads have no other state, because no
- * controllers run.
+ * Returns the columns that `kubectl get` shows for a built-in kind. Workloads have only a name and an age, because no
+ * controllers update their status.
  */
 export function kindColumns(kind: string): readonly TableColumn[] {
   return COLUMNS[kind] ?? [nameColumn, ageColumn];

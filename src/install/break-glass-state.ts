@@ -122,7 +122,7 @@ interface WebhookStatus {
   readonly configuration: string;
   readonly phase: 'policy' | 'validating' | 'mutating';
   readonly webhook: string;
-  /** `active` means that API servers call the webhook, and `off` that break-glass is on. */
+  /** `active` means that API servers call the webhook. `off` means that break-glass has disabled it. */
   readonly state: 'active' | 'off';
   readonly failurePolicy: string;
 }

@@ -71,7 +71,7 @@ function withProperties<T extends { readonly properties: object }, P extends obj
   return { ...schema, properties: { ...schema.properties, ...properties } };
 }
 
-/** Policy settings, and the installation that applies them. Without features, all features are assumed. */
+/** Policy settings, and the installation that applies them. An absent list of features means all features. */
 export type PolicySettings = Pick<ManifestSettings, 'namespace' | 'policy'> &
   Partial<Pick<ManifestSettings, 'features'>>;
 

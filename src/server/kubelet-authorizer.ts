@@ -40,7 +40,7 @@ interface AuthorizerDeps {
   readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
 }
 
-/** The memory limits of bodies, and the queue for the main thread, which all routes share. */
+/** Parts of the server that all routes share: the memory limits of bodies, and the queue for the main thread. */
 interface Shared {
   readonly bodies: BodyReader;
   readonly queue: Queue;

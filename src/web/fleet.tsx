@@ -247,7 +247,7 @@ function Matrix({ clusters, checks, view }: MatrixProps) {
   return (
     <Section
       title="Checks by cluster"
-      note="Each number is how many denied workloads violate the check, and links to them. A question mark means that no namespace was evaluated."
+      note="Each number counts the denied workloads that violate the check, and links to them. A question mark means that no namespace was evaluated."
     >
       <Table
         caption="Checks by cluster"

@@ -38,7 +38,7 @@ export function HeatMap({ namespaces, view }: HeatMapProps) {
     <Section
       title="Namespaces by level"
       id="namespaces"
-      note="Each number is how many workloads the level would deny, and links to them. The outlined level applies now, and the underlined level applies under enforcement."
+      note="Each number counts the workloads that the level would deny, and links to them. The outlined level applies now, and the underlined level applies under enforcement."
     >
       <Table
         caption="Namespaces by level"

@@ -95,7 +95,7 @@ suite('the minimum kubelet version', () => {
       inForce: undefined,
       rendered: undefined,
       conditions: [
-        'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes run a kubelet older than 1.30.0 or of unknown version: old',
+        'KubeletsMeetMinimum=False NodesBelowMinimum: 1 of 2 nodes run a kubelet older than 1.30.0 or with an unknown version: old',
         'Progressing=False NodesBelowMinimum: the minimum 1.30.0 is not in force, because 1 node is below it: old',
       ],
     });
@@ -120,7 +120,7 @@ suite('the minimum kubelet version', () => {
     request({});
     await idle();
     const waiting = (pools: string): string =>
-      `Progressing=True WaitingForPools: the minimum 1.30.0 stays in force until a node of each pool runs the lower minimum. Waiting for: ${pools}. To confirm it: kubectl annotate portcullisconfiguration/cluster --overwrite ${RENDERED}=none`;
+      `Progressing=True WaitingForPools: the minimum 1.30.0 stays in force until a node of each pool is configured for the lower minimum. Waiting for: ${pools}. To confirm it: kubectl annotate portcullisconfiguration/cluster --overwrite ${RENDERED}=none`;
     assert.deepEqual([minimum().inForce, minimum().rendered], ['1.30.0', undefined]);
     assert.equal(minimum().conditions[1], waiting('control-plane, worker'));
     await setStatus('a', { bootID: 'a-2' });

@@ -88,7 +88,7 @@ suite('the serving certificate controller', () => {
       ],
       [
         'AuthorityRetired',
-        'removed an authority from caBundle: expired, or no replica serves a certificate that it signed',
+        'removed from caBundle: a CA that has expired or signed no certificate that a replica serves',
       ],
     ]);
   });

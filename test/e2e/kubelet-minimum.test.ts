@@ -95,7 +95,7 @@ suite('the minimum kubelet version of an installation', async () => {
     const { code, stdout } = await runProgram(['kubelet', 'status', `--kubeconfig=${kubeconfig}`]);
     assert.equal(code, 1);
     assert.match(stdout, /^old +<none> +v1\.29\.0 +outdated +kubelet version is outdated: /m);
-    assert.match(stdout, /\n2 nodes, 1 below the minimum or of unknown version\n$/);
+    assert.match(stdout, /\n2 nodes, 1 below the minimum or with an unknown version\n$/);
   });
 
   test('the minimum takes effect and is rendered after the kubelet upgrade', async () => {

@@ -361,7 +361,7 @@ suite('approvals in annotations are reviewed:', () => {
     [
       'one person without the other',
       { user: FLUX, object: object({}, { [BY]: 'bob', [HASH]: hashSpec(spec) }) },
-      `${path(PROPOSED)}Required value: name the person who proposed the exception, who is not its approver`,
+      `${path(PROPOSED)}Required value: must be the name of the person who proposed the exception, who must not be its approver`,
     ],
     [
       'the hash of another spec',

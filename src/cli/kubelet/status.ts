@@ -41,7 +41,7 @@ export const command = defineCommand({
     const isSet = minimums.requested !== '' || minimums.inForce !== '';
     const authorizer = minimums.inForce === '' ? undefined : await checkAuthorizer(facts, io);
     const summary = isSet
-      ? `${printCount(nodes.length, 'node')}, ${below} below the minimum or of unknown version`
+      ? `${printCount(nodes.length, 'node')}, ${below} below the minimum or with an unknown version`
       : `No minimum kubelet version is set in ${minimums.source}.`;
     const data = { ...minimums, ...(authorizer ? { authorizer } : {}), below, nodes, conditions, assumptions };
     const objects = nodes.map(({ name }) => ({ kind: 'Node', name }));

@@ -80,7 +80,7 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   const spec = objectMember(constraint, 'spec');
   const { exemptImages, ...parameters } = objectMember(spec, 'parameters');
   const checks = findChecks(kind, parameters);
-  if (SCC_ONLY.includes(kind)) return none('the Pod Security Standards have no such check, but SCCs do');
+  if (SCC_ONLY.includes(kind)) return none('the Pod Security Standards have no such check, but SCCs can enforce it');
   if (checks === undefined) return none('not a Pod Security policy, so keep it in Gatekeeper');
   const match = objectMember(spec, 'match');
   const action = textOr(spec['enforcementAction'], 'deny');

@@ -363,7 +363,8 @@ function readExcluded(value: unknown, source: string, checks: readonly string[])
     const others = selectorsOf(block, [...NAMESPACE_SELECTORS, 'names', 'name', 'subjects'], true);
     const names = objectsIn(block['subjects']).map(userName);
     if (isAll && blocks.length > 1) keep('exclude.all with several entries has no counterpart');
-    else if (others.length > 0) keep(`exclude has ${others.join(' and ')}, which exceptions and exemptions do not`);
+    else if (others.length > 0)
+      keep(`exclude has ${others.join(' and ')}, which exceptions and exemptions do not support`);
     else if (names.includes(undefined)) keep('exemptions name users, but exclude has subjects that are groups');
     else if (names.length > 0) {
       const limits = selectorsOf(block, ['namespaces', 'namespaceSelector', 'names', 'name'], false);
@@ -372,7 +373,7 @@ function readExcluded(value: unknown, source: string, checks: readonly string[])
       else users.push(...names.filter((name) => name !== undefined));
     } else if (selectorsOf(block, ['names', 'name'], false).length === 0) scopes.push(resources);
     else if (hasContent(resources['namespaceSelector'])) {
-      keep('exclude has both names and namespaceSelector, which exceptions do not');
+      keep('exclude has both names and namespaceSelector, which exceptions do not support');
     } else exclusions.push({ source, checks, matches: (workload) => selectsWorkload(resources, workload) });
   }
   return {

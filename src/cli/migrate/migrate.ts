@@ -293,7 +293,7 @@ function printDefaults(policies: ModePolicies): Readonly<Record<string, string>>
 function describeAdditions(planned: readonly ModePolicies[]): readonly string[] {
   const texts = planned.flatMap((policies) =>
     Object.values(policies).flatMap(({ level, additional }) =>
-      additional.length === 0 ? [] : `${level} also checks ${additional.join(', ')}, which the policies did not`,
+      additional.length === 0 ? [] : `${level} also checks ${additional.join(', ')}, which the policies did not check`,
     ),
   );
   return [...new Set(texts)];

@@ -145,7 +145,7 @@ export const command = defineCommand({
   },
   async run(values, [operand], io) {
     if (operand !== undefined && operand !== 'namespaces') {
-      throw new UsageError(`unknown operand ${quote(operand)}: must be namespaces, or absent`);
+      throw new UsageError(`unknown operand ${quote(operand)}: the only operand is namespaces`);
     }
     const namespace = selectedNamespace(values);
     const operators = { ...CSV_SCOPE, ...defined({ namespace }), isMetadataOnly: false };

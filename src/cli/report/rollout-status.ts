@@ -71,11 +71,19 @@ function pendingStatus(state: RolloutState): RolloutStatus {
   const { gate, unlabeled, published } = state;
   if (!gate) return status('Blocked', FEATURE_OFF, ENABLE_FEATURE);
   if (published === 'restricted') {
-    return status('Evaluating', 'not every replica enforces the restricted default yet', 'Wait for the replicas.');
+    return status(
+      'Evaluating',
+      'not every replica enforces the restricted default yet',
+      'Wait until all replicas enforce it.',
+    );
   }
   if (unlabeled.length > 0) {
     const reason = `${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`;
-    return status('Evaluating', reason, 'Wait for the labels. Errors are reported as events in the namespaces.');
+    return status(
+      'Evaluating',
+      reason,
+      'Wait until the namespaces are labeled. Errors are reported as events in the namespaces.',
+    );
   }
   const next = `Wait. The default becomes restricted ${printRaiseTimes(state)}.`;
   return status('Evaluating', 'the default level is raised after a wait', next);

@@ -133,7 +133,7 @@ export function describeProgress({
     );
   }
   if (waiting.length > 0) {
-    const message = `the minimum ${state.inForce} stays in force until a node of each pool runs the lower minimum. Waiting for: ${summarizeNames(waiting)}. To confirm it: ${confirmation}`;
+    const message = `the minimum ${state.inForce} stays in force until a node of each pool is configured for the lower minimum. Waiting for: ${summarizeNames(waiting)}. To confirm it: ${confirmation}`;
     return progressing('True', 'WaitingForPools', message);
   }
   if (state.inForce === '' && state.rendered === '') return undefined;
@@ -159,7 +159,7 @@ export function describeNodes(minimum: string, violations: readonly NodeViolatio
     return { type, status: 'True', reason: 'AllNodesMeetMinimum', message };
   }
   const names = summarizeNames(violations.map(({ node }) => node.name));
-  const message = `${violations.length} of ${total} nodes run a kubelet older than ${minimum} or of unknown version: ${names}`;
+  const message = `${violations.length} of ${total} nodes run a kubelet older than ${minimum} or with an unknown version: ${names}`;
   return { type, status: 'False', reason: 'NodesBelowMinimum', message };
 }
 

@@ -1,4 +1,4 @@
-/** Fields of custom resources that probably configure the security of pods, by their names and values. */
+/** Recognizes fields of custom resources that probably configure the security of pods, by their names and values. */
 import { isObject, type JsonObject } from '../../kube/types.ts';
 
 /** True for `true`, and for text that may become `true`. */

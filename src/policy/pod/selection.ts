@@ -175,7 +175,7 @@ const WORKLOAD_METADATA: Selection = {
   members: { ...POD_METADATA.members, labels: { entries: (_key, isString) => !isString } },
 };
 
-/** The fields beside a pod template that determine the pods: each volume claim of a StatefulSet is a volume. */
+/** The fields outside a pod template that affect the pods. Each volume claim of a StatefulSet becomes a volume. */
 export const BESIDE_TEMPLATE = {
   members: { volumeClaimTemplates: { items: { members: { metadata: { members: { name: 'all' } } } } } },
 } as const satisfies Selection;

@@ -157,7 +157,12 @@ function appliedErrors(change: ExceptionChange): readonly FieldError[] {
     return [forbiddenField(path(BY), detail)];
   }
   if ((annotations[PROPOSED_BY] ?? '') === '') {
-    return [requiredField(path(PROPOSED_BY), 'name the person who proposed the exception, who is not its approver')];
+    return [
+      requiredField(
+        path(PROPOSED_BY),
+        'must be the name of the person who proposed the exception, who must not be its approver',
+      ),
+    ];
   }
   const hash = change.hashSpec(object.spec);
   if (annotations[SPEC_HASH] !== hash) {

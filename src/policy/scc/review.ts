@@ -1,7 +1,4 @@
-/**
- * Answers reviews in the security.openshift.io API group, which return the SCCs that would admit a pod without creating
- * the pod.
- */
+/** Answers the review APIs of the security.openshift.io group. A review returns the SCCs that would admit a pod. */
 import { setApiDefaults } from '../../kube/defaults.ts';
 import { defined } from '../../kube/defined.ts';
 import { type FieldError, formatFieldError, invalidValue, requiredField } from '../../kube/field-error.ts';

@@ -106,7 +106,7 @@ note: the levels allow unmasked procMount and user 0 in pods with hostUsers: fal
 no counterpart: ClusterPolicy/disallow-host-ports-range: the Pod Security Standards have no ranges of host ports: baseline allows none
 no counterpart: ClusterPolicy/require-labels, rule labels: not a Pod Security policy, so keep it in Kyverno or convert it to a ValidatingAdmissionPolicy
 no counterpart: ClusterPolicy/limited, rule baseline: levels apply to all pods of a namespace, but match has names
-no counterpart: ClusterPolicy/roles, rule baseline: exclude has clusterRoles, which exceptions and exemptions do not: the pods are evaluated
+no counterpart: ClusterPolicy/roles, rule baseline: exclude has clusterRoles, which exceptions and exemptions do not support: the pods are evaluated
 no counterpart: ClusterPolicy/conditions, rule baseline: levels apply to all pods of a namespace, but the rule has preconditions
 no counterpart: ClusterPolicy/controls, rule baseline: the control "Host Path" is unknown
 no counterpart: ValidatingPolicy/restrict-sysctls: levels apply to all pods of a namespace, but the policy has matchConditions
@@ -276,7 +276,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
         ['web', ['capabilities_baseline'], 'not checked by the migrated policies'],
       ],
       [
-        'baseline also checks appArmorProfile, capabilities_baseline, hostNamespaces, hostPathVolumes, hostPorts, hostProbesAndHostLifecycle, privileged, procMount, seccompProfile_baseline, sysctls, windowsHostProcess, which the policies did not',
+        'baseline also checks appArmorProfile, capabilities_baseline, hostNamespaces, hostPathVolumes, hostPorts, hostProbesAndHostLifecycle, privileged, procMount, seccompProfile_baseline, sysctls, windowsHostProcess, which the policies did not check',
       ],
     ],
   ] as const)
@@ -326,12 +326,12 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       [
         'annotations',
         [rule(block({ annotations: { a: 'b' } }))],
-        [`exclude has annotations, which exceptions and exemptions do not: ${evaluated}`],
+        [`exclude has annotations, which exceptions and exemptions do not support: ${evaluated}`],
       ],
       [
         'names and labels of namespaces',
         [rule(block({ names: ['a*'], namespaceSelector: { matchLabels: { a: 'b' } } }))],
-        [`exclude has both names and namespaceSelector, which exceptions do not: ${evaluated}`],
+        [`exclude has both names and namespaceSelector, which exceptions do not support: ${evaluated}`],
       ],
       [
         'fields of init containers',
@@ -514,7 +514,7 @@ describe('migrate gatekeeper prints', () => {
       remainders.map(({ source, reason }) => `${source}: ${reason}`),
       [
         'K8sRequiredLabels/a: not a Pod Security policy, so keep it in Gatekeeper',
-        'K8sPSPFSGroup/a: the Pod Security Standards have no such check, but SCCs do',
+        'K8sPSPFSGroup/a: the Pod Security Standards have no such check, but SCCs can enforce it',
       ],
     );
   });

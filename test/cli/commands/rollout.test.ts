@@ -640,7 +640,7 @@ const EVALUATE =
 const RESOLVE = 'Resolve the errors of the namespaces that cannot be evaluated.';
 const WAIT = 'Wait. The default becomes restricted after all labels have existed for 30s';
 const DECIDE = 'Wait until the leader evaluates all namespaces again and decides.';
-const AWAIT = 'Wait for the labels. Errors are reported as events in the namespaces.';
+const AWAIT = 'Wait until the namespaces are labeled. Errors are reported as events in the namespaces.';
 const NO_LEADER = 'there is no leader, so nothing is evaluated or decided';
 const STALE = 'the last complete evaluation of all namespaces is too old';
 const RAISING = 'the default level is raised after a wait';
@@ -726,7 +726,13 @@ describe('rollout status prints the state of the rollout, its reasons, and the n
       [RAISING],
       `${WAIT}, and not before 2026-11-22T12:05:00Z.`,
     ],
-    [RAISED, {}, 'Evaluating', ['not every replica enforces the restricted default yet'], 'Wait for the replicas.'],
+    [
+      RAISED,
+      {},
+      'Evaluating',
+      ['not every replica enforces the restricted default yet'],
+      'Wait until all replicas enforce it.',
+    ],
 
     [ENFORCED, {}, 'Enforcing', []],
     [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, 'Enforcing', [], LISTED],

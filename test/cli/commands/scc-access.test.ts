@@ -115,9 +115,9 @@ describe('scc pods notes', () => {
   const reported = 'SCC admission is not enforced here: the creator of the pod may have written the annotation';
   const path = 'securityContext.privileged=true';
   const unconfined = { containers: [{ name: 'c', ...privileged }] };
-  const misfit = `does not fit restricted-v2: spec.containers[0].${path}`;
+  const misfit = `not allowed by restricted-v2: spec.containers[0].${path}`;
   const host = { hostPID: true, hostIPC: true, hostNetwork: true };
-  const many = 'does not fit restricted-v2: spec.hostNetwork=true, spec.hostPID=true, spec.hostIPC=true and 1 more';
+  const many = 'not allowed by restricted-v2: spec.hostNetwork=true, spec.hostPID=true, spec.hostIPC=true and 1 more';
   const debug = { ephemeralContainers: [{ name: 'd', ...privileged }] };
   const added = `added under another SCC: spec.ephemeralContainers[0].${path}`;
   const cases: readonly (readonly [name: string, stdin: string, note: string, args?: readonly string[]])[] = [

@@ -56,7 +56,7 @@ function misfitNote(scc: string, misfits: readonly string[]): string | undefined
   const more = misfits.length > MAX_FIELDS ? ` and ${misfits.length - MAX_FIELDS} more` : '';
   const fields = `${misfits.slice(0, MAX_FIELDS).join(', ')}${more}`;
   const isAddedLater = misfits.every((field) => field.startsWith('spec.ephemeralContainers['));
-  return isAddedLater ? `added under another SCC: ${fields}` : `does not fit ${scc}: ${fields}`;
+  return isAddedLater ? `added under another SCC: ${fields}` : `not allowed by ${scc}: ${fields}`;
 }
 
 function grantNote(subject: string | undefined, grants: number | undefined, mode: PodMode): string | undefined {

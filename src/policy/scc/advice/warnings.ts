@@ -50,7 +50,7 @@ function creatorWarnings(search: Search, scc: PreparedScc): Warnings {
   if (other || recorded === '' || recorded === scc.name) return [];
   return [
     formatWarning(
-      `SCC ${quoteName(scc.name)} admits the debug container only because you may use it. ${cause}. The pod now exceeds SCC ${quoteName(recorded)}, which it is annotated with.`,
+      `SCC ${quoteName(scc.name)} admits the debug container only because you may use the SCC. ${cause}. The pod now has permissions that SCC ${quoteName(recorded)} in its annotation does not allow.`,
     ),
   ];
 }
