@@ -11,6 +11,7 @@ import definition from '../../src/install/definitions/psaenforcementconfigs.json
 import {
   ALL_FEATURES,
   buildManifests,
+  CRDS,
   defaultSettings,
   type Manifest,
   type ManifestOf,
@@ -238,6 +239,43 @@ test('the service account policy selects only requests of the service account', 
       spec: { policyName: 'portcullis-service-account', validationActions: ['Deny'] },
     },
   ]);
+});
+
+interface Schema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly 'x-kubernetes-list-type'?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly additionalProperties?: Schema;
+}
+
+/** Lists the arrays without a list type and the fields without a description. */
+function schemaGaps(schema: Schema, path: string): readonly string[] {
+  const { type, properties = {}, items, additionalProperties } = schema;
+  return [
+    ...(type === 'array' && schema['x-kubernetes-list-type'] === undefined ? [`${path}: no list type`] : []),
+    ...Object.entries(properties).flatMap(([name, field]) => [
+      ...(field.description === undefined ? [`${path}.${name}: no description`] : []),
+      ...schemaGaps(field, `${path}.${name}`),
+    ]),
+    ...(items === undefined ? [] : schemaGaps(items, `${path}[]`)),
+    ...(typeof additionalProperties === 'object' ? schemaGaps(additionalProperties, `${path}.*`) : []),
+  ];
+}
+
+test('every CRD has a category and a short name, each array a list type, and each field a description', () => {
+  const gaps = CRDS.flatMap(({ metadata, spec }) => {
+    const { names, versions } = spec as unknown as {
+      readonly names: { readonly categories?: readonly string[]; readonly shortNames?: readonly string[] };
+      readonly versions: readonly { readonly schema: { readonly openAPIV3Schema: Schema } }[];
+    };
+    return [
+      ...(names.categories?.length && names.shortNames?.length ? [] : [`${metadata.name}: no category or short name`]),
+      ...versions.flatMap(({ schema }) => schemaGaps(schema.openAPIV3Schema, metadata.name)),
+    ];
+  });
+  assert.deepEqual(gaps, []);
 });
 
 test('the roles for exceptions are not bound', () => {
