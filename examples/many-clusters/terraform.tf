@@ -57,7 +57,10 @@ resource "terraform_data" "ready" {
 
   provisioner "local-exec" {
     command = join(" && ", concat(
-      ["${local.kubectl} wait portcullis cluster --for=condition=Ready --timeout=15m"],
+      # The leader creates and updates the object after the release is installed.
+      [for condition in ["create", "jsonpath='{.spec.rollout.phase}'=${local.cluster.phase}", "condition=Ready"] :
+        "${local.kubectl} wait portcullis cluster --for=${condition} --timeout=15m"
+      ],
       local.cluster.phase != "Enforce" ? [] : [
         "${local.kubectl} wait psaenforcementconfig cluster --for=condition=ViolationsDetected=False --timeout=1m"
       ],
