@@ -58,7 +58,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   server: 'limits probes server webhooks/index',
   controllers: `controller denial-events index leadership permissions replica replica-leases required-webhooks runtime scc-health
     standard-sccs watched-kinds`,
-  install: 'break-glass-state index live-webhooks settings webhook-comparison',
+  install: 'break-glass-state index live-webhooks settings',
 };
 
 /** The folders and files that may import a package, or any package in a scope. */

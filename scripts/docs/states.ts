@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import packageJson from '../../package.json' with { type: 'json' };
 import { ENFORCE_LABEL, FAIL_OPEN, TIER_LABEL } from '../../src/api/names.ts';
+import { expectedConfigurations } from '../../src/cli/doctor/checks/webhooks.ts';
 import type { NamespaceFact } from '../../src/cli/doctor/facts.ts';
 import type { Request } from '../../src/cli/doctor/matching.ts';
 import { findEffect, ONLY_PRIVILEGED } from '../../src/cli/doctor/outage.ts';
 import { defaultSettings, PROFILES } from '../../src/install/settings.ts';
-import { expectedConfigurations } from '../../src/install/webhook-comparison.ts';
 import { NAMESPACE_NAME_LABEL, POD_SECURITY_LABELS } from '../../src/kube/well-known.ts';
 import { SCC_MODE_LABEL } from '../../src/policy/scc/index.ts';
 import { formatMarkdownTable } from './markdown.ts';

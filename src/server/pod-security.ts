@@ -5,6 +5,8 @@ import type { Namespace } from '../kube/types.ts';
 import type { WorkloadResource } from '../policy/pod/index.ts';
 import {
   type AdmittedWorkload,
+  admitWorkload,
+  decodeWorkload,
   DEFAULT_LIMITS,
   type ExceptionSettings,
   mayDeny,
@@ -13,18 +15,21 @@ import {
   type PodSecurityReview,
   reviewNamespace,
   reviewPodSecurity,
+  type WorkloadSettings,
 } from '../policy/psa/index.ts';
 import { withWarnLevel } from '../policy/rollout/index.ts';
 import { modeLabelWarning, type SccSettings } from '../policy/scc/index.ts';
 import { createPodSecurityRecorder } from '../telemetry/admission.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { getSccSet, sccAccess } from '../views/access.ts';
 import type { PreviewEnforcement, PreviewLabels } from '../views/enforcement-preview.ts';
 import { activeExceptions } from '../views/exceptions.ts';
+import { getRanges } from '../views/scc-mode.ts';
 import type { Discloses } from './disclosure.ts';
 import type { Evaluations } from './evaluations.ts';
+import { isReady as hasRanges, type PreviewRanges } from './scc-review.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
-import type { WorkloadAdmission } from './webhooks/workloads.ts';
 
 interface PodSecurityOptions {
   /** Returns the effective configuration. */
@@ -144,4 +149,41 @@ function isNamespace({ resource: { group, resource } }: AdmissionRequest): boole
 function isWorkload({ operation, resource, requestSubResource }: AdmissionRequest): boolean {
   const isOther = !resource.group && (resource.resource === 'pods' || resource.resource === 'namespaces');
   return (operation === 'CREATE' || operation === 'UPDATE') && !requestSubResource && !isOther;
+}
+
+// Workloads
+
+interface WorkloadAdmission {
+  /** Returns `undefined` where neither SCCs nor defaults apply. */
+  admit(request: AdmissionRequest, resources: readonly WorkloadResource[], store: Store): AdmittedWorkload | undefined;
+  /** True if `admit` does not wait for the namespace's ranges. */
+  isReady(namespace: Namespace): boolean;
+}
+
+interface WorkloadAdmissionDeps {
+  readonly previewRanges: PreviewRanges;
+  /** Returns the current settings. */
+  settings(): WorkloadSettings;
+}
+
+/**
+ * Creates the function that defaults workload templates. It checks access based on the roles and bindings in the store,
+ * because warnings do not justify requests to the API server.
+ */
+export function createWorkloadAdmission({ settings, previewRanges }: WorkloadAdmissionDeps): WorkloadAdmission {
+  return {
+    isReady: (namespace) => hasRanges(namespace, settings().scc),
+    admit(request, resources, store) {
+      const stored = store.get('Namespace', request.namespace ?? '');
+      if (!stored) return undefined;
+      return admitWorkload(() => decodeWorkload(request, resources), {
+        namespace: stored,
+        settings: settings(),
+        findSccs(mode) {
+          const namespace = mode === 'report' ? previewRanges(stored, store.list('Namespace')) : stored;
+          return { namespace, namespaceRanges: getRanges(namespace), sccs: getSccSet(store), access: sccAccess(store) };
+        },
+      });
+    },
+  };
 }

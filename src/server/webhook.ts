@@ -36,6 +36,16 @@ export interface Webhook {
   decide(request: AdmissionRequest, context: WebhookContext): Decision | Promise<Decision>;
 }
 
+/** A policy that validates pods. */
+export type PodPolicy = Pick<Webhook, 'decide'> & Required<Pick<Webhook, 'enforces'>>;
+
+/** The reviews of one kind of object. */
+export interface ObjectReviewer extends Pick<Webhook, 'enforces'> {
+  /** Sets fields before API servers validate the schema. */
+  change?(request: AdmissionRequest, context: WebhookContext): Decision;
+  validate(request: AdmissionRequest, context: WebhookContext): Decision | Promise<Decision>;
+}
+
 /** The operations that write objects. */
 export const WRITES = ['CREATE', 'UPDATE'] as const;
 

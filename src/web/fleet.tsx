@@ -26,7 +26,7 @@ import {
   Tile,
   useFragment,
   useLimit,
-  WORKLOAD_VERDICTS,
+  VERDICT_CHIPS,
   workloadName,
 } from './ui.tsx';
 import './style.css';
@@ -347,7 +347,7 @@ function Workloads({ clusters, view }: ClustersProps) {
         rows={shown.map(({ cluster, workload: { namespace, kind, name, verdict, checks } }) => [
           reportLink(cluster, { namespace, at: 'workloads' }, workloadName({ namespace, kind, name })),
           cluster.name,
-          <Chip tone={WORKLOAD_VERDICTS[verdict][1]}>{WORKLOAD_VERDICTS[verdict][0]}</Chip>,
+          <Chip tone={VERDICT_CHIPS[verdict][1]}>{VERDICT_CHIPS[verdict][0]}</Chip>,
           checks.join(', '),
         ])}
         empty="No workload of the selected clusters is or would be denied."

@@ -22,7 +22,7 @@ import {
   Tile,
   useFragment,
   useLimit,
-  WORKLOAD_VERDICTS,
+  VERDICT_CHIPS,
   workloadName,
 } from './ui.tsx';
 
@@ -372,7 +372,7 @@ function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
   const planned = level === undefined ? 'unknown' : printLevel({ level, version });
   const chips = [
     ...(error === undefined ? [] : [<Chip tone="warn">inconclusive</Chip>]),
-    ...Object.entries(WORKLOAD_VERDICTS).flatMap(([verdict, [text, tone]]) => {
+    ...Object.entries(VERDICT_CHIPS).flatMap(([verdict, [text, tone]]) => {
       const number = workloads.filter((workload) => workload.verdict === verdict).length;
       return number === 0 ? [] : [<Chip tone={tone}>{`${number} ${text}`}</Chip>];
     }),
@@ -405,7 +405,7 @@ function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] })
   const { shown, more } = useLimit(workloads, MAX_NAMESPACES, 'workloads');
   const [first] = workloads;
   if (first === undefined) return null;
-  const [text, tone] = WORKLOAD_VERDICTS[first.verdict];
+  const [text, tone] = VERDICT_CHIPS[first.verdict];
   return (
     <div class="cause">
       <h3>

@@ -301,7 +301,7 @@ export function openDetailsForPrint(): void {
 }
 
 /** Verdicts on workloads, with their text and color. */
-export const WORKLOAD_VERDICTS = {
+export const VERDICT_CHIPS = {
   deniedNow: ['denied now', 'bad'],
   wouldBeDenied: ['would be denied', 'warn'],
   restart: ['to restart', 'plain'],

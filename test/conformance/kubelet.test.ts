@@ -38,8 +38,8 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/index.ts';
 import { createDisclosure } from '../../src/server/disclosure.ts';
-import { createNodesConfigReviewer } from '../../src/server/objects/nodes-config.ts';
 import { onlyRegistered } from '../../src/server/webhooks/index.ts';
+import { createNodesConfigReviewer } from '../../src/server/webhooks/objects/nodes-config.ts';
 import { type Area, area, type Case, readCases, testAreas } from '../support/conformance/cases.ts';
 import { createController, createTestSettings, installCrds, runController } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createEvaluations } from '../../src/server/evaluations.ts';
-import { createSettingsReviewer } from '../../src/server/objects/settings.ts';
+import { createSettingsReviewer } from '../../src/server/webhooks/objects/settings.ts';
 import { settingsDeps } from '../support/scc-webhooks.ts';
 
 const LEVEL = 'pod-security.kubernetes.io/enforce';

@@ -16,8 +16,9 @@ import {
   STANDARD_SCCS,
 } from '../../src/policy/scc/index.ts';
 import { answerAfterMs } from '../../src/server/limits.ts';
+import type { WebhooksOptions } from '../../src/server/services.ts';
 import type { Webhook, WebhookContext } from '../../src/server/webhook.ts';
-import { createWebhooks, WEBHOOK_REGISTRATIONS, type WebhooksOptions } from '../../src/server/webhooks/index.ts';
+import { createWebhooks, WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createRecorder, type Recorder } from './recorder.ts';
 
 export const RANGES = {

@@ -1,6 +1,7 @@
 /** Decides which PodSecurityExceptions apply, based on approval, the limits in the settings, and expiry. */
 import { APPROVAL_ANNOTATIONS, ENFORCE_LABEL } from '../../api/names.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
+import { printCount, summarizeNames } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
@@ -202,4 +203,51 @@ export function findShadow(
     `${POD_SECURITY_LABELS.enforce}=${left}`,
   ].join(' ');
   return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${changes} --overwrite`;
+}
+
+// Exceptions that a change of the settings ends
+
+interface EndedExceptions {
+  readonly ended: readonly string[];
+  /** Workloads whose running pods need the exceptions. */
+  readonly workloads: readonly string[];
+  readonly isComplete: boolean;
+}
+
+interface ExceptionsChange {
+  readonly objects: readonly PodSecurityException[];
+  read(object: PodSecurityException): PreparedException | undefined;
+  readonly before: ExceptionSettings;
+  readonly next: ExceptionSettings;
+  readonly nowMs: number;
+}
+
+/** Finds the exceptions that apply only before the change. Each step ends with a `yield`. */
+export function* findEndedExceptions(change: ExceptionsChange): Generator<void, EndedExceptions, boolean> {
+  const { objects, read, before, next, nowMs } = change;
+  const ended: string[] = [];
+  const workloads = new Set<string>();
+  for (const object of objects) {
+    if (!(yield)) return { ended, workloads: [...workloads], isComplete: false };
+    const exception = object.status?.approval && read(object);
+    if (!exception || findExceptionProblem(exception, before, nowMs)) continue;
+    if (!findExceptionProblem(exception, next, nowMs)) continue;
+    ended.push(`${exception.namespace}/${exception.name}`);
+    for (const workload of object.status?.workloads ?? []) {
+      workloads.add(workload.replace('/', ` ${exception.namespace}/`));
+    }
+  }
+  return { ended, workloads: [...workloads], isComplete: true };
+}
+
+/** Returns the warning about a change of the settings, or `undefined` if it ends no exception. */
+export function endedExceptionsWarning(
+  { ended, workloads, isComplete }: EndedExceptions,
+  showsNames: boolean,
+): string | undefined {
+  if (ended.length === 0) return undefined;
+  const print = (names: readonly string[], noun: string): string =>
+    `${isComplete ? '' : 'at least '}${printCount(names.length, noun)}${showsNames ? `: ${summarizeNames(names)}` : ''}`;
+  const denied = workloads.length === 0 ? '' : `. It denies new pods of ${print(workloads, 'workload')}`;
+  return `the change of spec.podSecurity.exceptions ends ${print(ended, 'active exception')}${denied}`;
 }

@@ -39,7 +39,6 @@ export {
   type PodDefaults,
   selectedNamespaces,
 } from './defaults.ts';
-export { endedExceptionsWarning, findEndedExceptions } from './ended-exceptions.ts';
 export { recordExceptionWrite, reviewExceptionWrite } from './exception-review.ts';
 export {
   CLOCK_SKEW_MS,
@@ -52,6 +51,8 @@ export {
   mayBeApproved,
   type PreparedException,
   prepareException,
+  endedExceptionsWarning,
+  findEndedExceptions,
 } from './exceptions.ts';
 export { generateGuardPolicy, type GuardSettings, LOWER_LEVEL } from './guard-policy.ts';
 export { DEFAULT_LIMITS, type PodSecurityInput } from './input.ts';
@@ -74,8 +75,8 @@ export {
   resolvePolicies,
   setsMode,
   VERSION_RULE,
+  findUnusedKeys,
 } from './policy.ts';
 export { mayDeny, reviewPodSecurity } from './review.ts';
 export { psaLevel, type SccLevelOptions } from './scc-level.ts';
-export { findUnusedKeys } from './unused-keys.ts';
 export { type AdmittedWorkload, admitWorkload, type WorkloadSettings } from './workload-defaults.ts';

@@ -8,8 +8,9 @@ import {
   type PSAEnforcementConfig,
 } from '../../kube/psa-enforcement-config.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
-import { isObject, objectMember } from '../../kube/types.ts';
+import { isObject, objectMember, type JsonObject, type FeatureGate } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
+import type { PodSecurityConfiguration } from '../psa/index.ts';
 import type { RolloutPhase } from './settings.ts';
 
 /**
@@ -276,4 +277,88 @@ export function getEvaluationResult({ status, newest, nowMs, maxAgeMs }: Evaluat
 function isInconclusive(status: PSAEnforcementConfig['status'], newest: SweepSummary | undefined): boolean {
   if (newest) return newest.inconclusive > 0;
   return status?.conditions?.some(({ type, reason }) => type === 'Evaluated' && reason === 'Inconclusive') === true;
+}
+
+// The Pod Security configuration that the rollout publishes
+
+/** Returns the defaults for an enforced level. The audit and warn levels are always restricted. */
+export function podSecurityDefaultsFor(enforce: DefaultLevel): PodSecurityConfiguration['defaults'] {
+  return {
+    enforce,
+    'enforce-version': 'latest',
+    audit: 'restricted',
+    'audit-version': 'latest',
+    warn: 'restricted',
+    'warn-version': 'latest',
+  };
+}
+
+/**
+ * Returns an `--admission-control-config-file` that makes kube-apiserver enforce the same defaults.
+ * @see https://kubernetes.io/docs/tasks/configure-pod-container/enforce-standards-admission-controller/
+ */
+export function buildAdmissionConfiguration(
+  defaults: PodSecurityConfiguration['defaults'],
+  exemptions?: PodSecurityConfiguration['exemptions'],
+): JsonObject {
+  return {
+    apiVersion: 'apiserver.config.k8s.io/v1',
+    kind: 'AdmissionConfiguration',
+    plugins: [
+      {
+        name: 'PodSecurity',
+        configuration: {
+          apiVersion: 'pod-security.admission.config.k8s.io/v1',
+          kind: 'PodSecurityConfiguration',
+          defaults,
+          ...(exemptions ? { exemptions } : {}),
+        },
+      },
+    ],
+  };
+}
+
+// Feature gates of OpenShift clusters
+
+/** The feature gate for enforcement. */
+export const ENFORCEMENT_GATE = 'OpenShiftPodSecurityAdmission';
+
+/** Feature sets that enable all preview features. */
+const PREVIEWS: ReadonlySet<string> = new Set(['TechPreviewNoUpgrade', 'DevPreviewNoUpgrade']);
+
+interface GateOptions {
+  readonly name: string;
+  /** The version of Portcullis. Each component reads the entry for its own version. */
+  readonly version: string;
+  /** The fallback if the object does not specify the feature. */
+  readonly fallback: boolean;
+}
+
+/**
+ * Returns the state of a feature. The order of precedence is: the computed entry for the version, the custom lists, the
+ * feature set, and the fallback.
+ * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
+ */
+export function isFeatureOn(object: FeatureGate | undefined, { name, version, fallback }: GateOptions): boolean {
+  const { spec, status } = object ?? {};
+  const computed = status?.featureGates?.find((entry) => entry.version === version);
+  return findIn(name, names(computed?.enabled), names(computed?.disabled)) ?? findInSet(name, spec) ?? fallback;
+}
+
+function findInSet(name: string, spec: FeatureGate['spec']): boolean | undefined {
+  const set = spec?.featureSet ?? '';
+  if (set === 'CustomNoUpgrade') {
+    return findIn(name, spec?.customNoUpgrade?.enabled ?? [], spec?.customNoUpgrade?.disabled ?? []);
+  }
+  return PREVIEWS.has(set) ? true : undefined;
+}
+
+/** A feature that is in both lists is disabled. */
+function findIn(name: string, enabled: readonly string[], disabled: readonly string[]): boolean | undefined {
+  if (disabled.includes(name)) return false;
+  return enabled.includes(name) ? true : undefined;
+}
+
+function names(list: readonly { readonly name?: string | null }[] | null | undefined): readonly string[] {
+  return list?.map(({ name }) => name ?? '') ?? [];
 }

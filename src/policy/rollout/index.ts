@@ -32,6 +32,10 @@ export {
   ROLLOUT_MANAGER,
   SYNCER_MODES,
   type SyncerMode,
+  buildAdmissionConfiguration,
+  podSecurityDefaultsFor,
+  ENFORCEMENT_GATE,
+  isFeatureOn,
 } from './enforcement.ts';
 export {
   classify,
@@ -46,7 +50,6 @@ export {
   WORKLOAD_VERDICTS,
   type WorkloadVerdict,
 } from './evaluation.ts';
-export { ENFORCEMENT_GATE, isFeatureOn } from './feature-gate.ts';
 export {
   createSccAccess,
   createSccLevels,
@@ -65,7 +68,6 @@ export {
   UNMANAGED_NAMESPACES,
   withWarnLevel,
 } from './label-sync.ts';
-export { buildAdmissionConfiguration, podSecurityDefaultsFor } from './observed-config.ts';
 export {
   choosePolicies,
   countNamespaces,
@@ -121,7 +123,7 @@ export {
   type ReportedWorkload,
   type ReportOwner,
 } from './reports.ts';
-export { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from './run-level-zero.ts';
+export { planRunLevelZero, RUN_LEVEL_ZERO_NAMESPACES } from './label-owners.ts';
 export { DEFAULT_ROLLOUT, isPastDate, ROLLOUT_PHASES, type RolloutPhase, type RolloutSettings } from './settings.ts';
 export { computeState, type RolloutState, type RolloutStatus, type RolloutStep, type RolloutView } from './state.ts';
 export { getSyncState, isAwaitingLabel, type SyncState } from './sync-state.ts';

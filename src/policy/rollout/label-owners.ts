@@ -1,9 +1,15 @@
 /** Determines the owners of a namespace's Pod Security labels, and builds the documents that change the labels. */
 import { defined } from '../../kube/defined.ts';
-import type { FieldOwner } from '../../kube/managed-fields.ts';
+import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
 import { getApiVersion } from '../../kube/resources.ts';
 import type { Namespace } from '../../kube/types.ts';
-import { PREVIOUS_LABEL_SYNC_MANAGER, LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import {
+  PREVIOUS_LABEL_SYNC_MANAGER,
+  LABEL_SYNC_MANAGER,
+  POD_SECURITY_LABELS,
+  LABEL_SYNC_LABEL,
+  RUN_LEVEL_ZERO_MANAGER,
+} from '../../kube/well-known.ts';
 
 const { enforce, enforceVersion, audit, warn } = POD_SECURITY_LABELS;
 export const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
@@ -60,4 +66,33 @@ export function namespaceDocument({ metadata }: Namespace, fields: Namespace['me
     ...defined({ uid, resourceVersion }),
   };
   return { apiVersion: getApiVersion('Namespace'), kind: 'Namespace', metadata: { ...identity, ...fields } };
+}
+
+// Namespaces that SCC admission skips
+
+/**
+ * Namespaces that SCC admission skips because their pods may need all permissions. Unlike on OpenShift, SCC admission
+ * applies to `default`.
+ */
+export const RUN_LEVEL_ZERO_NAMESPACES = ['kube-system', 'kube-public'] as const;
+
+/**
+ * Returns the document to apply as `RUN_LEVEL_ZERO_MANAGER`, which makes one of these namespaces privileged in every
+ * mode. Returns `undefined` for all other namespaces and if nothing changes. Unlike OpenShift, it keeps labels that
+ * another manager set. It also keeps version labels.
+ * @see
+ * https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
+ */
+export function planRunLevelZero(namespace: Namespace): Namespace | undefined {
+  const { name, labels } = namespace.metadata ?? {};
+  const owners = getMetadataOwners(namespace.metadata);
+  const isRunLevelZero = RUN_LEVEL_ZERO_NAMESPACES.some((other) => other === name);
+  if (!isRunLevelZero || owners === undefined || labels?.[LABEL_SYNC_LABEL] === 'false') return undefined;
+  const free = LEVEL_LABELS.filter((key) => {
+    if (labels?.[key] === undefined) return true;
+    const managers = owners.filter((owner) => owner.labels.has(key)).map(({ manager }) => manager);
+    return managers.length > 0 && managers.every((manager) => manager === RUN_LEVEL_ZERO_MANAGER);
+  });
+  if (free.every((key) => labels?.[key] === 'privileged')) return undefined;
+  return namespaceDocument(namespace, { labels: Object.fromEntries(free.map((key) => [key, 'privileged'])) });
 }

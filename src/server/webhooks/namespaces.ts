@@ -1,4 +1,5 @@
 import type { WebhookRegistration } from '../../api/webhooks.ts';
+import type { WebhookDefinition } from '../services.ts';
 import { LABELS_CHANGED, relevantUpdate, webhookRule, WRITES } from '../webhook.ts';
 
 /**
@@ -6,7 +7,7 @@ import { LABELS_CHANGED, relevantUpdate, webhookRule, WRITES } from '../webhook.
  * is enforced as `restricted`, and an invalid mode as `enforce`. Otherwise, namespaces could neither be created nor
  * labeled while no replica responds.
  */
-export const NAMESPACES: WebhookRegistration = {
+const NAMESPACES: WebhookRegistration = {
   name: 'namespaces.portcullis.dev',
   path: '/validate/namespaces',
   description:
@@ -17,4 +18,9 @@ export const NAMESPACES: WebhookRegistration = {
   timeoutSeconds: 5,
   failure: 'open',
   namespaces: 'reviewed',
+};
+
+export const namespaces: WebhookDefinition = {
+  registrations: [NAMESPACES],
+  create: ({ podSecurityReviewer }) => [{ path: NAMESPACES.path, ...podSecurityReviewer }],
 };

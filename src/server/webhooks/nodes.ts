@@ -5,8 +5,8 @@ import { celList } from '../../kube/cel.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
 import { type MinimumVersion, nodeName, reviewNode, reviewNodeWrite } from '../../policy/kubelet/index.ts';
 import { createMinimumReader, findNodeState, type KubeletScope, nodeState } from '../../views/kubelet.ts';
-import { webhookRule, type Webhook, WRITES } from '../webhook.ts';
-import type { PodPolicy } from './pods.ts';
+import type { WebhookDefinition } from '../services.ts';
+import { type PodPolicy, webhookRule, type Webhook, WRITES } from '../webhook.ts';
 
 /** Returns the CEL expression for the kubelet version that a Node reports. */
 function reportedVersion(object: string): string {
@@ -24,7 +24,7 @@ const RELEVANT = {
 };
 
 /** The review of Nodes, certificate requests and Leases. */
-export const NODES: WebhookRegistration = {
+const NODES: WebhookRegistration = {
   name: 'nodes.portcullis.dev',
   path: '/validate/nodes',
   description:
@@ -113,3 +113,5 @@ function reviewWrite(request: AdmissionRequest, minimum: MinimumVersion, kubelet
     ? reviewNodeWrite(request, minimum, { node, strictNodes: kubelet.settings().compatibility === 'openshift' })
     : allow();
 }
+
+export const nodes: WebhookDefinition = { registrations: [NODES], create: ({ kubelet }) => [createNodes(kubelet)] };

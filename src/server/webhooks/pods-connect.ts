@@ -1,17 +1,22 @@
 import { NOT_PRIVILEGED_CONDITION, type WebhookRegistration } from '../../api/webhooks.ts';
+import { createSlots, systemClock, withTimeout } from '../../cluster/clock.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import { allow, deny } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
+import { LIMITS } from '../../kube/limits.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { ApiError, createStatus, notFound, type Status } from '../../kube/status.ts';
 import type { Pod } from '../../kube/types.ts';
 import { USE_SCC } from '../../policy/rbac/index.ts';
 import { decideStream, PRIVILEGED_SCC, undisclosedStream } from '../../policy/scc/index.ts';
+import { createSccRecorder } from '../../telemetry/admission.ts';
+import { countExceeded } from '../../telemetry/limits.ts';
 import { namespaceMode } from '../../views/scc-mode.ts';
 import type { Discloses } from '../disclosure.ts';
-import { createPodReads } from '../pod-reads.ts';
 import { concludeScc, decideScc, enforcesSccs, type SccReviewDeps } from '../scc-review.ts';
-import { webhookRule, type Webhook } from '../webhook.ts';
+import type { WebhookDefinition } from '../services.ts';
+import { remainingMs, type WaitingRoom } from '../waiting-room.ts';
+import { webhookRule, type Webhook, type WebhookContext } from '../webhook.ts';
 
 export const CONNECT_PODS: WebhookRegistration = {
   name: 'connect.pods.portcullis.dev',
@@ -43,11 +48,18 @@ interface ConnectDeps extends SccReviewDeps {
   readonly discloses: Discloses;
 }
 
+export const podsConnect: WebhookDefinition = {
+  registrations: [CONNECT_PODS],
+  create: ({ scc, cluster, discloses, metrics }) => [
+    createConnectPods({ ...scc, cluster, discloses, record: createSccRecorder(metrics.scc.decisions) }),
+  ],
+};
+
 /**
  * Creates the webhook that denies exec and attach requests for pods that the user is not permitted to create.
  * @see https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/scc_exec.go
  */
-export function createConnectPods(deps: ConnectDeps): Webhook {
+function createConnectPods(deps: ConnectDeps): Webhook {
   const readPod = createPodReads(deps);
   return {
     path: CONNECT_PODS.path,
@@ -87,4 +99,48 @@ function podNotFound(name: string): Status {
 function readFailure(error: unknown, name: string): Status {
   if (error instanceof ApiError && error.status.code === 404) return podNotFound(name);
   return createStatus(403, 'Forbidden', `failed to get pod: ${error instanceof Error ? error.message : String(error)}`);
+}
+
+// Reads of pods
+
+type ReadPod = (name: string, namespace: string, context: WebhookContext) => Promise<Pod>;
+
+interface PodReadsDeps {
+  readonly cluster: Pick<Cluster, 'get'>;
+  readonly waitingRoom: WaitingRoom;
+}
+
+/** Creates the function that reads a pod. Above the limit, calls wait, and client addresses are served in rotation. */
+export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod {
+  const slots = createSlots(LIMITS.podReads);
+  const read = async (
+    name: string,
+    namespace: string,
+    address: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Pod> => {
+    const release = await slots.take(address, signal);
+    try {
+      signal.throwIfAborted();
+      const pod = await cluster.get('Pod', name, namespace, signal);
+      if (pod.metadata?.name !== name) throw new Error('the response is not the pod');
+      return pod;
+    } finally {
+      release();
+    }
+  };
+  return async (name, namespace, context) => {
+    const displaced = new AbortController();
+    const leave = waitingRoom.enter(context, () => displaced.abort());
+    if (slots.areTaken()) countExceeded('podReads');
+    try {
+      return await withTimeout(systemClock, remainingMs(context), (timeout) =>
+        read(name, namespace, context.address, AbortSignal.any([timeout, displaced.signal])),
+      );
+    } catch (error) {
+      throw displaced.signal.aborted ? new Error('too many concurrent pod reads; try again') : error;
+    } finally {
+      leave();
+    }
+  };
 }

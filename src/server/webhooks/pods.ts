@@ -1,11 +1,14 @@
 /** Reviews of writes to pods. All policies decide in one review, so API servers send a pod at most twice. */
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../api/webhooks.ts';
+import { checkSize, TooLargeError } from '../../cluster/json.ts';
+import type { OlmSettings } from '../../config/settings.ts';
 import { type AdmissionRequest, allow, combineDecisions, type Decision } from '../../kube/admission.ts';
 import { celString } from '../../kube/cel.ts';
 import { defined } from '../../kube/defined.ts';
+import { LIMITS } from '../../kube/limits.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { isObject, objectMember } from '../../kube/types.ts';
-import { OLM_POD_EXPRESSION } from '../../policy/olm/index.ts';
+import { OLM_POD_EXPRESSION, readOlmPod, reviewOlmPod } from '../../policy/olm/index.ts';
 import {
   completeNewPod,
   isLevelEnforced,
@@ -14,18 +17,24 @@ import {
   type PodSecurity,
 } from '../../policy/psa/index.ts';
 import { podAnnotation } from '../../policy/scc/index.ts';
+import { createSccRecorder } from '../../telemetry/admission.ts';
+import { countExceeded } from '../../telemetry/limits.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
 import { namespaceMode } from '../../views/scc-mode.ts';
 import { allowUnlessEnforced } from '../limits.ts';
 import { concludeScc, decideScc, enforcesSccs, type SccReview, type SccReviewDeps } from '../scc-review.ts';
+import type { WebhookDefinition } from '../services.ts';
 import {
   ANNOTATIONS_CHANGED,
   LABELS_CHANGED,
   relevantUpdate,
   webhookRule,
+  type PodPolicy,
   type Webhook,
   type WebhookContext,
   WRITES,
 } from '../webhook.ts';
+import { createMirrorPodPolicy } from './nodes.ts';
 
 const SPEC_CHANGED = 'object.spec != oldObject.spec';
 const CHANGED_FOR_SCCS = relevantUpdate(`${SPEC_CHANGED} || ${LABELS_CHANGED} || ${ANNOTATIONS_CHANGED}`);
@@ -110,6 +119,29 @@ export const VALIDATE_PODS: WebhookRegistration = {
   namespaces: 'reviewed',
 };
 
+export const pods: WebhookDefinition = {
+  registrations: [MUTATE_PODS, MUTATE_OLM_PODS, MUTATE_DEFAULTED_PODS, VALIDATE_PODS],
+  create({ settings, podSecurity, scc, kubelet, metrics, podSecurityReviewer }) {
+    const { decisions, validations } = metrics.scc;
+    return [
+      createMutatePods({
+        ...scc,
+        record: createSccRecorder(decisions),
+        harden: createOlmHardening({ mode: () => settings().olm.hardening.mode, metrics: metrics.olm }),
+        defaults: () => settings().defaults,
+      }),
+      createValidatePods([
+        podSecurityReviewer,
+        createSccPolicy(
+          { ...scc, record: createSccRecorder(validations, decisions) },
+          { podSecurity, failsOpen: () => settings().webhooks.failurePolicy === 'Ignore' },
+        ),
+        createMirrorPodPolicy(kubelet),
+      ]),
+    ];
+  },
+};
+
 interface MutateDeps extends SccReviewDeps {
   /** Hardens OLM pods. Never denies a pod. */
   harden(request: AdmissionRequest, context: WebhookContext): Decision;
@@ -156,9 +188,6 @@ function setDefaults(
   return namespace && !isAssigned ? allow(defined({ object: completeNewPod(object, namespace, defaults()) })) : allow();
 }
 
-/** A policy that validates pods. */
-export type PodPolicy = Pick<Webhook, 'decide'> & Required<Pick<Webhook, 'enforces'>>;
-
 /** Creates the webhook that validates pods with all policies. A pod is denied if one of them denies it. */
 export function createValidatePods(policies: readonly PodPolicy[]): Webhook {
   return {
@@ -187,7 +216,7 @@ interface FloorScope {
  * because API servers drop changes to immutable fields from requests for subresources only after mutating webhooks. Users
  * could otherwise set such a field to hide an ephemeral container.
  */
-export function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPolicy {
+function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPolicy {
   const enforces: PodPolicy['enforces'] = (request, store) => enforcesSccs(request, store, deps.settings());
   return {
     enforces,
@@ -211,4 +240,45 @@ function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, flo
   return (
     namespace !== undefined && isLevelEnforced(request, namespace, floor.podSecurity(), objectMember(object, 'spec'))
   );
+}
+
+// Hardening of OLM pods
+
+interface HardeningDeps {
+  /** Returns the effective mode. */
+  mode(): OlmSettings['hardening']['mode'];
+  readonly metrics: Metrics['olm'];
+}
+
+/** Creates the function that hardens OLM pods on creation. It never denies a pod. */
+function createOlmHardening({ mode: currentMode, metrics }: HardeningDeps) {
+  return (request: AdmissionRequest, { store }: Pick<WebhookContext, 'store'>): Decision => {
+    const mode = currentMode();
+    const pod = mode === 'off' ? undefined : readOlmPod(request);
+    if (mode === 'off' || pod === undefined) return allow();
+    const warning = findDepthWarning(request.object);
+    if (warning !== undefined) return allow({ warnings: [warning] });
+    const { namespace = '' } = request;
+    const { profile, result, decision } = reviewOlmPod(pod, {
+      mode,
+      isOpenShift: store.list('SecurityContextConstraints').length > 0,
+      findCatalog: (name) => store.get('CatalogSource', name, namespace),
+      namespaceLabels: store.get('Namespace', namespace)?.metadata?.labels,
+    });
+    metrics.hardening.cell({ profile, result }).count++;
+    return decision;
+  };
+}
+
+/** The patch replaces whole lists, so it may contain members of any depth. Returns the warning for a pod that is too deep. */
+function findDepthWarning(object: unknown): string | undefined {
+  try {
+    checkSize(Buffer.from(JSON.stringify(object)), { values: 'jsonValues', levels: 'nestingLevels' });
+    return undefined;
+  } catch (error) {
+    // A RangeError means that the stack does not suffice for the depth.
+    if (!(error instanceof TooLargeError || error instanceof RangeError)) throw error;
+    countExceeded('nestingLevels');
+    return `OLM hardening: the pod is not hardened, because it is nested more than ${LIMITS.nestingLevels} levels deep`;
+  }
 }

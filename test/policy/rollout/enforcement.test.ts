@@ -22,9 +22,11 @@ import {
   planEnforcement,
   planRaise,
   readEnforcement,
+  buildAdmissionConfiguration,
+  podSecurityDefaultsFor,
+  ENFORCEMENT_GATE,
+  isFeatureOn,
 } from '../../../src/policy/rollout/enforcement.ts';
-import { ENFORCEMENT_GATE, isFeatureOn } from '../../../src/policy/rollout/feature-gate.ts';
-import { buildAdmissionConfiguration, podSecurityDefaultsFor } from '../../../src/policy/rollout/observed-config.ts';
 import { ROLLOUT_PHASES, type RolloutPhase } from '../../../src/policy/rollout/settings.ts';
 import { readFixture } from '../../support/fixtures.ts';
 

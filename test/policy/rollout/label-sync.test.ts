@@ -13,13 +13,13 @@ import {
   SUFFICIENT_LEVEL_ANNOTATION,
 } from '../../../src/kube/well-known.ts';
 import { SYNCER_MODES, type SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
+import { planRunLevelZero } from '../../../src/policy/rollout/label-owners.ts';
 import {
   createSccLevels,
   findNeededLevel,
   type LabelSyncInput,
   planLabels,
 } from '../../../src/policy/rollout/label-sync.ts';
-import { planRunLevelZero } from '../../../src/policy/rollout/run-level-zero.ts';
 import { isAwaitingLabel } from '../../../src/policy/rollout/sync-state.ts';
 import { type Compatibility, STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import {

@@ -1,8 +1,15 @@
 import { PART_OF, PART_OF_LABEL } from '../../../api/names.ts';
 import { isKnownConfiguration, isPartOfPortcullis } from '../../../api/webhooks.ts';
-import { decodePolicy, DEV_CLUSTER_ENFORCEMENT, type Enforcement } from '../../../install/index.ts';
-import type { Configuration, LiveWebhook } from '../../../install/live-webhooks.ts';
-import { expectedConfigurations, findDifferences } from '../../../install/webhook-comparison.ts';
+import { otherConditions } from '../../../install/break-glass-state.ts';
+import {
+  decodePolicy,
+  DEV_CLUSTER_ENFORCEMENT,
+  type Enforcement,
+  type ManifestSettings,
+  staticWebhookConfigurations,
+} from '../../../install/index.ts';
+import { type Configuration, type LiveWebhook, parseWebhookConfiguration } from '../../../install/live-webhooks.ts';
+import { deepEqual } from '../../../kube/equality.ts';
 import { printCount } from '../../../kube/text.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';
 import { minorVersion } from '../../../policy/pss/index.ts';
@@ -143,4 +150,39 @@ function findUnknown(facts: Facts, configuration: Configuration): readonly Check
         fix: restoreWebhook(facts, { configuration, webhook }),
       }),
     );
+}
+
+// Comparison with the required configurations
+
+/** Returns the required configurations. `state` has the same meaning as for `staticWebhookConfigurations`. */
+export function expectedConfigurations(
+  settings: ManifestSettings,
+  state: Partial<Enforcement>,
+): readonly Configuration[] {
+  return staticWebhookConfigurations(settings, state).map((manifest) =>
+    parseWebhookConfiguration(manifest.kind as Configuration['kind'], manifest),
+  );
+}
+
+/** Fields whose differences break the webhook. Other differences may be intentional. */
+const ESSENTIAL_FIELDS: ReadonlySet<string> = new Set(['path', 'rules', 'admissionReviewVersions', 'sideEffects']);
+
+/** Returns the differences in a webhook. Ignores the host, the caBundle and the break-glass condition. */
+function findDifferences(live: LiveWebhook, expected: LiveWebhook) {
+  const actual = comparableFields(live);
+  return Object.entries(comparableFields(expected))
+    .filter(([field, value]) => !deepEqual(actual[field], value))
+    .map(([field, value]) => ({
+      field,
+      actual: actual[field],
+      expected: value,
+      isEssential: ESSENTIAL_FIELDS.has(field),
+    }));
+}
+
+function comparableFields(webhook: LiveWebhook): Readonly<Record<string, unknown>> {
+  const { clientConfig, ...fields } = webhook;
+  const { url, service } = clientConfig;
+  const path = url == null ? service?.path : URL.parse(url)?.pathname;
+  return { path, ...fields, matchConditions: otherConditions(webhook) };
 }

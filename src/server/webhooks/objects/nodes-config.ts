@@ -1,10 +1,10 @@
-import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
-import { RESOURCES, typeMeta } from '../../kube/resources.ts';
-import { invalid } from '../../kube/status.ts';
-import { readNodesConfig, reviewNodesConfig } from '../../policy/kubelet/index.ts';
-import { type KubeletScope, listNodeStates } from '../../views/kubelet.ts';
-import type { Discloses } from '../disclosure.ts';
-import type { ObjectReviewer } from '../webhooks/objects.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../../kube/admission.ts';
+import { RESOURCES, typeMeta } from '../../../kube/resources.ts';
+import { invalid } from '../../../kube/status.ts';
+import { readNodesConfig, reviewNodesConfig } from '../../../policy/kubelet/index.ts';
+import { type KubeletScope, listNodeStates } from '../../../views/kubelet.ts';
+import type { Discloses } from '../../disclosure.ts';
+import type { ObjectReviewer } from '../../webhook.ts';
 
 const { group } = RESOURCES.NodesConfig;
 const { kind } = typeMeta('NodesConfig');

@@ -2,18 +2,17 @@
  * Reviews of PodSecurityExceptions: one records authors and approvers, and the other verifies them. While no replica
  * responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
  */
-import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../../cluster/access-reviews.ts';
-import { systemClock, withTimeout } from '../../cluster/clock.ts';
-import type { Cluster } from '../../cluster/cluster.ts';
-import { type AdmissionRequest, allow, type Decision, deny } from '../../kube/admission.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import { createStatus, forbidden } from '../../kube/status.ts';
-import { quote } from '../../kube/text.ts';
-import { type ExceptionSettings, recordExceptionWrite, reviewExceptionWrite } from '../../policy/psa/index.ts';
-import { hashSpec } from '../../views/exceptions.ts';
-import { remainingMs } from '../waiting-room.ts';
-import type { WebhookContext } from '../webhook.ts';
-import type { ObjectReviewer } from '../webhooks/objects.ts';
+import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../../../cluster/access-reviews.ts';
+import { systemClock, withTimeout } from '../../../cluster/clock.ts';
+import type { Cluster } from '../../../cluster/cluster.ts';
+import { type AdmissionRequest, allow, type Decision, deny } from '../../../kube/admission.ts';
+import { RESOURCES } from '../../../kube/resources.ts';
+import { createStatus, forbidden } from '../../../kube/status.ts';
+import { quote } from '../../../kube/text.ts';
+import { type ExceptionSettings, recordExceptionWrite, reviewExceptionWrite } from '../../../policy/psa/index.ts';
+import { hashSpec } from '../../../views/exceptions.ts';
+import { remainingMs } from '../../waiting-room.ts';
+import type { ObjectReviewer, WebhookContext } from '../../webhook.ts';
 
 const { group, resource } = RESOURCES.PodSecurityException;
 

@@ -1,25 +1,24 @@
-import { printNewlyClosed } from '../../api/webhooks.ts';
-import type { Store } from '../../cluster/store.ts';
-import type { Settings } from '../../config/settings.ts';
-import { allow } from '../../kube/admission.ts';
-import { deepEqual } from '../../kube/equality.ts';
-import { objectName } from '../../kube/resources.ts';
-import { type Namespace, type Pod, valueAt } from '../../kube/types.ts';
-import { endedExceptionsWarning, findEndedExceptions } from '../../policy/psa/index.ts';
-import { enforcedModeWarning, findDeniedWorkloads } from '../../policy/scc/index.ts';
-import { sccAccess, getSccSet } from '../../views/access.ts';
-import { readException } from '../../views/exceptions.ts';
-import { findPodWorkload, isReplaced } from '../../views/workloads.ts';
-import type { Discloses } from '../disclosure.ts';
-import type { Evaluations } from '../evaluations.ts';
-import type { PreviewRanges } from '../scc-review.ts';
-import type { WebhookContext } from '../webhook.ts';
-import type { ObjectReviewer } from '../webhooks/objects.ts';
+import { printNewlyClosed } from '../../../api/webhooks.ts';
+import type { Store } from '../../../cluster/store.ts';
+import type { Settings } from '../../../config/settings.ts';
+import { allow } from '../../../kube/admission.ts';
+import { deepEqual } from '../../../kube/equality.ts';
+import { objectName } from '../../../kube/resources.ts';
+import { type Namespace, type Pod, valueAt } from '../../../kube/types.ts';
+import { endedExceptionsWarning, findEndedExceptions } from '../../../policy/psa/index.ts';
+import { enforcedModeWarning, findDeniedWorkloads } from '../../../policy/scc/index.ts';
+import { sccAccess, getSccSet } from '../../../views/access.ts';
+import { readException } from '../../../views/exceptions.ts';
+import { findPodWorkload, isReplaced } from '../../../views/workloads.ts';
+import type { Discloses } from '../../disclosure.ts';
+import type { Evaluations } from '../../evaluations.ts';
+import type { PreviewRanges } from '../../scc-review.ts';
+import type { ObjectReviewer, WebhookContext } from '../../webhook.ts';
 import type { ExceptionDeps } from './exceptions.ts';
 
 const KIND = 'PortcullisConfiguration';
 
-export interface SettingsDeps extends Pick<ExceptionDeps, 'date'> {
+interface SettingsDeps extends Pick<ExceptionDeps, 'date'> {
   /** Returns the current settings. */
   settings(): Settings;
   /** Returns the settings in a PortcullisConfiguration, or `undefined` if they are not valid. */

@@ -1,10 +1,10 @@
-import type { Store } from '../../cluster/store.ts';
-import { type AdmissionRequest, allow, deny } from '../../kube/admission.ts';
-import type { FieldError } from '../../kube/field-error.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import type { SecurityContextConstraints } from '../../kube/scc.ts';
-import { invalid, type Status } from '../../kube/status.ts';
-import { isObject, type Namespace, objectMember } from '../../kube/types.ts';
+import type { Store } from '../../../cluster/store.ts';
+import { type AdmissionRequest, allow, deny } from '../../../kube/admission.ts';
+import type { FieldError } from '../../../kube/field-error.ts';
+import { RESOURCES } from '../../../kube/resources.ts';
+import type { SecurityContextConstraints } from '../../../kube/scc.ts';
+import { invalid, type Status } from '../../../kube/status.ts';
+import { isObject, type Namespace, objectMember } from '../../../kube/types.ts';
 import {
   defaultScc,
   findSccTypeError,
@@ -12,12 +12,12 @@ import {
   type SccSettings,
   sccWarnings,
   validateSccObject,
-} from '../../policy/scc/index.ts';
-import { sccAccess } from '../../views/access.ts';
-import { isReplaced } from '../../views/workloads.ts';
-import type { Discloses } from '../disclosure.ts';
-import type { Evaluations } from '../evaluations.ts';
-import type { ObjectReviewer } from '../webhooks/objects.ts';
+} from '../../../policy/scc/index.ts';
+import { sccAccess } from '../../../views/access.ts';
+import { isReplaced } from '../../../views/workloads.ts';
+import type { Discloses } from '../../disclosure.ts';
+import type { Evaluations } from '../../evaluations.ts';
+import type { ObjectReviewer } from '../../webhook.ts';
 
 const KIND = { group: RESOURCES.SecurityContextConstraints.group, kind: 'SecurityContextConstraints' };
 

@@ -1,15 +1,14 @@
 /** Reviews of the objects that configure Portcullis, one entry for each kind. */
-import type { WebhookRegistration } from '../../api/webhooks.ts';
-import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
-import { RESOURCES } from '../../kube/resources.ts';
-import { webhookRule, type Webhook, type WebhookContext, WRITES } from '../webhook.ts';
-
-/** The reviews of one kind of object. */
-export interface ObjectReviewer extends Pick<Webhook, 'enforces'> {
-  /** Sets fields before API servers validate the schema. */
-  change?(request: AdmissionRequest, context: WebhookContext): Decision;
-  validate(request: AdmissionRequest, context: WebhookContext): Decision | Promise<Decision>;
-}
+import type { WebhookRegistration } from '../../../api/webhooks.ts';
+import { type AdmissionRequest, allow } from '../../../kube/admission.ts';
+import { RESOURCES } from '../../../kube/resources.ts';
+import type { WebhookDefinition, WebhookServices } from '../../services.ts';
+import { type ObjectReviewer, webhookRule, type Webhook, WRITES } from '../../webhook.ts';
+import { createEnforcementConfigReviewer } from './enforcement-config.ts';
+import { createExceptionReviewer } from './exceptions.ts';
+import { createNodesConfigReviewer } from './nodes-config.ts';
+import { createSccObjectReviewer } from './sccs.ts';
+import { createSettingsReviewer } from './settings.ts';
 
 const { SecurityContextConstraints: SCC, PodSecurityException: EXCEPTION, NodesConfig } = RESOURCES;
 
@@ -24,7 +23,7 @@ const CLOSED_RULES: WebhookRegistration['rules'] = [
   },
 ];
 
-export const CHANGE_OBJECTS: WebhookRegistration = {
+const CHANGE_OBJECTS: WebhookRegistration = {
   name: 'mutate.objects.portcullis.dev',
   path: '/mutate/objects',
   description:
@@ -37,7 +36,7 @@ export const CHANGE_OBJECTS: WebhookRegistration = {
 
 const VALIDATE = { path: '/validate/objects', kind: 'ValidatingWebhookConfiguration' } as const;
 
-export const VALIDATE_OBJECTS: WebhookRegistration = {
+const VALIDATE_OBJECTS: WebhookRegistration = {
   ...VALIDATE,
   name: 'objects.portcullis.dev',
   description:
@@ -48,7 +47,7 @@ export const VALIDATE_OBJECTS: WebhookRegistration = {
 };
 
 /** Objects whose reviews mostly warn. */
-export const VALIDATE_SETTINGS: WebhookRegistration = {
+const VALIDATE_SETTINGS: WebhookRegistration = {
   ...VALIDATE,
   name: 'fail-open.objects.portcullis.dev',
   description:
@@ -73,6 +72,26 @@ export const VALIDATE_SETTINGS: WebhookRegistration = {
   timeoutSeconds: 5,
   failure: 'open',
 };
+
+export const objects: WebhookDefinition = {
+  registrations: [CHANGE_OBJECTS, VALIDATE_OBJECTS, VALIDATE_SETTINGS],
+  create: (services) => createObjectWebhooks(createReviewers(services)),
+};
+
+/** Creates the reviewers, by `<resource>.<group>`. */
+function createReviewers(services: WebhookServices): Readonly<Record<string, ObjectReviewer>> {
+  const { settings, kubelet, discloses } = services;
+  return {
+    'securitycontextconstraints.security.openshift.io': createSccObjectReviewer({ ...services, ...services.scc }),
+    'podsecurityexceptions.policy.portcullis.dev': createExceptionReviewer({
+      ...services,
+      settings: () => settings().exceptions,
+    }),
+    'portcullisconfigurations.config.portcullis.dev': createSettingsReviewer(services),
+    'psaenforcementconfigs.config.openshift.io': createEnforcementConfigReviewer(),
+    'nodes.config.openshift.io': createNodesConfigReviewer(kubelet, discloses),
+  };
+}
 
 /**
  * Creates the webhooks that change and validate objects.

@@ -1,6 +1,6 @@
-import { allow } from '../../kube/admission.ts';
-import { enforcementWarning } from '../../policy/rollout/index.ts';
-import type { ObjectReviewer } from '../webhooks/objects.ts';
+import { allow } from '../../../kube/admission.ts';
+import { enforcementWarning } from '../../../policy/rollout/index.ts';
+import type { ObjectReviewer } from '../../webhook.ts';
 
 /** Creates the reviewer that warns about a request for enforcement that would deny known workloads. */
 export function createEnforcementConfigReviewer(): ObjectReviewer {
