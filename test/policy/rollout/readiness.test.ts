@@ -653,6 +653,7 @@ suite('scheduleSweep determines the time of the next evaluation', () => {
     readonly sweptMs?: number;
     readonly failures?: number;
     readonly requestedMs?: number;
+    readonly changedSinceMs?: number;
     readonly jitter?: number;
     readonly settings?: Partial<RolloutSettings>;
   }
@@ -679,17 +680,23 @@ suite('scheduleSweep determines the time of the next evaluation', () => {
       15 * HOUR,
     ],
     ['a time in the future is ignored', { storedMs: NOW + HOUR }, 0],
+    ['a changed verdict is evaluated after a minute', { sweptMs: NOW, changedSinceMs: NOW }, MINUTE],
+    [
+      'a changed verdict that the decision to enforce awaits is evaluated after five seconds',
+      { sweptMs: NOW, changedSinceMs: NOW, settings: { phase: 'Enforce' } },
+      5_000,
+    ],
   ];
   for (const [name, given, expected] of cases) {
     test(name, () => {
-      const { storedMs, sweptMs, failures = 0, requestedMs, jitter = 0, settings } = given;
+      const { storedMs, sweptMs, failures = 0, requestedMs, changedSinceMs, jitter = 0, settings } = given;
       const lastEvaluationTime = storedMs === undefined ? null : new Date(storedMs).toISOString();
       const delayMs = scheduleSweep({
         object: { spec: {}, status: { lastEvaluationTime } },
         settings: { ...DEFAULT_ROLLOUT, phase: 'Evaluate', ...settings },
         sweep: sweptMs === undefined ? undefined : { evaluations: [], startMs: sweptMs, endMs: sweptMs },
         nowMs: NOW,
-        changedSinceMs: undefined,
+        changedSinceMs,
         settleMs: 0,
         failures,
         requestedMs,

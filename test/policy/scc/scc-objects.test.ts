@@ -153,6 +153,14 @@ suite('SCC validation reports', () => {
         'allowedUnsafeSysctls[2]: Invalid value: "d.e.*": sysctl overlaps with d.*',
       ],
     ],
+    [
+      'volumes and drivers of flex volumes',
+      { volumes: ['none', 'secret'], allowedFlexVolumes: [{ driver: 'a' }] },
+      [
+        `volumes: Invalid value: ["none","secret"]: if 'none' is specified, no other values are allowed`,
+        `allowedFlexVolumes: Invalid value: [{"driver":"a"}]: volumes does not include 'flexVolume' or '*', so no flex volumes are allowed`,
+      ],
+    ],
     ['a wrong type', { volumes: ['secret', 7] }, ['volumes[1]: Invalid value: 7: must be a string']],
   ];
   for (const [name, fields, errors] of cases) {
