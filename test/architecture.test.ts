@@ -53,7 +53,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   tls: 'certificate-pair client files issue keyring protocol trust',
   cluster: `access-reviews bytes cache client clock cluster cluster-source connection event-recorder json lists live-cluster
     network-error parser projection server-version store`,
-  web: 'check-order fleet-data fleet-view report-data',
+  web: 'check-order csv fleet-data fleet-view report-data',
   'dev-cluster': 'index',
   server: 'limits probes server webhooks/index',
   controllers: `controller denial-events index leadership permissions replica replica-leases required-webhooks runtime scc-health

@@ -6,7 +6,7 @@ import { diffLines } from 'diff';
 import { OTHER_RESULTS, type OtherCheck } from '../../src/cli/output/findings.ts';
 import { parsePath, printYaml } from '../../src/config/yaml.ts';
 import { withValueAt } from '../../src/kube/types.ts';
-import { type Check, checks, type FieldExample } from '../../src/policy/pss/index.ts';
+import { type Check, checks, type FieldExample, STANDARDS } from '../../src/policy/pss/index.ts';
 import { fixManifests } from '../../src/web/evaluate.ts';
 
 /** A page about a finding of `portcullis check`. */
@@ -40,7 +40,7 @@ const POD = {
   },
 };
 
-const STANDARDS = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
+const STANDARDS_URL = 'https://kubernetes.io/docs/concepts/security/pod-security-standards/';
 
 /** Texts for findings outside the Pod Security Standards. */
 interface OtherProse extends Omit<CheckPage, 'id' | 'options' | 'references'> {
@@ -161,9 +161,9 @@ function standardPage({ id, level, why, fix, violation, correction, cis, nsa, ve
     fix: `${fix} \`portcullis check --fix\` makes this change unless it depends on the application.`,
     options: [`--level=${level}`],
     references: [
-      `[Pod Security Standards](${STANDARDS}#${level})`,
-      ...(cis === undefined ? [] : [`CIS Kubernetes Benchmark v1.9: ${cis}`]),
-      ...(nsa === undefined ? [] : [`NSA and CISA, Kubernetes Hardening Guide: ${nsa}`]),
+      `[Pod Security Standards](${STANDARDS_URL}#${level})`,
+      ...(cis === undefined ? [] : [`${STANDARDS.cis}: ${cis}`]),
+      ...(nsa === undefined ? [] : [`${STANDARDS.nsa}: ${nsa}`]),
     ],
   };
 }

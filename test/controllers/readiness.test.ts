@@ -673,6 +673,7 @@ suite('readiness', () => {
         resources: [{ ...deployment, name: 'web', uid: uid('Deployment', 'web', 'shop') }],
         properties: {
           ...{ verdict: 'wouldBeDenied', pods: '0', causes: 'serviceAccount' },
+          ...{ cis: '5.2.3, 5.2.4, 5.2.5', nsa: 'no host namespaces' },
           fields: 'spec.template.spec.hostNetwork',
         },
       });

@@ -1,9 +1,10 @@
 /** Findings in manifests, and their output as a table, SARIF, JUnit XML, GitHub annotations, JSON and YAML. */
+import { createHash } from 'node:crypto';
 import { isAbsolute, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ManifestError, Position } from '../../config/yaml.ts';
 import { listNewerVersions, type Mode, parsePolicy, printPodSecurity } from '../../policy/psa/index.ts';
-import { checks } from '../../policy/pss/index.ts';
+import { checkControls, checks } from '../../policy/pss/index.ts';
 import { NO_SCC } from '../../policy/scc/index.ts';
 import { docsUrl, EXIT, printPage, PROGRAM, VERSION } from '../command.ts';
 import { type Cell, CONTROL_CHARACTERS, printable, printData, printTable, type Style } from './print.ts';
@@ -338,7 +339,28 @@ function sarifRule({ check, reason, fix }: ViolatedCheck) {
     help: { text: fix },
     helpUri: docsUrl(checkPage(check)),
     defaultConfiguration: { level: 'error' },
+    properties: {
+      tags: ['security', 'kubernetes', ...printControls(check)],
+      'security-severity': SEVERITIES[level ?? 'other'],
+    },
   };
+}
+
+/** Scores by level. Code scanning shows scores from 7.0 as high, and from 4.0 as medium. */
+const SEVERITIES = { baseline: '8.0', restricted: '5.0', other: '4.0' } as const;
+
+/** Returns the controls of a check as tags, such as `cis-5.2.2`. */
+function printControls(check: string): readonly string[] {
+  return Object.entries(checkControls(check)).flatMap(([standard, ids]) =>
+    ids.split(', ').map((id) => `${standard}-${id.toLowerCase().replaceAll(' ', '-')}`),
+  );
+}
+
+/** Identifies a result regardless of its position in the file. */
+function fingerprint(object: CheckedObject, finding: ViolatedCheck, path: string): string {
+  const { apiVersion, kind, namespace, name, template, file } = object;
+  const parts = [file, apiVersion, kind, namespace, name, template, finding.check, path];
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
 }
 
 function sarifResults(object: CheckedObject, rules: readonly { readonly id: string }[]) {
@@ -348,6 +370,7 @@ function sarifResults(object: CheckedObject, rules: readonly { readonly id: stri
       ruleIndex: rules.findIndex(({ id }) => id === finding.check),
       level: SARIF_LEVELS[finding.mode],
       message: { text: `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}` },
+      partialFingerprints: { 'portcullis/v1': fingerprint(object, finding, field.path) },
       locations: [
         {
           physicalLocation: physicalLocation(field),
@@ -372,7 +395,11 @@ function reportData(report: CheckReport) {
   const { objects, notEvaluated, warnings, errors, failOn } = report;
   const linked = objects.map((object) => ({
     ...object,
-    findings: object.findings.map((finding) => ({ ...finding, url: docsUrl(checkPage(finding.check)) })),
+    findings: object.findings.map((finding) => ({
+      ...finding,
+      ...checkControls(finding.check),
+      url: docsUrl(checkPage(finding.check)),
+    })),
   }));
   return { summary: summarize(report), failOn, objects: linked, notEvaluated, warnings, errors };
 }

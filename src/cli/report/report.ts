@@ -14,7 +14,7 @@ import { type ClusterOutcome, clustersOptions, gatherClusters, printClusters, se
 import { defineCommand, EXIT, type Io } from '../command.ts';
 import { gatherRollout, rolloutOptions, type RolloutValues } from '../inventory/rollout.ts';
 import { sccReviewOptions } from '../inventory/settings.ts';
-import { flag, nonEmpty, option, type Values } from '../options.ts';
+import { flag, nonEmpty, oneOf, option, type Values } from '../options.ts';
 import { bundlePage } from '../output/bundle.ts';
 import { renderPage } from '../output/html.ts';
 import { outputOption, outputStyle, printable, printData, printTable, type Style } from '../output/print.ts';
@@ -22,6 +22,7 @@ import { createFleet, type Fleet } from './fleet.ts';
 import { COUNT_COLUMNS, countCells } from './namespaces.ts';
 import { computeReport } from './report-data.ts';
 import { listReports, readReport, readReports, REPORT_LIST } from './saved-report.ts';
+import { printStandard } from './standards.ts';
 
 const DETAILS = `
 Writes a self-contained HTML file with the state of the enforcement rollout, the denied workloads of each
@@ -45,11 +46,16 @@ its row contains the error, and the exit code is 2.
 With --reference, the joined report also lists the differences from one cluster: settings, levels, exemptions,
 grants, exceptions, and the checks that only the other clusters violate.
 
+With --standard, the command prints a table with the controls of the CIS Kubernetes Benchmark or the Kubernetes
+Hardening Guide of NSA and CISA: the level that contains each control, the number of namespaces that enforce it, and
+the number of workloads that violate it. -o json lists these namespaces and workloads.
+
 Examples:
   portcullis report > report.html
   portcullis report -f deploy/ > report.html
   portcullis report -o json > monday.json
   portcullis report --compare monday.json > report.html
+  portcullis report --standard cis -o csv > cis.csv
   portcullis report --fleet reports/ > fleet.html
   portcullis report --context 'prod-*' --reference prod-1 -o table
 `;
@@ -66,6 +72,10 @@ const options = {
   reference: option('NAME', nonEmpty, undefined, {
     help: 'With --fleet or several contexts, compare the clusters with the one of this name or context',
   }),
+  standard: option('STANDARD', oneOf(['cis', 'nsa'] as const), undefined, {
+    help: 'Print the controls of the CIS benchmark or the NSA and CISA guide',
+    conflicts: ['compare', 'fleet', 'all-contexts'],
+  }),
   output: outputOption(['html', 'json', 'csv', 'table']),
 };
 
@@ -73,12 +83,18 @@ export const command = defineCommand({
   details: DETAILS,
   options,
   async run(options, _operands, io) {
-    const { output, filename, compare, reference, fleet: isFleet } = options;
-    if (output === 'html' && io.stdout.isTTY === true) {
+    const { output, filename, compare, reference, standard, fleet: isFleet } = options;
+    if (output === 'html' && standard === undefined && io.stdout.isTTY === true) {
       throw new UserError('the output is an HTML page: write it to a file with > report.html, or set -o json');
     }
     if (isFleet) return await reportFiles(filename, options, io);
     const contexts = await selectContexts(options, io);
+    if (standard !== undefined) {
+      if (contexts) throw new UserError('--standard prints the controls of one cluster: select one context');
+      const report = await reportCluster({ ...options, context: options.context[0] }, io);
+      io.text.write(printStandard(report, standard, { output, style: outputStyle(io) }));
+      return EXIT.passed;
+    }
     if (contexts) return await reportClusters(contexts, options, io);
     if (output === 'csv')
       throw new UserError('-o csv requires --fleet or several contexts; the page of one cluster exports CSV');

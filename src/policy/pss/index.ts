@@ -49,3 +49,4 @@ export {
   PRIVILEGED,
   type Version,
 } from './policy.ts';
+export { checkControls, type Control, listControls, type Standard, STANDARDS } from './standards.ts';

@@ -6,7 +6,7 @@ import { typeMeta } from '../../kube/resources.ts';
 import { printCount, truncate } from '../../kube/text.ts';
 import type { ObjectMeta, Report, ReportResult, ReportSubject } from '../../kube/types.ts';
 import { isStricter, printEvaluatedAs, printLevel } from '../psa/index.ts';
-import { isBaselineCheck, type Level, type Policy } from '../pss/index.ts';
+import { checkControls, isBaselineCheck, type Level, type Policy } from '../pss/index.ts';
 import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, ViolatingWorkload } from './evaluation.ts';
 
 /** Name of the cluster report, and of the report in each evaluated namespace. */
@@ -170,7 +170,7 @@ function failure(violation: FixableViolation, workload: ViolatingWorkload, base:
     result: 'fail',
     scored: true,
     message: truncate(`${printViolation(violation)}. ${violation.fix}`, MAX_MESSAGE - 1),
-    properties: { ...workloadProperties(workload), ...fieldProperties(violation) },
+    properties: { ...workloadProperties(workload), ...checkControls(violation.check), ...fieldProperties(violation) },
   };
 }
 
@@ -185,6 +185,7 @@ function exceptedResult(violation: FixableViolation, { exceptions }: ExceptedWor
     properties: {
       exception: exceptions.map(({ name }) => name).join(', '),
       expiresAt: exceptions.map(({ expiresAt }) => expiresAt).join(', '),
+      ...checkControls(violation.check),
       ...fieldProperties(violation),
     },
   };

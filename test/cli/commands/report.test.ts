@@ -1,8 +1,10 @@
-/** The patches of a report. The page itself is tested in `test/web`. */
+/** The patches of a report, and the controls of standards. The page itself is tested in `test/web`. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { applyPatch, type Operation } from 'rfc6902';
 import { parse } from 'yaml';
+import { listControls } from '../../../src/policy/pss/index.ts';
 import type { ReportData } from '../../../src/web/report-data.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
@@ -78,4 +80,51 @@ test('patches apply the version of a pinned level', async () => {
     one?.patch?.command,
     `kubectl patch deployment.apps/web -n shop --type=json -p '[{"op":"remove","path":"/spec/template/spec/securityContext/sysctls"}]'`,
   );
+});
+
+const CLUSTER = `
+{ apiVersion: v1, kind: Namespace, metadata: { name: open } }
+---
+{ apiVersion: v1, kind: Pod, metadata: { name: tools, namespace: open }, spec: { containers: [{ name: a, image: i }], volumes: [{ name: h, hostPath: { path: / } }] } }
+---
+{ apiVersion: v1, kind: Namespace, metadata: { name: base, labels: { pod-security.kubernetes.io/enforce: baseline } } }
+---${NAMESPACE}---
+${CASES[0]?.[1]}`;
+
+test('--standard prints the level of each control, the namespaces that enforce it, and the workloads that violate it', async () => {
+  const run = async (...args: readonly string[]) =>
+    await runProgram(['report', '-f', '-', '--standard', ...args], { stdin: CLUSTER });
+  const { stdout } = await run('cis');
+  const lines = stdout.split('\n').map((line) => line.replace(/ {3,}/g, '|'));
+  assert.deepEqual(lines.slice(0, 5), [
+    'CIS Kubernetes Benchmark v1.9',
+    'CONTROL|STATUS|LEVEL|NAMESPACES|VIOLATING|TITLE',
+    '5.2.1|partly|baseline|2 of 3|0|Ensure that the cluster has at least one active policy control mechanism in place',
+    '5.2.2|partly|baseline|2 of 3|1|Minimize the admission of privileged containers',
+    '5.2.3|partly|baseline|2 of 3|1|Minimize the admission of containers wishing to share the host process ID namespace',
+  ]);
+  // The restricted level checks hostPath volumes as a volume type.
+  assert.ok(lines.includes('5.2.12|partly|baseline|2 of 3|1|Minimize the admission of HostPath volumes'));
+  assert.ok(lines.includes('5.2.7|partly|restricted|1 of 3|2|Minimize the admission of root containers'));
+  const page = readFileSync('docs/how-to/evidence.md', 'utf8');
+  for (const { id, title, checks, level } of listControls('cis')) {
+    const links = checks.map((check) => `[\`${check}\`](../reference/checks/${check}.md)`).join(', ') || 'any';
+    assert.ok(page.includes(`| ${id} | ${title} | ${links} | \`${level}\` |`), id);
+  }
+  const json = JSON.parse((await run('nsa', '-o', 'json')).stdout) as {
+    readonly controls: readonly { readonly id: string }[];
+  };
+  assert.deepEqual(
+    json.controls.find(({ id }) => id === 'no host ports'),
+    {
+      id: 'no host ports',
+      title: 'no host ports',
+      checks: ['hostPorts'],
+      level: 'baseline',
+      status: 'partly',
+      notEnforced: ['open'],
+      violating: [{ namespace: 'shop', kind: 'Deployment', name: 'web' }],
+    },
+  );
+  assert.match((await run('nsa', '-o', 'csv')).stdout, /\r\n"no host ports","partly","baseline","2 of 3","1",""\r\n/);
 });

@@ -1,0 +1,56 @@
+/** Controls of hardening standards, and the checks that correspond to them. Each check names its controls. */
+import { checks } from './checks/index.ts';
+import { LEVELS, type Level } from './policy.ts';
+
+/** Standards by the name of their field in the checks. */
+export const STANDARDS = {
+  cis: 'CIS Kubernetes Benchmark v1.9',
+  nsa: 'NSA and CISA, Kubernetes Hardening Guide',
+} as const;
+export type Standard = keyof typeof STANDARDS;
+
+/** Recommendations of the CIS Kubernetes Benchmark v1.9 about pods. The hardening guide does not number its settings. */
+const CIS_TITLES: Readonly<Record<string, string>> = {
+  '5.2.1': 'Ensure that the cluster has at least one active policy control mechanism in place',
+  '5.2.2': 'Minimize the admission of privileged containers',
+  '5.2.3': 'Minimize the admission of containers wishing to share the host process ID namespace',
+  '5.2.4': 'Minimize the admission of containers wishing to share the host IPC namespace',
+  '5.2.5': 'Minimize the admission of containers wishing to share the host network namespace',
+  '5.2.6': 'Minimize the admission of containers with allowPrivilegeEscalation',
+  '5.2.7': 'Minimize the admission of root containers',
+  '5.2.8': 'Minimize the admission of containers with the NET_RAW capability',
+  '5.2.9': 'Minimize the admission of containers with added capabilities',
+  '5.2.10': 'Minimize the admission of containers with capabilities assigned',
+  '5.2.11': 'Minimize the admission of Windows HostProcess containers',
+  '5.2.12': 'Minimize the admission of HostPath volumes',
+  '5.2.13': 'Minimize the admission of containers which use HostPorts',
+  '5.7.2': 'Ensure that the seccomp profile is set to docker/default in your pod definitions',
+  '5.7.3': 'Apply security context to your pods and containers',
+};
+
+export interface Control {
+  readonly id: string;
+  readonly title: string;
+  readonly checks: readonly string[];
+  /** The lowest level that contains all of the checks. A control without checks requires any level except privileged. */
+  readonly level: Exclude<Level, 'privileged'>;
+}
+
+/** Lists the controls of a standard, in its order. */
+export function listControls(standard: Standard): readonly Control[] {
+  const titles =
+    standard === 'cis'
+      ? CIS_TITLES
+      : Object.fromEntries(checks.flatMap(({ nsa }) => (nsa === undefined ? [] : [[nsa, nsa]])));
+  return Object.entries(titles).map(([id, title]) => {
+    const own = checks.filter((check) => check[standard]?.split(', ').includes(id));
+    const level = own.some((check) => check.level === LEVELS[2]) ? 'restricted' : 'baseline';
+    return { id, title, checks: own.map((check) => check.id), level };
+  });
+}
+
+/** Returns the controls of a check by standard, such as `{ cis: '5.2.2', nsa: 'no privileged containers' }`. */
+export function checkControls(id: string): Readonly<Partial<Record<Standard, string>>> {
+  const { cis, nsa } = checks.find((check) => check.id === id) ?? {};
+  return { ...(cis === undefined ? {} : { cis }), ...(nsa === undefined ? {} : { nsa }) };
+}
