@@ -171,7 +171,7 @@ function Clusters({ clusters, unread, view }: ClustersProps & Pick<FleetData, 'u
         ]}
         rows={[
           ...unread.map(({ name, error }) => [
-            <span class="nowrap">{name}</span>,
+            name,
             <Chip tone="bad">Not read</Chip>,
             ...Array.from({ length: 6 }, () => '?'),
             error,
@@ -187,7 +187,7 @@ function Clusters({ clusters, unread, view }: ClustersProps & Pick<FleetData, 'u
             cluster.workloads.restart,
             cluster.notEvaluated.length === 0 ? 0 : <Chip tone="warn">{cluster.notEvaluated.length}</Chip>,
             cluster.next ?? 'nothing to do',
-            <span class="nowrap">{reportLink(cluster, {}, cluster.time)}</span>,
+            reportLink(cluster, {}, cluster.time),
           ]),
         ]}
         limit={[MAX_ROWS, 'clusters']}
@@ -198,11 +198,7 @@ function Clusters({ clusters, unread, view }: ClustersProps & Pick<FleetData, 'u
 }
 
 function clusterLink({ name }: FleetCluster, view: FleetView) {
-  return (
-    <a class="nowrap" href={formatFleetView({ ...view, cluster: name, at: 'workloads' })}>
-      {name}
-    </a>
-  );
+  return <a href={formatFleetView({ ...view, cluster: name, at: 'workloads' })}>{name}</a>;
 }
 
 /** Links to the cluster's own report, if there is one. */
@@ -298,7 +294,7 @@ function Differences({ data, clusters }: Pick<FilterProps, 'data' | 'clusters'>)
 function clusterNames(names: readonly string[]) {
   return (
     <details>
-      <summary>{count(names.length, 'cluster')}</summary>
+      <summary class="nowrap">{count(names.length, 'cluster')}</summary>
       {names.join(', ')}
     </details>
   );
