@@ -250,13 +250,14 @@ interface Schema {
   readonly additionalProperties?: Schema;
 }
 
-/** Lists the arrays without a list type and the fields without a description. */
+/** Lists the arrays without a list type and the fields without a description, except the metadata. */
 function schemaGaps(schema: Schema, path: string): readonly string[] {
   const { type, properties = {}, items, additionalProperties } = schema;
   return [
     ...(type === 'array' && schema['x-kubernetes-list-type'] === undefined ? [`${path}: no list type`] : []),
     ...Object.entries(properties).flatMap(([name, field]) => [
-      ...(field.description === undefined ? [`${path}.${name}: no description`] : []),
+      // API servers reject a description of the metadata.
+      ...((field.description === undefined) === (name === 'metadata') ? [] : [`${path}.${name}: description`]),
       ...schemaGaps(field, `${path}.${name}`),
     ]),
     ...(items === undefined ? [] : schemaGaps(items, `${path}[]`)),
