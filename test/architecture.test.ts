@@ -50,7 +50,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   telemetry: 'admission counters heap limits logger metrics',
   config:
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration setting-paths settings unrendered yaml',
-  tls: 'certificate-pair client files issue keyring protocol trust',
+  tls: 'index',
   cluster: `access-reviews bytes cache client clock cluster cluster-source connection event-recorder json lists live-cluster
     network-error parser projection server-version store`,
   web: 'check-order csv fleet-data fleet-view report-data',
@@ -58,7 +58,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
   server: 'limits probes server webhooks/index',
   controllers: `controller denial-events index leadership permissions replica replica-leases required-webhooks runtime scc-health
     standard-sccs watched-kinds`,
-  install: 'break-glass-state index live-webhooks settings',
+  install: 'index',
 };
 
 /** The folders and files that may import a package, or any package in a scope. */

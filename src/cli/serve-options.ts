@@ -5,7 +5,7 @@ import { quote } from '../kube/text.ts';
 import { isObject, type JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import { LOG_FORMATS, LOG_LEVELS } from '../telemetry/logger.ts';
-import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../tls/protocol.ts';
+import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../tls/index.ts';
 import {
   decimal,
   durationMs,

@@ -13,13 +13,11 @@ import type { Version } from '../policy/pss/index.ts';
 import { type AffectedNamespaces, type AffectingKind, findAffectedNamespaces } from '../policy/rollout/index.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { KeyPair } from '../tls/certificate-pair.ts';
-import type { ServerNames } from '../tls/issue.ts';
-import type { Service } from '../tls/trust.ts';
+import type { KeyPair, ServerNames, Service } from '../tls/index.ts';
 import type { NamespaceEvaluations } from './evaluations.ts';
 import type { RecordEvent } from './events.ts';
 import type { Features, PermissionSet } from './permissions.ts';
-import type { RecentAuthority } from './recent-authority.ts';
+import type { RemovedGrants } from './removed-grants.ts';
 
 /** A registered controller. The RBAC manifests, the settings and the reference documentation are generated from it. */
 export interface ControllerDefinition {
@@ -61,7 +59,7 @@ export interface ControllerContext {
   /** The API server's version, or `undefined` until it is known. */
   readonly apiServerVersion: Observable<Version | undefined>;
   readonly replica: ReplicaIdentity;
-  readonly recentAuthority: RecentAuthority;
+  readonly removedGrants: RemovedGrants;
   /** The evaluations of namespaces. Empty on replicas that are not the leader. */
   readonly evaluations: NamespaceEvaluations;
   readonly certificate: {

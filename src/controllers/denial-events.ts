@@ -8,7 +8,7 @@ import { isWorkloadController } from '../kube/controller-pod.ts';
 import { isObject, type KubeObject, objectMember, type Pod } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { findPodWorkload } from '../views/workloads.ts';
-import { refusalEvent } from './refusal-events.ts';
+import { workloadDenialEvent } from './workload-denial-event.ts';
 
 interface DenialEventsOptions {
   readonly cluster: Pick<Cluster, 'store' | 'recordEvent'>;
@@ -40,7 +40,7 @@ export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptio
     const [, level, version = ''] = POLICY.exec(text) ?? [];
     const denied = level === undefined ? undefined : { level, version };
     const policy = denied ? 'PodSecurity' : 'SCC';
-    const event = refusalEvent(workload, { policy, action: 'CreatePod', text, denied });
+    const event = workloadDenialEvent(workload, { policy, action: 'CreatePod', text, denied });
     void writeEvent(cluster, logger, { ...event, regarding: workload, reportingController: INSTALLATION.name });
   };
 }

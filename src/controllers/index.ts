@@ -16,7 +16,7 @@ import { olmAutoLabeler } from './olm-auto-labeler.ts';
 import type { Features } from './permissions.ts';
 import { policyReports } from './policy-reports.ts';
 import { readiness } from './readiness.ts';
-import { followRecentAuthority } from './recent-authority.ts';
+import { followRemovedGrants } from './removed-grants.ts';
 import { replica } from './replica.ts';
 import { runLevelZeroLabeler } from './run-level-zero-labeler.ts';
 import { sccGrantExpiry } from './scc-grant-expiry.ts';
@@ -77,13 +77,13 @@ export function createController(
  * or defaults change, it recreates the controllers that read them in `create`.
  */
 export function createControllerSelector(
-  dependencies: Omit<ControllerContext, 'recentAuthority' | 'evaluations'>,
+  dependencies: Omit<ControllerContext, 'removedGrants' | 'evaluations'>,
   features: (settings: Settings) => Features,
   store: Store,
 ): () => readonly Controller[] {
   const context = {
     ...dependencies,
-    recentAuthority: followRecentAuthority(store, dependencies.date),
+    removedGrants: followRemovedGrants(store, dependencies.date),
     evaluations: createNamespaceEvaluations(),
   };
   const created = new Map<ControllerDefinition, Controller>();

@@ -36,7 +36,7 @@ import {
 } from './controller.ts';
 import { type EvaluationChange, wasViolating } from './evaluations.ts';
 import { rbacRule } from './permissions.ts';
-import { refusalEvent } from './refusal-events.ts';
+import { workloadDenialEvent } from './workload-denial-event.ts';
 
 export const policyReports: ControllerDefinition = {
   name: 'policy-report-controller',
@@ -74,7 +74,7 @@ const REPORTS = 'reports';
 function createReconciler(controller: ControllerContext, store: Store): Reconciler {
   const { settings, evaluations } = controller;
   const reports = createReports(controller, store);
-  const refusals = createRefusals(store);
+  const denials = createDenials(store);
   return {
     sources: [
       {
@@ -82,7 +82,7 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
           evaluations.subscribe({
             onChange(change) {
               reports.enqueue(change.name);
-              refusals.add(change);
+              denials.add(change);
               enqueue([REPORTS]);
             },
             onComplete() {
@@ -93,9 +93,9 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
       },
     ],
     async reconcile(_key, context) {
-      for (const refusal of refusals.take(BATCH_SIZE)) recordRefusal(refusal, context);
+      for (const denial of denials.take(BATCH_SIZE)) recordDenial(denial, context);
       const delayMs = evaluations.isComplete() ? await reports.writeBatch(context) : Infinity;
-      const requeueAfterMs = Math.min(delayMs, refusals.isEmpty() ? Infinity : BATCH_MS);
+      const requeueAfterMs = Math.min(delayMs, denials.isEmpty() ? Infinity : BATCH_MS);
       return requeueAfterMs === Infinity ? undefined : { requeueAfterMs };
     },
     async onStop({ cluster, logger }) {
@@ -323,8 +323,8 @@ function* listReportedWorkloads(
 const MAX_REFUSALS = 500;
 
 /** Newly denied workloads whose events have not been recorded yet. */
-function createRefusals(store: Store) {
-  const waiting: WorkloadRefusal[] = [];
+function createDenials(store: Store) {
+  const waiting: WorkloadDenial[] = [];
   return {
     add({ name: namespace, evaluation, before }: EvaluationChange): void {
       if (!evaluation) return;
@@ -343,14 +343,14 @@ function createRefusals(store: Store) {
 }
 
 /** A workload whose pods are denied or would be denied under enforcement. */
-interface WorkloadRefusal {
+interface WorkloadDenial {
   readonly namespace: string;
   readonly workload: ViolatingWorkload;
 }
 
 /** Records an event for a denied workload. */
-function recordRefusal(
-  { namespace, workload: { kind, name, verdict, level, version, violations } }: WorkloadRefusal,
+function recordDenial(
+  { namespace, workload: { kind, name, verdict, level, version, violations } }: WorkloadDenial,
   { cluster, recordEvent }: ReconcileContext,
 ): void {
   const source = POD_SOURCES.find((known) => known === kind && known !== 'Pod');
@@ -360,7 +360,7 @@ function recordRefusal(
   const denied = { level, version };
   const text = `pods ${verdict === 'deniedNow' ? '' : 'would '}violate ${printPodSecurity(denied)}: ${reasons.join(', ')}`;
   const workload = { ...typeMeta(source), metadata: { name, namespace } };
-  const { note, ...event } = refusalEvent(workload, {
+  const { note, ...event } = workloadDenialEvent(workload, {
     policy: 'PodSecurity',
     action: 'EvaluatePodSecurity',
     text,

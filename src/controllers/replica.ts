@@ -25,8 +25,7 @@ import type { SettingsStatus } from '../config/settings.ts';
 import type { Lease, Secret } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type KeyPair, keyPairProblem, pemFingerprint } from '../tls/certificate-pair.ts';
-import { findTrustProblems, type Service } from '../tls/trust.ts';
+import { findTrustProblems, type KeyPair, keyPairProblem, pemFingerprint, type Service } from '../tls/index.ts';
 import { formatExemptionUses } from '../views/exemption-uses.ts';
 import { getRolloutView, replicaAnnotations, ROLLOUT_KINDS } from '../views/rollout.ts';
 import {

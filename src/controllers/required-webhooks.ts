@@ -29,7 +29,7 @@ import {
   selectEnforcedNamespaces,
   selectSccNamespaces,
 } from '../policy/scc/index.ts';
-import type { Service } from '../tls/trust.ts';
+import type { Service } from '../tls/index.ts';
 import { effectivePodSecurity } from '../views/rollout.ts';
 import type { ControllerContext } from './controller.ts';
 

@@ -12,22 +12,28 @@ import {
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
 import type { Store } from '../cluster/store.ts';
 import type { JsonObject, Secret } from '../kube/types.ts';
-import { fingerprint, pemFingerprint, readCertificates } from '../tls/certificate-pair.ts';
 import {
+  bundleIncludes,
+  decodeBundle,
+  fingerprint,
   formatKeyring,
+  isSameBundle,
   type Keyring,
   KEYRING_FILES,
   type KeyringPlan,
   type KeyringStep,
+  pemFingerprint,
+  planBundle,
   planKeyring,
+  readCertificates,
   readKeyring,
+  removedCertificates,
   type Rotation,
   ROTATION_REQUESTED,
   ROTATIONS,
   SETTLE_MS,
   takeKeyringStep,
-} from '../tls/keyring.ts';
-import { bundleIncludes, decodeBundle, isSameBundle, planBundle, removedCertificates } from '../tls/trust.ts';
+} from '../tls/index.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,

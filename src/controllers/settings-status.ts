@@ -20,7 +20,7 @@ import { ApiError } from '../kube/status.ts';
 import { type JsonObject, type Lease, type PortcullisConfiguration, valueAt } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import { findPendingPhase } from '../policy/rollout/index.ts';
-import type { Service } from '../tls/trust.ts';
+import type { Service } from '../tls/index.ts';
 import { registeredMode } from '../views/scc-mode.ts';
 import { isBreakGlassOn, watchBreakGlass } from './break-glass.ts';
 import { configObserver } from './config-observer.ts';

@@ -34,7 +34,7 @@ import {
   watchChanges,
 } from './controller.ts';
 import { statusRule } from './permissions.ts';
-import { refusalEvent } from './refusal-events.ts';
+import { workloadDenialEvent } from './workload-denial-event.ts';
 
 const NAME = 'unreviewed-pods-controller';
 const KIND = 'PortcullisConfiguration';
@@ -244,7 +244,7 @@ interface Denial {
   readonly denied?: Policy;
 }
 
-type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date' | 'recentAuthority'> &
+type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date' | 'removedGrants'> &
   Pick<ReconcileContext, 'cluster' | 'now'>;
 
 /**
@@ -260,7 +260,7 @@ function* findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Generator<u
 }
 
 function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Denial | undefined {
-  const { cluster, settings, service, version, date, now, recentAuthority } = scope;
+  const { cluster, settings, service, version, date, now, removedGrants } = scope;
   const { store } = cluster;
   const podSecurity = effectivePodSecurity({ store, namespace: service.namespace, version }, settings.value);
   if (!isUnreviewed && podSecurity.configuration.exemptions.usernames.length > 0) return undefined;
@@ -284,7 +284,7 @@ function findPodSecurityDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): D
     findExceptions(name) {
       const { exceptions } = settings.value;
       const active = activeExceptions(store, exceptions, name, date().getTime());
-      return isUnreviewed ? active : recentAuthority.exceptions(active, exceptions, name);
+      return isUnreviewed ? active : removedGrants.exceptions(active, exceptions, name);
     },
     listPods: () => [],
     limits: DEFAULT_LIMITS,
@@ -302,7 +302,7 @@ function withoutPrefix(message = ''): string {
 function* findSccDenial(
   pod: Pod,
   isUnreviewed: boolean,
-  { cluster: { store }, settings, recentAuthority }: Scope,
+  { cluster: { store }, settings, removedGrants }: Scope,
 ): Generator<undefined, Denial | undefined> {
   const { metadata, spec } = pod;
   const { scc: sccSettings } = settings.value;
@@ -318,7 +318,7 @@ function* findSccDenial(
   // The store keeps the names, which take long to compute for accounts with many bindings.
   granted.namesFor?.(userInfo, namespace.metadata?.name ?? '');
   yield;
-  const wasGranted: SccAccess | undefined = isUnreviewed ? undefined : recentAuthority.access;
+  const wasGranted: SccAccess | undefined = isUnreviewed ? undefined : removedGrants.access;
   const access: SccAccess =
     recorded === ''
       ? granted
@@ -342,7 +342,7 @@ function* findSccDenial(
 function recordDenial(pod: Pod, { policy, message, denied }: Denial, { cluster, logger }: ReconcileContext): void {
   const regarding = findPodWorkload(pod, cluster.store);
   const text = `pod ${pod.metadata?.name ?? ''} was admitted without a review: ${message}`;
-  const event = refusalEvent(regarding, { policy, action: 'ReportPod', text, denied });
+  const event = workloadDenialEvent(regarding, { policy, action: 'ReportPod', text, denied });
   logger.warn(
     { namespace: pod.metadata?.namespace, pod: pod.metadata?.name, reason: message },
     'unreviewed pod denied',

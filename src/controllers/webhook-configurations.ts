@@ -23,7 +23,7 @@ import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
 import { PRIVILEGED_SCC } from '../policy/scc/index.ts';
-import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/trust.ts';
+import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/index.ts';
 import { ROLLOUT_KINDS } from '../views/rollout.ts';
 import { createFloorState } from './admission-policies.ts';
 import { isBreakGlassOn } from './break-glass.ts';

@@ -8,7 +8,7 @@ import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { errorCode } from '../kube/error-code.ts';
 import { ApiError, badRequest, createStatus, internalError, type Status } from '../kube/status.ts';
 import type { UserInfo } from '../kube/types.ts';
-import type { KeyPair } from '../tls/certificate-pair.ts';
+import type { KeyPair } from '../tls/index.ts';
 import { impersonate, requireAccess } from './access.ts';
 import type { WatchResult } from './attributes.ts';
 import { mediaType } from './body.ts';

@@ -21,15 +21,37 @@ import {
 } from './settings.ts';
 import { staticWebhookConfigurations } from './webhooks.ts';
 
+export {
+  type BreakGlassNote,
+  type BreakGlassStatus,
+  breakGlassStatus,
+  formatNote,
+  isOff,
+  otherConditions,
+  otherRequirements,
+  parseFloorPolicy,
+  parseTarget,
+  planSwitch,
+  type Target,
+  targetPhase,
+} from './break-glass-state.ts';
 export { CONTROL_PLANE_CERTIFICATES, controlPlaneFiles } from './control-plane.ts';
 export { CERTIFICATE, INITIAL_SETTINGS, namespaceObjects } from './deployment.ts';
+export {
+  type Configuration,
+  type LiveWebhook,
+  parseWebhookConfiguration,
+  readConfigurations,
+} from './live-webhooks.ts';
 export {
   ALL_FEATURES,
   decodePolicy,
   defaultSettings,
   MINIMUM_MINOR,
   parseFeatures,
+  PREREQUISITES,
   PROFILES,
+  SELECTOR_LABELS,
   SETTINGS_SCHEMA,
   type Manifest,
   type ManifestOf,

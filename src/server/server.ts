@@ -10,7 +10,7 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
-import { type ClientRejection, rejectClient } from '../tls/client.ts';
+import { type ClientRejection, rejectClient } from '../tls/index.ts';
 import type { KubeletScope } from '../views/kubelet.ts';
 import { createBodyReader, withStatus } from './body.ts';
 import { type ConnectionDeps, type Connections, trackConnections } from './connections.ts';

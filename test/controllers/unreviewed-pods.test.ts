@@ -1,7 +1,7 @@
 /** Tests that pods that were admitted without a review are reported if the policy denies them. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { followRecentAuthority, type RecentAuthority } from '../../src/controllers/recent-authority.ts';
+import { followRemovedGrants, type RemovedGrants } from '../../src/controllers/removed-grants.ts';
 import { unreviewedPods } from '../../src/controllers/unreviewed-pods.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
 import type { JsonObject, ObjectMeta } from '../../src/kube/types.ts';
@@ -54,7 +54,7 @@ suite('unreviewed pods', () => {
   let time: string;
   let runs: ControllerRun[];
   let metrics: Metrics;
-  let recentAuthority: RecentAuthority;
+  let removedGrants: RemovedGrants;
 
   beforeEach(async () => {
     time = '2026-01-01T09:00:00Z';
@@ -64,7 +64,7 @@ suite('unreviewed pods', () => {
       clock: () => new Date(time),
       call: () => Promise.resolve({ ok: false, error: 'unavailable' }),
     });
-    recentAuthority = followRecentAuthority(cluster.store, () => new Date(time));
+    removedGrants = followRemovedGrants(cluster.store, () => new Date(time));
     await installStandardSccs(cluster);
     for (const [name, metadata] of Object.entries({
       [NAMESPACE]: {},
@@ -124,7 +124,7 @@ suite('unreviewed pods', () => {
     const settings = createTestSettings({ phase: 'Disabled' }, exemptions);
     const replica = { name: 'portcullis-replica-a', identity: 'a', startMs: Date.parse(processStart) };
     const date = (): Date => new Date(time);
-    const controller = createController(unreviewedPods, { settings, metrics, replica, recentAuthority, date });
+    const controller = createController(unreviewedPods, { settings, metrics, replica, removedGrants, date });
     const run = runController(controller, cluster);
     runs.push(run);
     await run.idle();

@@ -9,7 +9,7 @@ import { createObservable, type Observable, type Settings } from '../../src/conf
 import type { Controller, ControllerContext, ControllerDefinition } from '../../src/controllers/controller.ts';
 import { createNamespaceEvaluations } from '../../src/controllers/evaluations.ts';
 import { createController as createFromDefinition } from '../../src/controllers/index.ts';
-import { followRecentAuthority } from '../../src/controllers/recent-authority.ts';
+import { followRemovedGrants } from '../../src/controllers/removed-grants.ts';
 import { type RunningController, startController } from '../../src/controllers/runtime.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { CRDS } from '../../src/install/index.ts';
@@ -142,7 +142,7 @@ export function createContext(context: Partial<ControllerContext>): ControllerCo
     initialSettings: {},
     replica: { name: 'portcullis-replica-test', identity: 'test', startMs: 0 },
     evaluations: createNamespaceEvaluations(),
-    recentAuthority: followRecentAuthority(createStore(), () => new Date()),
+    removedGrants: followRemovedGrants(createStore(), () => new Date()),
     certificate: {
       served: { current: () => TEMPORARY, isTemporary: () => true, use: () => undefined },
       names: { dnsNames: [], ipAddresses: [] },

@@ -1,4 +1,4 @@
-import type { BreakGlassStatus } from '../../install/break-glass-state.ts';
+import type { BreakGlassStatus } from '../../install/index.ts';
 import { printCount, summarizeNames } from '../../kube/text.ts';
 import { ignoreApiError, namespaceOption, withCluster } from '../cluster.ts';
 import { clustersOptions, defineClusterCommand } from '../clusters.ts';

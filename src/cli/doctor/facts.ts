@@ -4,8 +4,7 @@
  */
 import type { PolicyKind } from '../../api/admission-policies.ts';
 import type { AnyObject, Server } from '../../cluster/client.ts';
-import type { Manifest, ManifestSettings } from '../../install/index.ts';
-import type { Configuration } from '../../install/live-webhooks.ts';
+import type { Configuration, Manifest, ManifestSettings } from '../../install/index.ts';
 import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
@@ -56,7 +55,7 @@ export interface Probe extends ProbeRequest {
   /** The admitted object. Absent if the request failed. */
   readonly object?: AnyObject;
   /** The error of a failed request. */
-  readonly refusal?: string;
+  readonly rejection?: string;
 }
 
 /** Policies of an installation without a server in a cluster that also has a server. */

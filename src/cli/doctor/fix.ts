@@ -1,7 +1,6 @@
 /** Fixes shared by several checks, and the function that prints fixes. */
 import { COMPONENT_LABEL, INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../../api/names.ts';
-import type { Configuration } from '../../install/live-webhooks.ts';
-import { SELECTOR_LABELS } from '../../install/settings.ts';
+import { type Configuration, SELECTOR_LABELS } from '../../install/index.ts';
 import type { Pod } from '../../kube/types.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../installation/deployment.ts';

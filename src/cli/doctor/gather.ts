@@ -8,13 +8,14 @@ import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
   buildManifests,
+  type Configuration,
   decodePolicy,
   defaultSettings,
   type Manifest,
   type ManifestSettings,
   PROFILES,
+  readConfigurations,
 } from '../../install/index.ts';
-import { type Configuration, readConfigurations } from '../../install/live-webhooks.ts';
 import { withApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
@@ -378,7 +379,7 @@ export async function runProbe(client: ClusterClient, request: ProbeRequest): Pr
   } catch (error) {
     // The API server responded to earlier requests, so a ConnectionError means that this request timed out.
     if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
-    return { ...request, refusal: error.message };
+    return { ...request, rejection: error.message };
   }
 }
 

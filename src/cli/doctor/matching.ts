@@ -1,7 +1,12 @@
 import { RELAXED_LABEL } from '../../api/names.ts';
 import { isPartOfPortcullis } from '../../api/webhooks.ts';
-import { isOff, otherConditions, otherRequirements } from '../../install/break-glass-state.ts';
-import type { Configuration, LiveWebhook } from '../../install/live-webhooks.ts';
+import {
+  type Configuration,
+  isOff,
+  type LiveWebhook,
+  otherConditions,
+  otherRequirements,
+} from '../../install/index.ts';
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import { isObject } from '../../kube/types.ts';
 import { matchesRule } from '../../kube/webhook-rules.ts';

@@ -1,7 +1,7 @@
 /** Predicts the effect on requests while no replica responds and break-glass is off. */
 import { ENFORCE_LABEL } from '../../api/names.ts';
 import { NOT_PRIVILEGED_CONDITION } from '../../api/webhooks.ts';
-import type { Configuration, LiveWebhook } from '../../install/live-webhooks.ts';
+import type { Configuration, LiveWebhook } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { PRIVILEGED_SCC, SCC_MODE_LABEL } from '../../policy/scc/index.ts';
 import { isUnderFloor } from './checks/floor.ts';

@@ -6,7 +6,7 @@ import { type ClusterClient, readServer, type Server } from '../../cluster/clien
 import { settingsFromObject } from '../../config/configuration.ts';
 import type { Settings } from '../../config/settings.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
-import { readConfigurations } from '../../install/live-webhooks.ts';
+import { readConfigurations } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
@@ -182,21 +182,21 @@ function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): Check
   const level = printPolicy(enforce);
   if (!probe) return info('default', `${level}, but no namespace without a label is evaluated`);
   const object = `namespace ${probe.namespace?.name}`;
-  const { refusal = isExempt ? EXEMPT : undefined } = probe;
-  if (refusal === undefined) {
+  const { rejection = isExempt ? EXEMPT : undefined } = probe;
+  if (rejection === undefined) {
     const impact = `the default ${level} is not enforced`;
     return problem(object, 'a violating pod is admitted', { impact, fix: INSTALL });
   }
-  return podSecurityEvaluator(refusal) !== undefined
+  return podSecurityEvaluator(rejection) !== undefined
     ? ok(object, `a violating pod is denied by the default ${level}`)
-    : unknown(object, `the default ${level} was not tested: ${refusal}`);
+    : unknown(object, `the default ${level} was not tested: ${rejection}`);
 }
 
 /**
  * Detects the PodSecurity plugin, which denies pods before the policies do. Its message does not contain a policy name.
  */
 function checkPlugin({ probes: { label }, isExempt }: PolicyFacts): CheckResult {
-  const reason = label ? label.refusal : `no evaluated namespace has the label ${POD_SECURITY_LABELS.enforce}`;
+  const reason = label ? label.rejection : `no evaluated namespace has the label ${POD_SECURITY_LABELS.enforce}`;
   const evaluator = podSecurityEvaluator(reason);
   if (evaluator === undefined) {
     const cause = reason ?? (isExempt ? EXEMPT : 'a violating pod is admitted');

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RELAXED_LABEL, FORMER_LEVELS_ANNOTATION, INSTALLATION } from '../../api/names.ts';
 import type { ClusterClient } from '../../cluster/client.ts';
 import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
-import type { Target } from '../../install/break-glass-state.ts';
+import type { Target } from '../../install/index.ts';
 import { objectName, objectPath, type ResourceInfo, RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { printCount, summarizeNames, sortedSet } from '../../kube/text.ts';

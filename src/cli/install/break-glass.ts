@@ -14,10 +14,10 @@ import {
   parseFloorPolicy,
   parseTarget,
   planSwitch,
+  readConfigurations,
   type Target,
   targetPhase,
-} from '../../install/break-glass-state.ts';
-import { readConfigurations } from '../../install/live-webhooks.ts';
+} from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { printCount, quote } from '../../kube/text.ts';

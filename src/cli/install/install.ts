@@ -7,10 +7,12 @@ import {
   CONTROL_PLANE_CERTIFICATES,
   controlPlaneFiles,
   type ManifestSettings,
+  MINIMUM_MINOR,
+  type Profile,
+  PROFILES,
 } from '../../install/index.ts';
-import { MINIMUM_MINOR, type Profile, PROFILES } from '../../install/settings.ts';
 import { UserError } from '../../kube/user-error.ts';
-import { ensureCertificates } from '../../tls/files.ts';
+import { ensureCertificates } from '../../tls/index.ts';
 import { withCluster } from '../cluster.ts';
 import { defineCommand, EXIT, type Io, PROGRAM } from '../command.ts';
 import { flag, nonEmpty, oneOf, option, type Sources, type Values } from '../options.ts';

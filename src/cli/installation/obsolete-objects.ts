@@ -6,9 +6,9 @@ import {
   buildManifests,
   type Manifest,
   type ManifestSettings,
+  PREREQUISITES,
   staticWebhookConfigurations,
 } from '../../install/index.ts';
-import { PREREQUISITES } from '../../install/settings.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { kubectl, type ShellCommand } from '../output/shell.ts';

@@ -15,21 +15,20 @@ import type { AdmissionServer } from '../../server/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import {
-  fingerprint,
-  type KeyPair,
-  keyPairProblem,
-  pemFingerprint,
-  readCertificates,
-} from '../../tls/certificate-pair.ts';
-import type { ServerNames } from '../../tls/issue.ts';
-import { type ProtocolSettings, protocolSettings } from '../../tls/protocol.ts';
-import {
   decodeBundle,
   distinctCertificates,
   findOtherTrustProblems,
   findTrustProblems,
+  fingerprint,
+  type KeyPair,
+  keyPairProblem,
+  pemFingerprint,
+  type ProtocolSettings,
+  protocolSettings,
+  readCertificates,
+  type ServerNames,
   type Service,
-} from '../../tls/trust.ts';
+} from '../../tls/index.ts';
 import type { ServeValues } from '../serve-options.ts';
 
 /** The server's certificate and its client CAs. Both can be replaced while the server runs. */

@@ -9,8 +9,7 @@ import type { HealthCheck } from '../../server/probes.ts';
 import type { HeapObserver } from '../../telemetry/heap.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import type { KeyPair } from '../../tls/certificate-pair.ts';
-import type { Service } from '../../tls/trust.ts';
+import type { KeyPair, Service } from '../../tls/index.ts';
 import type { Io } from '../command.ts';
 import type { ServeValues } from '../serve-options.ts';
 

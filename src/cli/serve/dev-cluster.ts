@@ -27,7 +27,7 @@ import { ApiError } from '../../kube/status.ts';
 import { draft, isObject, type JsonObject } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import type { Version } from '../../policy/pss/index.ts';
-import { ensureCertificates } from '../../tls/files.ts';
+import { ensureCertificates } from '../../tls/index.ts';
 import { VERSION } from '../command.ts';
 import { failOnErrors } from '../inventory/manifests.ts';
 import { explainAddressError } from '../listen.ts';

@@ -13,8 +13,7 @@ import { type WatchedKind, watchedKinds } from '../../controllers/watched-kinds.
 import type { Kind } from '../../kube/kinds.ts';
 import { UserError } from '../../kube/user-error.ts';
 import type { HealthCheck } from '../../server/probes.ts';
-import { createAuthority, createServing } from '../../tls/issue.ts';
-import type { Service } from '../../tls/trust.ts';
+import { createAuthority, createServing, type Service } from '../../tls/index.ts';
 import { POD_SOURCES } from '../../views/workloads.ts';
 import { PROGRAM, VERSION } from '../command.ts';
 import type { ServeValues } from '../serve-options.ts';

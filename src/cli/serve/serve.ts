@@ -473,7 +473,7 @@ function createSelector(parts: Parts, port: number): () => readonly Controller[]
   if (values.authorizer) return () => [];
   const { service } = served;
   const features = (value: Settings): Features => serverFeatures(parts, value);
-  const controllerContext: Omit<ControllerContext, 'recentAuthority' | 'evaluations'> = {
+  const controllerContext: Omit<ControllerContext, 'removedGrants' | 'evaluations'> = {
     settings,
     settingsStatus: settings.status,
     initialSettings: values['initial-settings'] ?? {},

@@ -2,7 +2,7 @@
 import { isObject, objectMember } from '../../kube/types.ts';
 import { SAFE_SYSCTLS, sysctlName } from './allowed-values.ts';
 
-/** Declarative repair for a rule. `check --fix` applies the rule's first repair that matches an offending field. */
+/** Declarative repair for a rule. `check --fix` applies the rule's first repair that matches a violating field. */
 export type Repair = {
   /**
    * Matches the field paths that the repair applies to. By default, the repair applies to all fields that the rule
@@ -11,7 +11,7 @@ export type Repair = {
   readonly field?: RegExp;
   /** If true, the repair applies only to required fields that are not set. */
   readonly missing?: true;
-  /** The path to change, if it differs from the offending path. */
+  /** The path to change, if it differs from the violating path. */
   readonly path?: string;
   /**
    * A condition that the manifest does not show, so the user must verify it. `{values}` stands for the removed or
@@ -27,7 +27,7 @@ export type Repair = {
 type RepairAction =
   | { readonly set: boolean | string }
   /**
-   * Removes the field. With `values`, removes the offending items from a list of strings, and removes the field once
+   * Removes the field. With `values`, removes the violating items from a list of strings, and removes the field once
    * the list is empty. `correct` returns the replacement of a field or item that is only spelled differently from an
    * allowed value, and `undefined` for other values, which are removed. `parent` is the list that contains the field.
    */

@@ -329,7 +329,10 @@ function recordWarning(findings: Findings, policies: NamespacePolicy, evaluation
   findings.counts.push({ metric: 'evaluations', decision: 'deny', mode: 'warn', policy: policies.warn });
 }
 
-/** Formats violations as `PodSecurity "restricted:latest": ` followed by the violations. */
+/**
+ * Formats the violations for a denial or a warning, such as `violates PodSecurity "baseline:latest": privileged (…)`,
+ * without the verb.
+ */
 function formatViolation(policies: NamespacePolicy, mode: Mode, evaluation: Evaluation): string {
   return `PodSecurity ${quote(printPolicy(policies[mode]))}: ${evaluation.detail}`;
 }

@@ -93,9 +93,9 @@ interface OwnerExpressions {
   readonly passes: string;
   /** Values to bind, each with the name of the rule as its prefix. */
   readonly values: Readonly<Record<string, string>>;
-  /** Name of the bound list of the offending owners, such as `pod` and `container "a"`. */
+  /** Name of the bound list of the violating owners, such as `pod` and `container "a"`. */
   readonly owners: string;
-  /** Returns the sorted distinct strings that the expression yields for the offending owners. */
+  /** Returns the sorted distinct strings that the expression yields for the violating owners. */
   read(value: (owner: string) => string): string;
 }
 

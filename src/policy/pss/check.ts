@@ -30,7 +30,7 @@ export interface Check {
   readonly cis?: string;
   /** The recommended setting in the NSA/CISA Kubernetes Hardening Guide. */
   readonly nsa?: string;
-  /** How `check --fix` changes the offending fields. */
+  /** How `check --fix` changes the violating fields. */
   readonly repairs?: readonly Repair[];
   /** Revisions, in ascending order of version. */
   readonly versions: readonly Revision[];
@@ -65,15 +65,15 @@ export function isExcepted({ osName, hostUsers }: PodFields, exception: Exceptio
   return exception === 'windows' ? osName === 'windows' : hostUsers === false;
 }
 
-/** A violation of one check. A check returns at most one finding for all offending containers. */
+/** A violation of one check. A check returns at most one finding for all containers. */
 export interface Finding {
   /** A short reason without names or values. */
   readonly reason: string;
-  /** The offending containers and values. Empty where the detail of upstream is empty. */
+  /** The violating containers and values. Empty where the detail of upstream is empty. */
   readonly detail: string;
-  /** Returns the offending fields. It is called only if the caller needs the fields. */
+  /** Returns the violating fields. It is called only if the caller needs the fields. */
   fields(): readonly FieldError[];
-  /** Returns offending fields that upstream reports only once the others are fixed. Absent if there are none. */
+  /** Returns violating fields that upstream reports only once the others are fixed. Absent if there are none. */
   omitted?(): readonly FieldError[];
 }
 
@@ -100,7 +100,7 @@ export function findContainers(
 
 export type SecurityContextOwner = PodFields | ContainerFields;
 
-/** Returns the pod if its own security context violates the rule, followed by the offending containers. */
+/** Returns the pod if its own security context violates the rule, followed by the violating containers. */
 export function findOwners(
   pod: PodFields,
   violates: (owner: SecurityContextOwner) => boolean,
@@ -196,9 +196,9 @@ interface ContextRule<Owner extends SecurityContextOwner> {
   passes(owner: string): string;
   /** Returns the requirement. `values` are the quoted values of the violating owners. */
   must(values: string): string;
-  /** Returns the offending value. */
+  /** Returns the violating value. */
   value(owner: Owner): unknown;
-  /** Returns the offending value as CEL, if `must` contains the values. */
+  /** Returns the violating value as CEL, if `must` contains the values. */
   celValue?(owner: string): string;
   /** Returns the field error for a violating owner. Defaults to a forbidden value. */
   error?(owner: Owner): FieldError;
@@ -241,7 +241,7 @@ interface ViolatingOwners<Owner extends SecurityContextOwner> {
     readonly values: Readonly<Record<string, string>>;
     /** CEL string with the violating owners. */
     readonly owners: string;
-    /** CEL list of the offending values. */
+    /** CEL list of the violating values. */
     readonly read: string | undefined;
   };
 }

@@ -17,9 +17,9 @@ export interface Violation {
   readonly check: string;
   /** A short reason without names or values. */
   readonly reason: string;
-  /** The offending containers and values. May be empty in rare cases. */
+  /** The violating containers and values. May be empty in rare cases. */
   readonly detail: string;
-  /** The offending fields. Set only if the `fields` option is set. */
+  /** The violating fields. Set only if the `fields` option is set. */
   readonly fields?: readonly FieldError[];
 }
 
@@ -40,7 +40,7 @@ export interface SelectOptions extends Policy {
 }
 
 export interface EvaluateOptions extends SelectOptions {
-  /** Adds the offending fields to each violation. */
+  /** Adds the violating fields to each violation. */
   readonly fields?: boolean;
   /** Returns true for a finding that is not a violation. If absent, every finding is a violation. */
   readonly isCovered?: (check: string, finding: Finding) => boolean;

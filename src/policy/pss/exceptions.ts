@@ -174,7 +174,7 @@ interface Located {
   readonly container: ContainerFields | undefined;
   /** Image of the container. `undefined` if it cannot be read. */
   readonly image: ImageReference | undefined;
-  /** The offending values. `undefined` if no entry can name them. */
+  /** The violating values. `undefined` if no entry can name them. */
   readonly values: readonly string[] | undefined;
 }
 

@@ -676,8 +676,8 @@ interface Case {
 /** Evaluates all checks or one of them. Returns one line for each text of a finding. */
 function evaluateLines({ check, case: name, facts, refusals = {} }: Omit<Case, 'findings'>): readonly string[] {
   const probes = HEALTHY.probes.map(({ object, ...probe }): Probe => {
-    const refusal = refusals[probe.id];
-    return refusal === undefined ? { ...probe, ...(object ? { object } : {}) } : { ...probe, refusal };
+    const rejection = refusals[probe.id];
+    return rejection === undefined ? { ...probe, ...(object ? { object } : {}) } : { ...probe, rejection };
   });
   const changed = facts?.deployment && factValue(facts.deployment);
   const all = {
@@ -733,8 +733,8 @@ test('doctor prints the fix for a failed call', () => {
     ['connection refused', 'kubectl -n portcullis logs -l app.kubernetes.io/name=portcullis --tail=50 # '],
   ];
   for (const [error, fix] of fixes) {
-    const refusal = `Internal error occurred: failed calling webhook "mutate.pods.portcullis.dev": ${error}`;
-    const lines = evaluateLines({ check: 'reachability', case: '', refusals: { 'a pod': refusal } });
+    const rejection = `Internal error occurred: failed calling webhook "mutate.pods.portcullis.dev": ${error}`;
+    const lines = evaluateLines({ check: 'reachability', case: '', refusals: { 'a pod': rejection } });
     assert.equal(lines[0], `problem mutate.pods.portcullis.dev: the call for a pod in default failed: ${error}`);
     assert.ok(lines[2]?.startsWith(`Fix: ${fix}`), lines[2]);
     assert.ok(!lines.includes('ok mutate.pods.portcullis.dev: responds'));

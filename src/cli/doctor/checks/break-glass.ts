@@ -1,11 +1,6 @@
 import { RELAXED_LABEL } from '../../../api/names.ts';
 import { isPartOfPortcullis } from '../../../api/webhooks.ts';
-import {
-  type BreakGlassStatus,
-  breakGlassStatus,
-  formatNote,
-  parseFloorPolicy,
-} from '../../../install/break-glass-state.ts';
+import { type BreakGlassStatus, breakGlassStatus, formatNote, parseFloorPolicy } from '../../../install/index.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { type DoctorCheck, type Facts, factValue, ok, problem } from '../facts.ts';
 import { END_BREAK_GLASS } from '../fix.ts';

@@ -1,8 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { getWebhooks, hasCaInjection, isKnownConfiguration } from '../../../api/webhooks.ts';
 import { summarizeNames } from '../../../kube/text.ts';
-import { readCertificates } from '../../../tls/certificate-pair.ts';
-import { trustProblem } from '../../../tls/trust.ts';
+import { readCertificates, trustProblem } from '../../../tls/index.ts';
 import {
   type DoctorCheck,
   type CheckResult,

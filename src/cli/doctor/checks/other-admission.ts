@@ -29,9 +29,9 @@ const SCC_WEBHOOKS: readonly string[] = ['mutate.pods.portcullis.dev', 'connect.
  * Returns the component that denied a violating pod. The API server evaluates policies after the plugin, and a denial
  * by a policy contains its name.
  */
-export function podSecurityEvaluator(refusal = ''): 'plugin' | 'policy' | undefined {
-  if (!refusal.includes('violates PodSecurity "')) return undefined;
-  return refusal.includes("ValidatingAdmissionPolicy '") ? 'policy' : 'plugin';
+export function podSecurityEvaluator(rejection = ''): 'plugin' | 'policy' | undefined {
+  if (!rejection.includes('violates PodSecurity "')) return undefined;
+  return rejection.includes("ValidatingAdmissionPolicy '") ? 'policy' : 'plugin';
 }
 
 /** The webhook excludes the installation namespace, whose level is restricted, so only the plugin denies pods there. */
@@ -45,8 +45,8 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   if (!probe) {
     return evaluateFact(namespaces, PLUGIN, () => undetected('the installation namespace has no enforce label'));
   }
-  const { refusal } = probe;
-  if (refusal === undefined) {
+  const { rejection } = probe;
+  if (rejection === undefined) {
     if (isRegistered) return [ok(PLUGIN, 'is disabled. Only Portcullis evaluates pods')];
     return [
       problem(PLUGIN, `is disabled, and ${POD_SECURITY_WEBHOOK} is not registered`, {
@@ -55,8 +55,8 @@ function evaluatePlugin(facts: Facts): readonly CheckResult[] {
       }),
     ];
   }
-  const evaluator = podSecurityEvaluator(refusal);
-  if (evaluator === undefined) return undetected(refusal);
+  const evaluator = podSecurityEvaluator(rejection);
+  if (evaluator === undefined) return undetected(rejection);
   if (evaluator === 'policy') {
     const evaluators = isRegistered ? 'ValidatingAdmissionPolicies and Portcullis' : 'Only ValidatingAdmissionPolicies';
     return [ok(PLUGIN, `is disabled. ${evaluators} evaluate pods`)];

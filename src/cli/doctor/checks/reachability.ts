@@ -1,4 +1,4 @@
-import { isOff } from '../../../install/break-glass-state.ts';
+import { isOff } from '../../../install/index.ts';
 import { summarizeNames } from '../../../kube/text.ts';
 import { printPage } from '../../command.ts';
 import {
@@ -54,7 +54,7 @@ function isOwnWebhook({ webhookConfigurations }: Facts, name: string): boolean {
 }
 
 function evaluateFailure(probe: Probe, facts: Facts): readonly CheckResult[] {
-  const [, name = '', error = ''] = FAILED.exec(probe.refusal ?? '') ?? [];
+  const [, name = '', error = ''] = FAILED.exec(probe.rejection ?? '') ?? [];
   if (name === '') return [];
   const message = `the call for ${subject(probe)} failed: ${error}`;
   if (!isOwnWebhook(facts, name)) {
@@ -73,8 +73,11 @@ function findCause(facts: Facts): Fix {
 }
 
 /** A webhook responded if it denied the request, or if it fails closed and the request was admitted. */
-function findResponding({ object, refusal, namespace, group, resource, body }: Probe, facts: Facts): readonly string[] {
-  const [, denier] = DENIED.exec(refusal ?? '') ?? [];
+function findResponding(
+  { object, rejection, namespace, group, resource, body }: Probe,
+  facts: Facts,
+): readonly string[] {
+  const [, denier] = DENIED.exec(rejection ?? '') ?? [];
   if (denier !== undefined) return isOwnWebhook(facts, denier) ? [denier] : [];
   if (!object) return [];
   const { metadata } = body as { readonly metadata?: { readonly labels?: Readonly<Record<string, string>> } };
@@ -87,9 +90,9 @@ function findResponding({ object, refusal, namespace, group, resource, body }: P
 
 /** Reports a probe that the API server rejected before calling webhooks. */
 function evaluateRejection(probe: Probe): readonly CheckResult[] {
-  const { refusal } = probe;
-  if (refusal === undefined || FAILED.test(refusal) || DENIED.test(refusal)) return [];
-  return [unknown(subject(probe), `the dry run failed: ${refusal}`)];
+  const { rejection } = probe;
+  if (rejection === undefined || FAILED.test(rejection) || DENIED.test(rejection)) return [];
+  return [unknown(subject(probe), `the dry run failed: ${rejection}`)];
 }
 
 function untested(facts: Facts, tested: ReadonlySet<string>): readonly CheckResult[] {

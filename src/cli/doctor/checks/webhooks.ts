@@ -1,14 +1,16 @@
 import { PART_OF, PART_OF_LABEL } from '../../../api/names.ts';
 import { isKnownConfiguration, isPartOfPortcullis } from '../../../api/webhooks.ts';
-import { otherConditions } from '../../../install/break-glass-state.ts';
 import {
+  type Configuration,
   decodePolicy,
   DEV_CLUSTER_ENFORCEMENT,
   type Enforcement,
+  type LiveWebhook,
   type ManifestSettings,
+  otherConditions,
+  parseWebhookConfiguration,
   staticWebhookConfigurations,
 } from '../../../install/index.ts';
-import { type Configuration, type LiveWebhook, parseWebhookConfiguration } from '../../../install/live-webhooks.ts';
 import { deepEqual } from '../../../kube/equality.ts';
 import { printCount } from '../../../kube/text.ts';
 import { MIN_DEFAULTS_MINOR } from '../../../policy/psa/index.ts';

@@ -30,8 +30,10 @@ export function auditPod(pod: Pod, { namespace: namespaceObject, mode: sccMode, 
   const facts = { namespace, name, serviceAccount, since, owner };
   if (!scc) return { ...facts, scc: undefined, subject: undefined, note: NOTES[mode] };
   const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType] || undefined;
-  const misfits = object === undefined ? [] : findSccViolations(pod, object, namespaceObject);
-  const notes = [grantNote(subject, grants, mode), misfitNote(scc, misfits)].filter((note) => note !== undefined);
+  const disallowed = object === undefined ? [] : findSccViolations(pod, object, namespaceObject);
+  const notes = [grantNote(subject, grants, mode), disallowedNote(scc, disallowed)].filter(
+    (note) => note !== undefined,
+  );
   return { ...facts, scc, subject, note: notes.length === 0 ? undefined : notes.join('; ') };
 }
 
@@ -51,11 +53,11 @@ const MAX_FIELDS = 3;
 /**
  * Ephemeral containers may have been added under another SCC, but the recorded SCC must have admitted all other fields.
  */
-function misfitNote(scc: string, misfits: readonly string[]): string | undefined {
-  if (misfits.length === 0) return undefined;
-  const more = misfits.length > MAX_FIELDS ? ` and ${misfits.length - MAX_FIELDS} more` : '';
-  const fields = `${misfits.slice(0, MAX_FIELDS).join(', ')}${more}`;
-  const isAddedLater = misfits.every((field) => field.startsWith('spec.ephemeralContainers['));
+function disallowedNote(scc: string, disallowed: readonly string[]): string | undefined {
+  if (disallowed.length === 0) return undefined;
+  const more = disallowed.length > MAX_FIELDS ? ` and ${disallowed.length - MAX_FIELDS} more` : '';
+  const fields = `${disallowed.slice(0, MAX_FIELDS).join(', ')}${more}`;
+  const isAddedLater = disallowed.every((field) => field.startsWith('spec.ephemeralContainers['));
   return isAddedLater ? `added under another SCC: ${fields}` : `not allowed by ${scc}: ${fields}`;
 }
 

@@ -8,7 +8,7 @@ type Policy = 'PodSecurity' | 'SCC';
 
 const REASONS: Readonly<Record<Policy, string>> = { PodSecurity: 'PodSecurityViolation', SCC: 'SCCViolation' };
 
-interface Refusal {
+interface WorkloadDenial {
   readonly policy: Policy;
   readonly action: string;
   /** The policy's message, in upstream's wording. */
@@ -21,9 +21,9 @@ interface Refusal {
  * Creates an event about a workload's denied pods. The note consists of the policy's message and a command that prints
  * the fix or the reason.
  */
-export function refusalEvent(
+export function workloadDenialEvent(
   { kind, metadata }: WorkloadReference,
-  { policy, action, text, denied }: Refusal,
+  { policy, action, text, denied }: WorkloadDenial,
 ): Pick<ClusterEvent, 'type' | 'reason' | 'action' | 'note'> {
   const target = `${kind.toLowerCase()}/${metadata.name ?? ''} -n ${metadata.namespace ?? ''}`;
   const { level, version } = denied ?? { level: 'restricted', version: 'latest' };

@@ -1,6 +1,6 @@
 /**
  * Grants and exceptions that were removed or changed recently. A pod is evaluated a few seconds after its admission, and
- * the authority that admitted it may have been removed in the meantime.
+ * the grant or the exception that admitted it may have been removed in the meantime.
  */
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
@@ -24,7 +24,7 @@ interface Retained {
   readonly removedMs: number;
 }
 
-export interface RecentAuthority {
+export interface RemovedGrants {
   /** Whether a removed role or binding granted the use of an SCC. */
   readonly access: SccAccess;
   /** Adds the removed exceptions, and those that have just expired, to the current exceptions. */
@@ -35,7 +35,7 @@ export interface RecentAuthority {
  * Follows the store from now on. Every replica does this from its start, because the leader also evaluates pods that were
  * admitted before it led.
  */
-export function followRecentAuthority(store: Store, date: () => Date): RecentAuthority {
+export function followRemovedGrants(store: Store, date: () => Date): RemovedGrants {
   let retained: Retained[] = [];
   const recent = (): Retained[] => retained.filter(({ removedMs }) => date().getTime() - removedMs <= RETAINED_MS);
   store.subscribe(({ kind, before }) => {
