@@ -26,8 +26,9 @@ interface Definition {
   };
 }
 
-/** The page that describes the fields of a resource. */
-const PAGES: Readonly<Record<string, string>> = { PortcullisConfiguration: 'settings.md' };
+/** The page that contains the fields of the PortcullisConfiguration. */
+export const SETTINGS_PAGE = 'docs/reference/settings.md';
+const SETTINGS_KIND = 'PortcullisConfiguration';
 
 /** Fields that all objects have. */
 const COMMON = new Set(['apiVersion', 'kind', 'metadata']);
@@ -45,13 +46,22 @@ function printDefinition({ group, scope, names, versions }: Definition['spec']):
   return [
     `## ${names.kind}\n`,
     `${code(`${names.plural}.${group}`)}, version ${code(name)}, scope ${scope}${shortNames}.${description === '' ? '' : ` ${cell(description)}`}\n`,
-    PAGES[names.kind] === undefined
-      ? formatMarkdownTable(
-          ['field', 'type', 'description'],
-          fields.flatMap(([field, schema]) => printField(field, schema)),
-        )
-      : `[Settings](${PAGES[names.kind]}) describes its fields.\n`,
+    names.kind === SETTINGS_KIND
+      ? '[Settings](settings.md#fields) describes its fields.\n'
+      : printFields(fields.flatMap(([field, schema]) => printField(field, schema))),
   ];
+}
+
+function printFields(rows: readonly (readonly string[])[]): string {
+  return formatMarkdownTable(['field', 'type', 'description'], rows);
+}
+
+/** Replaces the table of fields in the page about settings. */
+export function replaceSettingsTable(page: string): string {
+  const definition = (CRDS as readonly Definition[]).find(({ spec }) => spec.names.kind === SETTINGS_KIND);
+  const { spec } = definition?.spec.versions[0]?.schema?.openAPIV3Schema.properties ?? {};
+  const rows = Object.entries(spec?.properties ?? {}).flatMap(([field, schema]) => printField(field, schema));
+  return page.replace(/^\| field \| type \|[^\n]*\n(?:\|[^\n]*\n)*/m, () => printFields(rows));
 }
 
 function printField(path: string, schema: Schema): (readonly string[])[] {

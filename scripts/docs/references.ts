@@ -8,7 +8,7 @@ import { formatAlertReference } from './alerts.ts';
 import { formatChartReference } from './charts.ts';
 import { formatCheckPages } from './checks.ts';
 import { formatControllerReference } from './controllers.ts';
-import { formatResourceReference } from './custom-resources.ts';
+import { formatResourceReference, replaceSettingsTable, SETTINGS_PAGE } from './custom-resources.ts';
 import { printFlagReference } from './flags.ts';
 import { formatKrewManifest } from './krew.ts';
 import { formatLibraryReference } from './library.ts';
@@ -35,6 +35,7 @@ async function generate(): Promise<readonly (readonly [path: string, text: strin
     ['docs/reference/controllers.md', formatControllerReference()],
     ['docs/reference/alerts.md', formatAlertReference()],
     ['docs/reference/custom-resources.md', formatResourceReference()],
+    [SETTINGS_PAGE, replaceSettingsTable(await readFile(SETTINGS_PAGE, 'utf8'))],
     ['docs/reference/library.md', formatLibraryReference()],
     ['docs/reference/charts.md', formatChartReference()],
     ['docs/reference/support.md', formatSupportReference()],
