@@ -260,6 +260,35 @@ function readPod(source: DecodeSource): PodFields {
   return pod;
 }
 
+type ReadField = (spec: DecodeSource, key: string, pod: PodBuilder) => void;
+
+function readHostNamespace(spec: DecodeSource, key: string, pod: PodBuilder): void {
+  pod[key as 'hostNetwork' | 'hostPID' | 'hostIPC'] = booleanAt(spec, key) ?? false;
+}
+
+/** Readers of the other pod spec fields. Stores and large reviews keep these fields as a whole, see `POD_SPEC`. */
+export const POD_SPEC_FIELDS: Readonly<Record<string, ReadField>> = {
+  hostNetwork: readHostNamespace,
+  hostPID: readHostNamespace,
+  hostIPC: readHostNamespace,
+  hostUsers(spec, key, pod) {
+    pod.hostUsers = booleanAt(spec, key);
+  },
+  runtimeClassName(spec, key, pod) {
+    pod.runtimeClassName = stringAt(spec, key);
+  },
+  serviceAccountName(spec, key, pod) {
+    pod.serviceAccountName = stringAt(spec, key) || pod.serviceAccountName;
+  },
+  serviceAccount(spec, key, pod) {
+    // API servers use the deprecated field only if serviceAccountName is not set.
+    pod.serviceAccountName ||= stringAt(spec, key);
+  },
+  os(spec, key, pod) {
+    pod.osName = readOsName(objectAt(spec, key, 'PodOS'));
+  },
+};
+
 function readPodSpec(spec: DecodeSource, pod: PodBuilder): void {
   let initContainers: readonly DecodeSource[] = NONE;
   let containers: readonly DecodeSource[] = NONE;
@@ -275,32 +304,14 @@ function readPodSpec(spec: DecodeSource, pod: PodBuilder): void {
       case 'ephemeralContainers':
         ephemeralContainers = objectsAt(spec, key, 'EphemeralContainer');
         break;
-      case 'hostNetwork':
-      case 'hostPID':
-      case 'hostIPC':
-        pod[key] = booleanAt(spec, key) ?? false;
-        break;
-      case 'hostUsers':
-        pod.hostUsers = booleanAt(spec, key);
-        break;
-      case 'runtimeClassName':
-        pod.runtimeClassName = stringAt(spec, key);
-        break;
-      case 'serviceAccountName':
-        pod.serviceAccountName = stringAt(spec, key) || pod.serviceAccountName;
-        break;
-      case 'serviceAccount':
-        // API servers use the deprecated field only if serviceAccountName is not set.
-        pod.serviceAccountName ||= stringAt(spec, key);
-        break;
-      case 'os':
-        pod.osName = readOsName(objectAt(spec, key, 'PodOS'));
-        break;
       case 'volumes':
         pod.volumes = objectsAt(spec, key, 'Volume').map(readVolume);
         break;
       case 'securityContext':
         readPodSecurityContext(objectAt(spec, key, 'PodSecurityContext'), pod);
+        break;
+      default:
+        if (Object.hasOwn(POD_SPEC_FIELDS, key)) POD_SPEC_FIELDS[key]?.(spec, key, pod);
     }
   }
   const count = initContainers.length + containers.length + ephemeralContainers.length;

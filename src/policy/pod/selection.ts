@@ -6,7 +6,7 @@ import { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject } from '../../kube/types.ts';
 import { OLM_MANAGED_ANNOTATION } from '../../kube/well-known.ts';
-import { VOLUME_SOURCES } from './pod.ts';
+import { POD_SPEC_FIELDS, VOLUME_SOURCES } from './pod.ts';
 
 /** Selects the part of a value to keep. Values of an unexpected type are kept unchanged. */
 export type Selection =
@@ -78,22 +78,19 @@ const VOLUME: Selection = {
   others: 'all',
 };
 
+function selectAll(fields: readonly string[]): Selections {
+  return Object.fromEntries(fields.map((field) => [field, 'all']));
+}
+
 /** The pod spec fields that Pod Security checks, SCCs and exemptions read. */
 export const POD_SPEC = {
   members: {
+    ...selectAll(Object.keys(POD_SPEC_FIELDS)),
     initContainers: CONTAINERS,
     containers: CONTAINERS,
     ephemeralContainers: CONTAINERS,
     volumes: { shared: { items: VOLUME } },
     securityContext: SHARED,
-    serviceAccountName: 'all',
-    serviceAccount: 'all',
-    hostNetwork: 'all',
-    hostPID: 'all',
-    hostIPC: 'all',
-    hostUsers: 'all',
-    os: { members: { name: 'all' } },
-    runtimeClassName: 'all',
   },
 } as const satisfies Selection;
 
@@ -165,7 +162,7 @@ export const EVALUATED_POD: Selection = {
       members: {
         ...Object.fromEntries(CONTAINER_LISTS.map((list) => [list, EVALUATED_CONTAINERS])),
         securityContext: { members: { sysctls: { items: { members: { name: 'all' } } } }, others: 'all' },
-        os: POD_SPEC.members.os,
+        os: 'all',
       },
     },
   },
