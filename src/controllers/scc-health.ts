@@ -13,6 +13,8 @@ interface SccHealthDeps {
 
 /** SCCs change in bursts, for example during installation, so the check waits for the end of a burst. */
 const DELAY_MS = 1000;
+/** Delay of the first check if there are no SCCs, because the leader creates the standard SCCs after its start. */
+const START_DELAY_MS = 10_000;
 
 const NO_PROBLEMS: SccProblems = { broken: new Map(), missing: [], required: [], brokenBlocks: false };
 
@@ -30,7 +32,6 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
   let timer: NodeJS.Timeout | undefined;
 
   const check = (): void => {
-    timer = undefined;
     if (!store.synced()) {
       schedule();
       return;
@@ -51,13 +52,14 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
     metrics.missing.reset();
     for (const scc of [...problems.required, ...problems.missing]) metrics.missing.set({ scc }, 1);
   };
-  const schedule = (): void => {
-    timer ??= setTimeout(check, DELAY_MS).unref();
+  const schedule = (delayMs = DELAY_MS): void => {
+    clearTimeout(timer);
+    timer = setTimeout(check, delayMs).unref();
   };
   const unsubscribe = store.subscribe(({ kind }) => {
     if (kind === 'SecurityContextConstraints') schedule();
   });
-  schedule();
+  schedule(START_DELAY_MS);
   return {
     /** Returns the current problems on one line, or `undefined` if there are none. */
     summary: (): string | undefined => (store.synced() ? formatSccProblems(findProblems()) : undefined),
