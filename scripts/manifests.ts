@@ -151,7 +151,10 @@ async function chartMetadata(): Promise<string> {
   const text = await readChartFile('Chart.yaml');
   const [chart] = readDocuments(text, 'Chart.yaml').documents;
   const { home } = (chart?.value ?? { home: '' }) as { readonly home: string };
-  return text.replace(/^(version|appVersion): .*$/gm, `$1: ${VERSION}`).replaceAll(home, REPOSITORY);
+  return text
+    .replace(/^(version|appVersion): .*$/gm, `$1: ${VERSION}`)
+    .replace(/(image: portcullis:).*/, `$1${VERSION}`)
+    .replaceAll(home, REPOSITORY);
 }
 
 /** The schema of a PortcullisConfiguration for editors. */

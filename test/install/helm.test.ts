@@ -3,7 +3,7 @@
  * its files are checked for the same object names.
  */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Ajv } from 'ajv';
@@ -48,7 +48,7 @@ test('the templates contain all CRDs, webhook configurations and role conditions
 });
 
 test('templates set defaults for values, and use only existing values', () => {
-  for (const template of readdirSync(join(CHART, 'templates'))) {
+  for (const template of globSync('**/*.*', { cwd: join(CHART, 'templates') })) {
     const text = chartFile('templates', template);
     for (const [, name = ''] of text.matchAll(/\.Values\.([\w.]+)/g)) {
       const value = name.split('.').reduce<unknown>((all, key) => (isObject(all) ? all[key] : undefined), values);
@@ -59,12 +59,13 @@ test('templates set defaults for values, and use only existing values', () => {
   }
 });
 
-test('Chart.yaml lists the supported Kubernetes version and the CRDs', () => {
+test('Chart.yaml lists the supported Kubernetes version, the image and the CRDs', () => {
   const [chart] = objectsIn(chartFile('Chart.yaml')) as unknown as readonly {
     readonly kubeVersion: string;
     readonly annotations: Readonly<Record<string, string>>;
   }[];
   assert.equal(chart?.kubeVersion, `>= 1.${MINIMUM_MINOR}.0-0`);
+  assert.match(chart.annotations['artifacthub.io/images'] ?? '', new RegExp(`image: portcullis:${VERSION}\n`));
   const described = [...(chart.annotations['artifacthub.io/crds'] ?? '').matchAll(/^ {2}name: (.*)$/gm)];
   const crds = readdirSync(join(CHART, 'files/crds')).map((file) => file.replace(/\.yaml$/, ''));
   assert.deepEqual(described.map(([, name]) => name).toSorted(), crds.toSorted());

@@ -116,6 +116,16 @@ adds. Values whose default a user can remove with `null` stay absent. Each templ
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{/* Registry credentials of a pod, which are names or objects with a name. */}}
+{{- define "portcullis.imagePullSecrets" -}}
+{{- with .Values.imagePullSecrets -}}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ (kindIs "string" . | ternary . (get (kindIs "string" . | ternary dict .) "name")) | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Comma-separated features of the installation. */}}
 {{- define "portcullis.features" -}}
 {{- $features := list }}
