@@ -1,10 +1,8 @@
 /** Tests access to the dashboard, and its updates after changes in the cluster. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { run } from '../../src/cli/program.ts';
 import { type Dashboard, startDashboard } from '../../src/cli/report/dashboard-server.ts';
@@ -17,7 +15,7 @@ import {
   saveScreenshot,
 } from '../support/browser.ts';
 import { runProgram } from '../support/memory-io.ts';
-import { formatSettings, FREE_PORTS, type RunningServer, serve } from '../support/serve-process.ts';
+import { FREE_PORTS, type RunningServer, serve } from '../support/serve-process.ts';
 
 describe('access to the dashboard', () => {
   let dashboard: Dashboard;
@@ -135,8 +133,12 @@ describe('dashboard in a browser', { skip: noBrowser }, () => {
   });
 
   test('shows a cluster, and updates while it changes', async () => {
-    const config = join(server.folder, 'settings.json');
-    await writeFile(config, formatSettings({ rollout: { phase: 'Evaluate' } }));
+    await connection.request({
+      method: 'PATCH',
+      path: '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster',
+      contentType: 'application/merge-patch+json',
+      body: { spec: { rollout: { phase: 'Evaluate' } } },
+    });
     const stopping = new AbortController();
     const opened = Promise.withResolvers<string>();
     const io = {
@@ -146,9 +148,10 @@ describe('dashboard in a browser', { skip: noBrowser }, () => {
       env: {},
       signal: stopping.signal,
     };
-    const ended = run(['dashboard', '--kubeconfig', server.kubeconfig, '--config', config], io);
+    const ended = run(['dashboard', '--kubeconfig', server.kubeconfig], io);
     const { page, errors, texts } = await browser.open(await opened.promise);
     await page.waitForSelector('.report');
+    await page.waitForFunction(String.raw`/^Evaluated\n\d/m.test(document.body.innerText)`);
     const denied = 'document.querySelector(".tile:nth-child(3) strong").innerText';
     assert.equal(await page.evaluate(denied), '4');
     assert.deepEqual(await texts('.decisions'), []);
