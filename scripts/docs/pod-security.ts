@@ -87,7 +87,7 @@ ${formatMarkdownTable(['check', 'level', 'how to comply'], ROWS)}
 
 ## Versions
 
-A level has the version in the label \`pod-security.kubernetes.io/enforce-version\` (or \`warn-version\`, \`audit-version\`), such as \`v1.34\`. Without this label, the version is \`latest\`, which is the version of the API server. The table lists what changes at each version, so an upgrade of Kubernetes brings the changes of the rows above your previous version. A version without a row is equal to the next older one:
+A level has the version in the label \`pod-security.kubernetes.io/enforce-version\` (or \`warn-version\`, \`audit-version\`), such as \`v1.34\`. Without this label, the version is \`latest\`, which is the version of the API server. The table lists what changes at each version. An upgrade of Kubernetes brings the changes of all rows that are newer than your previous version. A version without a row is equal to the next older one:
 
 ${formatMarkdownTable(['version', 'changes'], listVersions())}
 Before an upgrade, \`portcullis rollout plan --kubernetes-version v1.37\` lists the workloads that the new version would deny.

@@ -171,7 +171,7 @@ function printCluster({ name, context = name ?? '' }: ClusterIdentity): string {
   return name === undefined || name === context ? context : `${name} (${context})`;
 }
 
-/** The worst exit code. A cluster that was not read has the exit code of an error. */
+/** The highest exit code. A cluster that was not read has the exit code of an error. */
 function worstCode(outcomes: readonly ClusterOutcome<{ readonly code: number }>[]): number {
   return Math.max(...outcomes.map((outcome) => (outcome.error === undefined ? outcome.result.code : EXIT.usage)));
 }

@@ -62,7 +62,7 @@ async function createReview(
   return status;
 }
 
-/** Returns a short key, because users may have many and long groups. */
+/** Returns a short key, because users may have many groups with long names. */
 export const accessReviewKey = (question: AccessQuestion): string => digest(accessQuestionKey(question));
 
 /** The reason for a denial if permissions were not reviewed. */

@@ -15,7 +15,7 @@ interface Cache<V> {
 }
 
 interface CacheOptions {
-  /** The limit in bytes, under which dropped entries are counted. */
+  /** The limit in bytes. Dropped entries are counted in its metric. */
   readonly limit: LimitName;
   /** Default: the limit. */
   readonly maxBytes?: number;

@@ -71,7 +71,7 @@ export function createSlots(count: number) {
 export function createTurn(): (key?: string, signal?: AbortSignal) => Promise<void> {
   const slots = createSlots(1);
   return async (key, signal) => {
-    // A free turn is the next one, without a delay by other promises.
+    // If no turn is taken, waits for the next turn without awaiting other promises.
     const release = slots.tryTake() ?? (await slots.take(key, signal));
     await setImmediate(undefined, signal ? { signal } : {}).catch(() => undefined);
     release();

@@ -21,7 +21,7 @@ export interface ClusterSource {
   readonly kubeconfig?: string | undefined;
   /** The context to use instead of the current context. */
   readonly context?: string | undefined;
-  /** Use the service account of the pod that the process runs in. */
+  /** True to use the service account of the pod that the process runs in. */
   readonly inCluster?: boolean | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
 }

@@ -237,7 +237,7 @@ export function httpStatusCode(error: unknown): number | undefined {
   return error instanceof ApiError ? error.status.code : undefined;
 }
 
-/** Returns the delay that the response requests before a retry, or `undefined` if there must be no retry. */
+/** Returns the delay that the response requests before a retry, or `undefined` if the request must not be retried. */
 export function retryAfterSeconds(error: unknown): number | undefined {
   if (!(error instanceof ApiError)) return undefined;
   const { code, details } = error.status;

@@ -34,8 +34,8 @@ const check = (resourceExpression: string, name: string, action: 'bind' | 'escal
   `authorizer.group(${celString(group)}).resource(${resourceExpression}).namespace(variables.scope).name(${name}).check(${celString(action)}).allowed()`;
 
 /**
- * Number of comparisons of subjects. Beyond it, every change of the subjects counts as an addition. Prevents tenants from
- * occupying API servers, because `in` compares all items of a list but is not part of the cost that they limit.
+ * Maximum number of comparisons of subjects. Above it, every change of the subjects counts as an addition. Without this
+ * limit, tenants could slow down API servers, whose cost limit does not count the comparisons of `in`.
  */
 const MAX_COMPARISONS = 10_000;
 

@@ -14,8 +14,8 @@ export interface ExemptionProblem {
 }
 
 /**
- * Kinds that the store must contain. A kind without objects is assumed not to be part of the input, except runtime
- * classes, which are checked only if `readsCluster` is true.
+ * Kinds that the store must contain. Exemptions of a kind without objects are not checked, because the input may omit the
+ * kind. Runtime classes are checked only if `readsCluster` is true.
  */
 export const EXEMPTION_KINDS = [
   'Namespace',

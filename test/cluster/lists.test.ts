@@ -17,7 +17,7 @@ const CUSTOM: readonly Kind[] = ALL.filter((kind) =>
   /^(?:.*\.openshift|openreports)\.io$|^wgpolicyk8s\.io$|\.portcullis\.dev$|\.coreos\.com$/.test(RESOURCES[kind].group),
 ).sort();
 
-describe('a development cluster over TLS', () => {
+describe('a connection to a development cluster', () => {
   let cluster: TestCluster;
   let admin: Connection;
   const connections: Connection[] = [];
@@ -51,7 +51,7 @@ describe('a development cluster over TLS', () => {
   const getNames = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
-  test('is read completely, in pages', async () => {
+  test('lists all objects, in pages', async () => {
     const counts: number[] = [];
     const options = { pageSize: 2, onProgress: (count: number) => counts.push(count) };
     const { store, unserved } = await readCluster(admin, ALL, options);
@@ -80,7 +80,7 @@ describe('a development cluster over TLS', () => {
     assert.ok(store.list('ClusterRole').length >= 10);
   });
 
-  test('the error lists all missing permissions', async () => {
+  test('reports all missing permissions in one error', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     await assert.rejects(readCluster(alice, ['Pod', 'ClusterRole', 'Namespace'], { namespace: 'shop' }), {
       name: 'UserError',

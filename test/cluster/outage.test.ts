@@ -164,7 +164,7 @@ describe('an outage of the API server', () => {
     ],
   ];
   for (const [name, kind, answers, known, told] of MISTAKEN) {
-    test(`a response that ${known ? 'keeps' : 'clears'} the store: ${name}`, () =>
+    test(`that ends with ${name} ${known ? 'keeps' : 'clears'} the store`, () =>
       play(
         [list, forgotten, ...answers],
         async ({ live, clock, said }) => {

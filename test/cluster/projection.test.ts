@@ -400,7 +400,7 @@ test('the node configuration has the kind of its API group', () => {
 
 const POD_TEMPLATE_KINDS = (Object.keys(RESOURCES) as readonly Kind[]).filter((kind) => RESOURCES[kind].podTemplate);
 
-describe('an object that exceeds its limit is stored without its content', () => {
+describe('an object that exceeds its limit', () => {
   const [sccInput] = fc.sample(create, { numRuns: 1, seed: 1 });
   assert.ok(sccInput);
   const long = 'x'.repeat(LIMITS.storedObjectBytes);
@@ -542,7 +542,7 @@ describe('an object that exceeds its limit is stored without its content', () =>
     test(name, () => assert.deepEqual(project(kind, object), kept && { ...typeMeta(kind), ...kept }));
   }
 
-  test('is stored like all objects of a kind whose memory is full', () => {
+  test('is stored in the same way while the memory of its kind is full', () => {
     const pod = project('Pod', { metadata: { name: 'a' }, spec: restricted }) ?? {};
     assert.equal(evaluate(pod), 'allowed');
     assert.equal(evaluate(reduce('Pod', pod)), REASON);

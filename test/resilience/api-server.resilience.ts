@@ -69,7 +69,7 @@ const CASES: readonly Case[] = [
 /** Maximum memory growth of a replica across all faults. */
 const GROWTH_MIB = 60;
 
-suite('API server faults', () => {
+suite('replicas tolerate faults of the API server:', () => {
   let stage: Stage;
   let initialMiB: readonly number[] = [];
   const memory = (): Promise<readonly number[]> =>
@@ -84,7 +84,7 @@ suite('API server faults', () => {
   });
   after(() => stage.stop());
 
-  test('control plane', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
+  test('the control plane has started', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
 
   for (const { name, fault, holdMs, appliedMs, isTolerated = false } of CASES) {
     test(name, { timeout: holdMs + appliedMs + 120_000 }, async (t) => {
@@ -111,7 +111,7 @@ suite('API server faults', () => {
     });
   }
 
-  test('memory growth', async (t) => {
+  test('the memory does not grow', async (t) => {
     const now = await memory();
     t.diagnostic(`RSS before ${initialMiB.join(', ')} MiB, after ${now.join(', ')} MiB`);
     for (const [index, rssMiB] of now.entries()) {

@@ -157,14 +157,14 @@ for (const openFiles of [undefined, 600]) {
   });
 }
 
-suite('reviews that wait', { timeout: 120_000 }, () => {
+suite('waiting reviews', { timeout: 120_000 }, () => {
   let target: Target;
   before(async () => {
     target = await startTarget();
   });
   after(() => target.stop());
 
-  test('100 of 900,000 objects do not exhaust a heap of 256 MiB', async (t) => {
+  test('do not exhaust a heap of 256 MiB if 100 of them have 900,000 objects', async (t) => {
     const review = podReview({ namespace: 'missing', spec: { containers: Array(900_000).fill({}) } });
     const body = JSON.stringify(review);
     const report = await underAttack(t, target, async () => {
@@ -207,7 +207,7 @@ for (const { name, connections, sent } of UNFINISHED) {
     });
     after(() => target.stop());
 
-    test(`less than ${MAX_RSS_MIB} MiB, and other clients are served`, async (t) => {
+    test(`use less than ${MAX_RSS_MIB} MiB, and other clients are served`, async (t) => {
       const report = await underAttack(t, target, async () => {
         const attack = await startAttack(target, { protocol: 'tls', connections, sent });
         await pause(5000);
@@ -351,7 +351,7 @@ suite('the bundle within the memory limit of the manifests', { timeout: 600_000 
   after(() => rm(folder, { recursive: true, force: true }));
 
   for (const { name, connections, body, missing } of MEMORY_ATTACKS) {
-    test(`${connections} clients with ${name}: less than ${MAX_ATTACK_MIB} MiB`, async (t) => {
+    test(`serves ${connections} clients with ${name} with less than ${MAX_ATTACK_MIB} MiB`, async (t) => {
       const group: MemoryGroup | undefined = await createMemoryGroup('portcullis', MAX_RSS_MIB);
       if (!group) t.diagnostic('no memory cgroup can be created: only the resident memory is measured');
       const target = await startTarget(group ? { processes: group.processes } : {}, main);
@@ -437,7 +437,7 @@ suite('long texts', { timeout: 120_000 }, () => {
     ['operation', { ...review, request: { ...request, operation: text } }],
     ['image', { ...review, request: { ...request, object: { ...(request.object as object), kind: text } } }],
   ] as const) {
-    test(`${field}: the response and the log are bounded`, async (t) => {
+    test(`are truncated in the response and in the log if they are in ${field}`, async (t) => {
       const sent = JSON.stringify(body);
       const before = target.server.output().stderr.length;
       const { port } = target.server;
@@ -454,7 +454,7 @@ suite('long texts', { timeout: 120_000 }, () => {
   }
 });
 
-suite('logs that cannot be written', { timeout: 120_000 }, () => {
+suite('a replica serves reviews although its log cannot be written:', { timeout: 120_000 }, () => {
   let folder: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'portcullis-logs-'));

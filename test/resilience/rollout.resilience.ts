@@ -23,7 +23,7 @@ suite('three replicas under load', () => {
   });
   after(() => stage.stop());
 
-  test('control plane', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
+  test('the control plane has started', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
 
   test('a rolling restart loses no review', { timeout: 300_000 }, async (t) => {
     const startMs = performance.now();
@@ -40,38 +40,42 @@ suite('three replicas under load', () => {
 
   for (const role of ['leader', 'follower'] as const) {
     // Only pending reviews of the killed replica fail, and their retries succeed.
-    test(`kill -9 of the ${role}`, { timeout: 120_000 }, async (t) => {
-      const leader = await stage.leader();
-      const victim = stage.system.replicas.find((replica) => (replica === leader) === (role === 'leader'));
-      assert.ok(victim);
-      let [killedMs, tookMs] = [0, 0];
-      const report = await stage.underLoad(async () => {
-        const startMs = performance.now();
-        await pause(3000);
-        killedMs = performance.now() - startMs;
-        await victim.stop('SIGKILL');
-        await stage.waitForLeader(60_000);
-        tookMs = performance.now() - startMs - killedMs;
-        await stage.system.retire(victim);
-        await eventually(async () => assert.notEqual(await stage.leader(), victim));
-        await pause(5000);
-      });
-      recordFault(t, report, tookMs);
-      const { failures, failedRetries, wrong } = report;
-      assert.deepEqual({ failedRetries, wrong }, { failedRetries: 0, wrong: 0 });
-      const late = failures.filter(({ atMs }) => atMs > killedMs + 2000);
-      const early = failures.filter(({ atMs }) => atMs < killedMs - 2000);
-      assert.deepEqual([...early, ...late], []);
-      await stage.start(1);
-      await stage.settled(3);
-    });
+    test(
+      `kill -9 of the ${role} loses only its pending reviews, whose retries succeed`,
+      { timeout: 120_000 },
+      async (t) => {
+        const leader = await stage.leader();
+        const victim = stage.system.replicas.find((replica) => (replica === leader) === (role === 'leader'));
+        assert.ok(victim);
+        let [killedMs, tookMs] = [0, 0];
+        const report = await stage.underLoad(async () => {
+          const startMs = performance.now();
+          await pause(3000);
+          killedMs = performance.now() - startMs;
+          await victim.stop('SIGKILL');
+          await stage.waitForLeader(60_000);
+          tookMs = performance.now() - startMs - killedMs;
+          await stage.system.retire(victim);
+          await eventually(async () => assert.notEqual(await stage.leader(), victim));
+          await pause(5000);
+        });
+        recordFault(t, report, tookMs);
+        const { failures, failedRetries, wrong } = report;
+        assert.deepEqual({ failedRetries, wrong }, { failedRetries: 0, wrong: 0 });
+        const late = failures.filter(({ atMs }) => atMs > killedMs + 2000);
+        const early = failures.filter(({ atMs }) => atMs < killedMs - 2000);
+        assert.deepEqual([...early, ...late], []);
+        await stage.start(1);
+        await stage.settled(3);
+      },
+    );
   }
 
   for (const [rotation, timeoutMs] of [
     ['serving', 60_000],
     ['ca', 240_000],
   ] as const) {
-    test(`certificate rotation (${rotation})`, { timeout: 300_000 }, async (t) => {
+    test(`a certificate rotation (${rotation}) loses no review`, { timeout: 300_000 }, async (t) => {
       const startMs = performance.now();
       let tookMs = 0;
       const before = await stage.certificates();
@@ -111,7 +115,7 @@ suite('three replicas under load', () => {
     return tookMs;
   };
 
-  test('replica clocks that differ by two hours', { timeout: 240_000 }, async (t) => {
+  test('clocks that differ by two hours lose no review', { timeout: 240_000 }, async (t) => {
     let tookMs = 0;
     const report = await stage.underLoad(async () => {
       for (const skewMs of [-HOUR_MS, HOUR_MS]) {
@@ -132,7 +136,7 @@ suite('three replicas under load', () => {
     assertNoFailures(report);
   });
 
-  test('clocks that jump by an hour, forward and backward', { timeout: 240_000 }, async (t) => {
+  test('clocks that jump by an hour, forward and backward, lose no review', { timeout: 240_000 }, async (t) => {
     let tookMs = 0;
     const report = await stage.underLoad(async () => {
       for (const { pid } of skewed) process.kill(pid, 'SIGUSR2');

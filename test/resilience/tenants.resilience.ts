@@ -62,7 +62,7 @@ function record(t: TestContext, effect: Effect, restartMs: number | 'ended' | un
   t.diagnostic(`| ${columns.join(' | ')} |`);
 }
 
-suite('tenants and strangers', { timeout: 7_200_000 }, () => {
+suite('attacks by tenants and strangers', { timeout: 7_200_000 }, () => {
   let folder: string;
   let stage: TenantStage;
   before(async () => {
@@ -76,7 +76,7 @@ suite('tenants and strangers', { timeout: 7_200_000 }, () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  test('control plane', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
+  test('the control plane has started', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
 
   test('every watched resource that a tenant can write has an attack', async (t) => {
     const resources = await findTenantResources(stage);
@@ -126,7 +126,7 @@ suite('tenants and strangers', { timeout: 7_200_000 }, () => {
     assertUnaffected(effect, attack.isFlood);
   };
 
-  test('no attack', async (t) => {
+  test('without an attack, other clients are not affected', async (t) => {
     await stage.restore();
     const effect = await stage.measure(() => pause(8000));
     record(t, effect, undefined);
@@ -137,9 +137,9 @@ suite('tenants and strangers', { timeout: 7_200_000 }, () => {
     const isDefault = configuration === 'default';
     const suffix = isDefault ? '' : `; ${configuration}`;
     for (const attack of TENANT_ATTACKS.filter(({ name }) => isDefault || REPEATED.includes(name)))
-      test(`${attack.name}${suffix}`, attackTenant(attack, configuration));
+      test(`other clients are not affected by ${attack.name}${suffix}`, attackTenant(attack, configuration));
     for (const attack of STRANGER_ATTACKS.filter(({ name }) => isDefault || REPEATED.includes(name)))
-      test(`${attack.name}${suffix}`, attackStranger(attack, configuration));
+      test(`other clients are not affected by ${attack.name}${suffix}`, attackStranger(attack, configuration));
   }
 
   test('all attacks at once do not affect other tenants', async (t) => {

@@ -88,7 +88,7 @@ function execMany({ exec }: Rig, count: number, address?: string, values?: numbe
   });
 }
 
-suite('reads of pods are shared:', () => {
+suite('reads of pods are limited and ordered:', () => {
   test('many concurrent requests are allowed, with few concurrent reads', async (t) => {
     const rig = await startRig(t);
     const count = 2.5 * MAX_READS;

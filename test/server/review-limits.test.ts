@@ -385,7 +385,7 @@ async function admit({ status, body }: Answer, failurePolicy: 'Fail' | 'Ignore')
   return denial ? 'denied' : 'admitted';
 }
 
-suite('the status of a response applies the failure policy', () => {
+suite('the status of a response determines whether API servers apply the failure policy:', () => {
   for (const [status, name, sendTo, fail, ignore] of STATUSES) {
     test(`${status} for ${name}: ${fail} under Fail, ${ignore} under Ignore`, async (t) => {
       const webhooks = [

@@ -141,7 +141,7 @@ suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
     { name: 'off', settings: { mode: 'off' }, pod: ROOT, expected: UNCHANGED },
     { name: 'off overrides the label', settings: { mode: 'off' }, labels: ENFORCE, pod: ROOT, expected: UNCHANGED },
     { name: 'label off', labels: OFF, pod: ROOT, expected: UNCHANGED },
-    { name: 'label report', path: '/validate/pods', labels: REPORT, pod: ROOT, expected: REPORTED },
+    { name: 'a namespace in report mode', path: '/validate/pods', labels: REPORT, pod: ROOT, expected: REPORTED },
     { name: 'label enforce', settings: { mode: 'report' }, labels: ENFORCE, pod: ROOT, expected: DENIED },
     {
       name: 'unknown mode in the label: denied',
@@ -463,7 +463,7 @@ suite('/connect/pods reviews exec and attach:', () => {
     });
   }
 
-  suite('reviews of users who may use the privileged SCC are skipped only for', () => {
+  suite('API servers skip reviews of users who may use the privileged SCC only if they would be allowed:', () => {
     const bound = { username: 'bound', groups: ['system:authenticated'] };
     const pod = buildPod({ runAsUser: 0 });
     const annotations = { 'openshift.io/required-scc': 'missing' };
@@ -488,7 +488,7 @@ suite('/connect/pods reviews exec and attach:', () => {
       { name: 'a required SCC that does not exist', pod: requiring, isSkipped: true, isAllowed: true },
       { name: 'a namespace without ranges', ranges: false, isSkipped: true, isAllowed: true },
       { name: 'other users and groups', scc: without({ users: [], groups: ['x'] }), isSkipped: true, isAllowed: true },
-      { name: 'no SCC privileged', scc: null, isSkipped: false, isAllowed: false },
+      { name: 'no privileged SCC', scc: null, isSkipped: false, isAllowed: false },
       {
         name: 'an SCC that lacks something else',
         scc: without({ allowHostPID: false }),
@@ -518,7 +518,7 @@ suite('/connect/pods reviews exec and attach:', () => {
       },
       { name: 'another user', userInfo: { ...bound, username: 'eve' }, isSkipped: false, isAllowed: false },
       {
-        name: 'label report',
+        name: 'a namespace in report mode',
         labels: REPORT,
         userInfo: { ...bound, username: 'eve' },
         isSkipped: false,

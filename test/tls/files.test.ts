@@ -44,7 +44,7 @@ function renewedPairs(before: Certificates, after: Certificates): string[] {
   return pairs.filter(([, old, now]) => old !== now).map(([name]) => name);
 }
 
-test('creates valid certificates', async (t) => {
+test('ensureCertificates creates valid certificates', async (t) => {
   const { authority, serving, clients } = await ensureCertificates(await createOptions(t));
   const [ca, server, client] = [authority, serving, clients.get('admin')].map((pair) => {
     assert.ok(pair);
@@ -70,7 +70,7 @@ test('creates valid certificates', async (t) => {
   assert.notEqual(server.serialNumber, client.serialNumber);
 });
 
-test('encodes every form of IPv6 address', () => {
+test('certificates contain every form of IPv6 address', () => {
   const validity = { now: START, days: 1 };
   const ipAddresses = ['::ffff:127.0.0.1', '2001:db8::192.0.2.33', '::2:3:4:5:6:7:8'];
   const { cert } = createServing(createAuthority(validity), { dnsNames: [], ipAddresses }, validity);
@@ -82,7 +82,7 @@ test('encodes every form of IPv6 address', () => {
   ]);
 });
 
-test('writes keys that only the owner can read, and no other files', async (t) => {
+test('ensureCertificates writes keys that only the owner can read, and no other files', async (t) => {
   const options = await createOptions(t);
   await ensureCertificates(options);
   const names = (await readdir(options.folder)).sort();
@@ -151,18 +151,18 @@ describe('ensureCertificates renews only the certificates that need it:', () => 
   }
 });
 
-test('encodes times after 2049', () => {
+test('certificates can be valid after 2049', () => {
   const authority = createAuthority({ now: new Date('2049-06-01T00:00:00Z'), days: 365 });
   assert.equal(new X509Certificate(authority.cert).validToDate.toISOString(), '2050-06-01T00:00:00.000Z');
 });
 
-test('creates parent directories', async (t) => {
+test('ensureCertificates creates parent directories', async (t) => {
   const { folder, ...rest } = await createOptions(t);
   await ensureCertificates({ ...rest, folder: join(folder, 'a', 'b') });
   assert.ok((await stat(join(folder, 'a', 'b', 'ca.crt'))).isFile());
 });
 
-test('rejects if the directory cannot be created', { timeout: 10_000 }, async (t) => {
+test('ensureCertificates rejects if the directory cannot be created', { timeout: 10_000 }, async (t) => {
   const options = await createOptions(t);
   await assert.rejects(ensureCertificates({ ...options, folder: '/proc/portcullis/certs' }), /^Error: ENOENT: .*mkdir/);
   await writeFile(options.folder, '');

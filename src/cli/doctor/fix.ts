@@ -66,9 +66,9 @@ const REPLACE = ['--force-conflicts', '-l', `${COMPONENT_LABEL}!=${SELECTOR_LABE
 
 /**
  * Returns the fix for an object that differs from the manifests of the installation. The fix applies the manifests
- * again with the same tool and options. `prerequisites` also stands for webhook configurations. Its fix does not change
- * the Deployment and the other objects that users customize. All other fixes apply the whole output, and kubectl reports
- * conflicts.
+ * again with the same tool and options. The fix for `prerequisites`, which include webhook configurations, does
+ * not change the Deployment and the other objects that users customize. All other fixes apply the whole output, and
+ * kubectl reports conflicts.
  */
 export function applyManifests(
   facts: Pick<Facts, 'namespace' | 'deployment'>,

@@ -191,12 +191,12 @@ function formatNotes(facts: ClusterFacts, settings: ManifestSettings): readonly 
   if (isOpenShift(facts)) notes.push('detected OpenShift, which manages SCCs, their CRDs and ranges');
   else if (settings.features.scc) {
     if (!groups.includes(RESOURCES.SecurityContextConstraints.group))
-      notes.push(`the cluster will serve security.openshift.io: ${CHART_CONSEQUENCE}`);
+      notes.push(`the cluster will serve security.openshift.io, so ${CHART_CONSEQUENCE}`);
     if (hasForeignSccs) notes.push('the SCC CRD belongs to another product and is replaced');
   }
   if (settings.nodesConfig) {
     notes.push(
-      'the cluster will serve config.openshift.io/v1: programs that detect OpenShift by this group treat the cluster as OpenShift',
+      'the cluster will serve config.openshift.io/v1, so programs that detect OpenShift by this group treat the cluster as OpenShift',
     );
   }
   if (settings.monitoring === 'prometheus-operator') {

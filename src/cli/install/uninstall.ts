@@ -117,7 +117,7 @@ export const command = defineCommand({
   },
 });
 
-/** Returns to whom the SCC CRD belongs. Other products, such as OpenShift, set namespace labels and ranges themselves. */
+/** Returns the owner of the SCC CRD. Other products, such as OpenShift, set namespace labels and ranges themselves. */
 async function readSccs(client: ClusterClient): Promise<UninstallScope['sccs']> {
   const { group, resource } = RESOURCES.SecurityContextConstraints;
   const definition = await client.get(DEFINITIONS, `${resource}.${group}`);

@@ -9,7 +9,7 @@ export type Traits = Readonly<Partial<Record<DifferenceKind, ReadonlyMap<string,
 
 type DifferenceKind = FleetDifference['kind'];
 
-/** The value of properties that only one of two clusters has. Levels of such namespaces are not compared. */
+/** The value of a property that only one of two clusters has. Levels of namespaces that only one has are not compared. */
 const ABSENT: Readonly<Record<DifferenceKind, string>> = {
   setting: 'not set',
   level: '',

@@ -43,8 +43,8 @@ interface Joined {
 /** Joins reports one after the other, so the memory for reports does not depend on their number. */
 export interface Fleet {
   /**
-   * Adds a report. Of several reports with the same cluster UID, only the latest counts, unless their clusters have
-   * different names in the settings: clusters that were cloned have the same UID.
+   * Adds a report. Of several reports with the same cluster UID, only the latest counts. Reports with different
+   * cluster names in the settings all count, because cloned clusters have the same UID.
    */
   add(report: SavedReport, origin: Origin): void;
   /** @throws {UserError} if there is no report of the reference cluster, or more than one */

@@ -153,7 +153,7 @@ async function reportClusters(contexts: readonly string[], values: Values<typeof
   const fleet = startFleet(values, contexts.length);
   const outcomes = await gatherClusters({ contexts, values, io }, async (own, ownIo) => {
     const report = await reportCluster(own, ownIo);
-    // A report that is late is not part of the fleet.
+    // A report that is complete only after the time limit is not part of the fleet.
     ownIo.signal.throwIfAborted();
     if (output === 'json') return report;
     fleet.add(report, { origin: own.context ?? '' });

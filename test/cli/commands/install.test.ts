@@ -244,7 +244,7 @@ describe('install for a cluster', () => {
   };
   const install = (...args: readonly string[]) => runProgram(['install', `--kubeconfig=${kubeconfig}`, ...args]);
   const CHARTS =
-    'Note: the cluster will serve security.openshift.io: charts that detect OpenShift by this group, such as those of Bitnami, omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs. Their value global.compatibility.openshift.adaptSecurityContext=disabled keeps both fields\n';
+    'Note: the cluster will serve security.openshift.io, so charts that detect OpenShift by this group, such as those of Bitnami, omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs. Their value global.compatibility.openshift.adaptSecurityContext=disabled keeps both fields\n';
   const seen = (notes: string): RegExp =>
     new RegExp(`^Note: Kubernetes v1\\.\\d+\\.\\d+\\S* at https://127\\.0\\.0\\.1:${cluster.port}\n${notes}$`);
 

@@ -50,7 +50,7 @@ const report = async (...objects: readonly object[]): Promise<ReportData['namesp
 };
 
 for (const [name, text, target] of CASES) {
-  test(`patch: ${name}`, async () => {
+  test(`the report ${target === undefined ? 'contains no' : 'contains a'} patch for ${name}`, async () => {
     const object = parse(text) as object;
     const { workloads, denied } = await report(object);
     assert.deepEqual([workloads.length, denied?.restricted.length], [1, 1]);

@@ -155,7 +155,7 @@ describe('scc pods notes', () => {
   });
 });
 
-describe('scc pods prints a cluster', () => {
+describe('scc pods with a cluster', () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await startCluster();
@@ -168,7 +168,7 @@ describe('scc pods prints a cluster', () => {
   });
   after(async () => await cluster.stop());
 
-  test('with its pods', async () => {
+  test('prints its pods', async () => {
     const args = ['--kubeconfig', await cluster.kubeconfig(), '-n', 'default', '-o', 'csv', '--scc-mode=enforce'];
     const { code, stdout, stderr } = await runProgram(['scc', 'pods', ...args], { terminals: ['stderr'] });
     assert.equal(code, 0);

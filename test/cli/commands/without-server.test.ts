@@ -526,7 +526,7 @@ describe('on a cluster,', () => {
   }
   const EXEMPT = SETTINGS[0] ?? '';
 
-  test('an unsupported API server version', async () => {
+  test('an unsupported API server version is rejected', async () => {
     const error = 'error: SERVER runs Kubernetes v1.34.2: v1.35 or newer is required for functions in the policies\n';
     assert.deepEqual(await run({ minor: '34' }, ...INSTALL), { code: 2, stdout: '', stderr: error });
   });
@@ -796,7 +796,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
         if (lines.length === 0) assert.deepEqual(seen, HEALTHY);
       });
     }
-    test('policies beside a server', async () => {
+    test('reports policies beside a server', async () => {
       const configurations = staticWebhookConfigurations(defaultSettings('0.1.0'));
       const { stdout } = await run({ objects, namespaces, configurations }, 'doctor', '-o', 'json');
       const { findings: all } = JSON.parse(stdout) as { readonly findings: readonly JsonObject[] };

@@ -69,11 +69,11 @@ const addSidecar: Answer = (request) => {
 };
 const allow: Answer = () => ({ allowed: true });
 
-describe('mutating webhooks are called', () => {
+describe('the chain of mutating webhooks', () => {
   const IF_NEEDED = { reinvocationPolicy: 'IfNeeded' };
   const cases: { name: string; hooks: readonly Hook[]; calls: string[]; marks?: string }[] = [
     {
-      name: 'in configuration order',
+      name: 'calls webhooks in the order of their configurations',
       hooks: [
         { name: 'b', answer: allow },
         { name: 'a', answer: allow },
@@ -81,7 +81,7 @@ describe('mutating webhooks are called', () => {
       calls: ['b', 'a'],
     },
     {
-      name: 'without reinvocationPolicy, no reinvocation after a change',
+      name: 'does not call a webhook without reinvocationPolicy again after a change',
       hooks: [
         { name: 'mark', answer: mark },
         { name: 'sidecar', answer: addSidecar },
@@ -90,7 +90,7 @@ describe('mutating webhooks are called', () => {
       marks: '1',
     },
     {
-      name: 'a reinvocation after a plugin has added the token volume to a sidecar',
+      name: 'calls a webhook again after a plugin has added the token volume to a sidecar',
       hooks: [
         { name: 'sidecar', answer: addSidecar },
         { name: 'last', answer: allow, more: IF_NEEDED },
@@ -98,7 +98,7 @@ describe('mutating webhooks are called', () => {
       calls: ['sidecar', 'last', 'last'],
     },
     {
-      name: 'a webhook that was initially skipped is not reinvoked',
+      name: 'does not call a webhook again that was initially skipped',
       hooks: [
         { name: 'late', answer: allow, more: { ...IF_NEEDED, objectSelector: { matchLabels: { x: 'y' } } } },
         {
@@ -122,7 +122,7 @@ describe('mutating webhooks are called', () => {
     });
   }
 
-  test('an added container gets its defaults and its token', async () => {
+  test('sets the defaults and the token of an added container', async () => {
     const { admission } = chain({ mutating: [{ name: 'sidecar', answer: addSidecar }] });
     const admitted = await admission.mutate(
       attributes({ resource: 'pods', object: pod() }),
@@ -135,14 +135,14 @@ describe('mutating webhooks are called', () => {
 
   const refusals: { name: string; answer: Answer; code: number; message: string }[] = [
     {
-      name: 'a patch that is not JSON',
+      name: 'rejects a patch that is not JSON',
       answer: () => ({ allowed: true, patchType: 'JSONPatch', patch: Buffer.from('[{').toString('base64') }),
       code: 500,
       message:
         'Internal error occurred: failed calling webhook "h": received undecodable patch in webhook response: it is not a list of operations',
     },
     {
-      name: 'a patch that does not apply',
+      name: 'rejects a patch that does not apply',
       answer: () => patch([{ op: 'remove', path: '/nothing/here' }]),
       code: 500,
       message:
@@ -160,7 +160,7 @@ describe('mutating webhooks are called', () => {
     });
   }
 
-  test('a patch for a request without an object is an error', async () => {
+  test('rejects a patch for a request without an object', async () => {
     const { admission } = chain({
       mutating: [{ name: 'h', answer: () => patch([{ op: 'add', path: '/a', value: 1 }]) }],
     });
@@ -172,7 +172,7 @@ describe('mutating webhooks are called', () => {
     );
   });
 
-  test('failures with failurePolicy Ignore are skipped', async () => {
+  test('ignores failures of webhooks with failurePolicy Ignore', async () => {
     const broken: Answer = () => 'EOF';
     const hooks = [
       { name: 'h', answer: broken, more: { failurePolicy: 'Ignore' } },
@@ -188,8 +188,8 @@ describe('mutating webhooks are called', () => {
   });
 });
 
-describe('the result of validating webhooks', () => {
-  test('all webhooks are called, and the first denial in webhook order is returned', async () => {
+describe('validating webhooks', () => {
+  test('are all called, and the first denial in webhook order is returned', async () => {
     const { admission, calls } = chain({
       validating: [
         { name: 'a', answer: () => ({ allowed: true, warnings: ['careful'] }) },
@@ -219,14 +219,14 @@ describe('the result of validating webhooks', () => {
 
   const cases: { name: string; answer: Answer; message: string | undefined; more?: object; dryRun?: boolean }[] = [
     {
-      name: 'a patch from a validating webhook',
+      name: 'may not return a patch',
       answer: () => patch([]),
       message:
         'Internal error occurred: failed calling webhook "h": received invalid webhook response: validating webhook may not return response.patch',
     },
-    { name: 'a dry run', answer: allow, dryRun: true, message: undefined },
+    { name: 'are called in a dry run', answer: allow, dryRun: true, message: undefined },
     {
-      name: 'a dry run with a webhook that has side effects',
+      name: 'deny a dry run if they have side effects',
       answer: allow,
       dryRun: true,
       more: { sideEffects: 'Some', failurePolicy: 'Ignore' },
@@ -243,7 +243,7 @@ describe('the result of validating webhooks', () => {
   }
 });
 
-describe('reviews', () => {
+describe('webhook reviews', () => {
   test('contain the old object of a deletion', async () => {
     let seen: JsonObject = {};
     const answer: Answer = (request) => {

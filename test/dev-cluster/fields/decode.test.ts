@@ -23,7 +23,7 @@ function refusal(act: () => unknown): string {
   return assert.fail('no error was thrown');
 }
 
-suite('bodies are decoded with', () => {
+suite('when a body is decoded,', () => {
   const cases: [name: string, spec: string, expected: unknown][] = [
     ['unknown fields and values with the wrong type are kept', '{"bogus":1,"hostNetwork":"yes"}', undefined],
     ['keys that JavaScript treats specially are kept', '{"nodeSelector":{"constructor":"a"}}', undefined],
