@@ -267,27 +267,17 @@ function readHostNamespace(spec: DecodeSource, key: string, pod: PodBuilder): vo
 }
 
 /** Readers of the other pod spec fields. Stores and large reviews keep these fields as a whole, see `POD_SPEC`. */
-export const POD_SPEC_FIELDS: Readonly<Record<string, ReadField>> = {
-  hostNetwork: readHostNamespace,
-  hostPID: readHostNamespace,
-  hostIPC: readHostNamespace,
-  hostUsers(spec, key, pod) {
-    pod.hostUsers = booleanAt(spec, key);
-  },
-  runtimeClassName(spec, key, pod) {
-    pod.runtimeClassName = stringAt(spec, key);
-  },
-  serviceAccountName(spec, key, pod) {
-    pod.serviceAccountName = stringAt(spec, key) || pod.serviceAccountName;
-  },
-  serviceAccount(spec, key, pod) {
-    // API servers use the deprecated field only if serviceAccountName is not set.
-    pod.serviceAccountName ||= stringAt(spec, key);
-  },
-  os(spec, key, pod) {
-    pod.osName = readOsName(objectAt(spec, key, 'PodOS'));
-  },
-};
+export const POD_SPEC_FIELDS: ReadonlyMap<string, ReadField> = new Map<string, ReadField>([
+  ['hostNetwork', readHostNamespace],
+  ['hostPID', readHostNamespace],
+  ['hostIPC', readHostNamespace],
+  ['hostUsers', (spec, key, pod) => (pod.hostUsers = booleanAt(spec, key))],
+  ['runtimeClassName', (spec, key, pod) => (pod.runtimeClassName = stringAt(spec, key))],
+  ['serviceAccountName', (spec, key, pod) => (pod.serviceAccountName = stringAt(spec, key) || pod.serviceAccountName)],
+  // API servers use the deprecated field only if serviceAccountName is not set.
+  ['serviceAccount', (spec, key, pod) => (pod.serviceAccountName ||= stringAt(spec, key))],
+  ['os', (spec, key, pod) => (pod.osName = readOsName(objectAt(spec, key, 'PodOS')))],
+]);
 
 function readPodSpec(spec: DecodeSource, pod: PodBuilder): void {
   let initContainers: readonly DecodeSource[] = NONE;
@@ -311,7 +301,7 @@ function readPodSpec(spec: DecodeSource, pod: PodBuilder): void {
         readPodSecurityContext(objectAt(spec, key, 'PodSecurityContext'), pod);
         break;
       default:
-        if (Object.hasOwn(POD_SPEC_FIELDS, key)) POD_SPEC_FIELDS[key]?.(spec, key, pod);
+        POD_SPEC_FIELDS.get(key)?.(spec, key, pod);
     }
   }
   const count = initContainers.length + containers.length + ephemeralContainers.length;

@@ -78,14 +78,14 @@ const VOLUME: Selection = {
   others: 'all',
 };
 
-function selectAll(fields: readonly string[]): Selections {
-  return Object.fromEntries(fields.map((field) => [field, 'all']));
+function selectAll(fields: Iterable<string>): Selections {
+  return Object.fromEntries(Array.from(fields, (field) => [field, 'all']));
 }
 
 /** The pod spec fields that Pod Security checks, SCCs and exemptions read. */
 export const POD_SPEC = {
   members: {
-    ...selectAll(Object.keys(POD_SPEC_FIELDS)),
+    ...selectAll(POD_SPEC_FIELDS.keys()),
     initContainers: CONTAINERS,
     containers: CONTAINERS,
     ephemeralContainers: CONTAINERS,
