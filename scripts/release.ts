@@ -20,6 +20,8 @@ const run = promisify(execFile);
 const OUT = 'dist/release';
 const WINDOWS_NODE = join(OUT, 'node');
 const MANIFESTS = 'webhook-config';
+/** The recorded cases, with a runner for other implementations. */
+const CASES = 'test/conformance/data';
 const { version } = packageJson;
 const LOCAL_IMAGE = `portcullis:${version}`;
 const TARGETS = ['npm', 'image', 'chart', 'github'] as const;
@@ -166,6 +168,11 @@ async function writeManifests(): Promise<void> {
   const archives = {
     [`portcullis-chart-${version}.tgz`]: files.flatMap(({ path, content }) =>
       path.startsWith('helm/') ? { path: path.slice('helm/'.length), content } : [],
+    ),
+    [`portcullis-conformance-${version}.tgz`]: await Promise.all(
+      globSync('**/*.*', { cwd: CASES })
+        .sort()
+        .map(async (path) => ({ path: `portcullis-conformance/${path}`, content: await readFile(join(CASES, path)) })),
     ),
     [`portcullis-kustomize-${version}.tgz`]: files.filter(({ path }) =>
       /^(components\/.*|install\.yaml|kustomization\.yaml)$/.test(path),
