@@ -146,7 +146,7 @@ const positions: readonly (readonly [name: string, path: Path, position: string]
 
 describe('readDocuments', () => {
   for (const [text, json] of scalars) {
-    test(`the scalar ${text}`, () => {
+    test(`decodes the scalar ${text}`, () => {
       const { documents, errors } = readDocuments(`- ${text}`, 'f');
       assert.deepEqual(errors, []);
       assert.equal(JSON.stringify(documents[0]?.value), `[${json}]`);
@@ -186,13 +186,13 @@ describe('readDocuments', () => {
     });
   }
   for (const [name, path, expected] of positions) {
-    test(`the position of ${name}`, () => {
+    test(`reports the position of ${name}`, () => {
       const position = readDocuments(POSITIONS_TEXT, 'f').documents[0]?.locate(path);
       assert.equal(`${position?.line}:${position?.column}`, expected);
     });
   }
 
-  test('positions in later documents and in JSON', () => {
+  test('reports positions in later documents and in JSON', () => {
     const text = 'a: 1\r\n---\r\n{"b": [\r\n  {"c": 1}]}\r\n';
     const position = readDocuments(text, 'f').documents[1]?.locate(['b', 0, 'c']);
     assert.deepEqual(position, { line: 4, column: 4 });
@@ -297,7 +297,7 @@ describe('manifestObjects', () => {
     });
   }
 
-  test('positions in a list item', () => {
+  test('reports positions in a list item', () => {
     const text = 'apiVersion: v1\nkind: PodList\nitems:\n- metadata: {}\n  spec:\n    hostPID: true\n';
     const [object] = readDocuments(text, 'f').documents.flatMap((document) => manifestObjects(document).objects);
     assert.deepEqual(object?.locate(['spec', 'hostPID']), { line: 6, column: 5 });

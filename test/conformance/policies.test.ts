@@ -125,7 +125,7 @@ interface CheckFixture {
 }
 
 for (const { id } of checks) {
-  test(`the pods of test/fixtures/pss-checks/${id}.yaml`, () => {
+  test(`the policies agree with the cases in test/fixtures/pss-checks/${id}.yaml`, () => {
     for (const { name, version = 'latest', pod, expected } of readFixture(`pss-checks/${id}.yaml`) as CheckFixture[]) {
       verifyCheck(id, pod, { version, text: expected }, name);
     }
@@ -134,7 +134,7 @@ for (const { id } of checks) {
 
 /** Adds a test for all lines of a file, or for a sample. */
 function testSample<T>(file: string, compare: (given: T) => void): void {
-  test(file, () => {
+  test(`the policies agree with ${file}`, () => {
     for (const [index, line] of readLines<T>(file).entries()) if (ALL || index % SAMPLE === 0) compare(line);
   });
 }

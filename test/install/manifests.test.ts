@@ -35,7 +35,10 @@ const STATIC: Partial<ManifestSettings> = { policy: { webhooks: { management: 's
 const INSTALLATIONS: readonly (readonly [name: string, settings: ManifestSettings])[] = [
   ...Object.entries(PROFILES).map(([name, profile]) => [name, { ...DEFAULTS, ...profile }] as const),
   ['another namespace', { ...DEFAULTS, namespace: 'security' }],
-  ['enforcing', { ...DEFAULTS, ...PROFILES.scc, policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } } }],
+  [
+    'enforcement',
+    { ...DEFAULTS, ...PROFILES.scc, policy: { scc: { mode: 'enforce' }, rollout: { phase: 'Enforce' } } },
+  ],
   ['a provided certificate', { ...DEFAULTS, certificates: 'others' }],
   ['static webhooks', { ...DEFAULTS, ...STATIC }],
 ];
@@ -87,7 +90,7 @@ test('replicas manage the installed webhook configurations', () => {
 });
 
 for (const [name, settings] of INSTALLATIONS) {
-  suite(name, () => {
+  suite(`with ${name}, the manifests are valid:`, () => {
     const manifests = buildManifests(settings);
 
     test('objects are unique and have the Portcullis label', () => {

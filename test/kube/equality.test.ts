@@ -27,7 +27,7 @@ const cases: readonly { name: string; a: unknown; b: unknown; deep: boolean; sem
 ];
 
 for (const { name, a, b, deep, semantic } of cases) {
-  test(name, () => {
+  test(`deepEqual and semanticEqual compare ${name}`, () => {
     assert.deepEqual([deepEqual(a, b), deepEqual(b, a)], [deep, deep]);
     assert.deepEqual([semanticEqual(a, b), semanticEqual(b, a)], [semantic, semantic]);
   });

@@ -170,7 +170,7 @@ suite('ID blocks', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseIdBlock(text), expected));
   }
 
-  test('several blocks, of which the first error is returned', () => {
+  test('are parsed up to the first error', () => {
     assert.deepEqual(parseIdBlocks('1/2,5-5'), {
       value: [
         { min: 1, max: 2 },

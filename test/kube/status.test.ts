@@ -76,7 +76,7 @@ const cases: readonly (readonly [
 
 for (const [name, given, code, reason, message, details] of cases) {
   const expected = { metadata: {}, status: 'Failure', code, reason, message, ...(details ? { details } : {}) };
-  test(name, () => assert.deepEqual(given, expected));
+  test(`creates the upstream Status: ${name}`, () => assert.deepEqual(given, expected));
 }
 
 test('ApiError has the message of its Status', () => {

@@ -18,7 +18,7 @@ const cases: readonly { name: string; text: string; expected: string }[] = [
 ];
 
 for (const { name, text, expected } of cases) {
-  test(name, () => assert.equal(quote(text), expected));
+  test(`quote formats ${name} as Go does`, () => assert.equal(quote(text), expected));
 }
 
 describe('sortedSet sorts', () => {

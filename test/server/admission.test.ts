@@ -110,7 +110,7 @@ suite('responses contain the decision', () => {
   });
 });
 
-suite('after a failure,', () => {
+suite('failures are handled:', () => {
   const failing: readonly Webhook[] = [
     {
       path: '/throws',

@@ -25,7 +25,7 @@ const UNKNOWN_VERSION = `failed to parse node version ${SHOWN_VERSION}: Invalid 
 const PODS = { verb: 'list', resource: 'pods' };
 const as = (node: string) => ({ user: `system:node:${node}`, groups: ['system:nodes'] });
 
-suite('the authorization webhook decides on', () => {
+suite('the authorization webhook decides as upstream:', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([], {

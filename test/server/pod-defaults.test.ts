@@ -67,7 +67,7 @@ suite('the pod defaults webhook', () => {
     ['a pod that cannot be decoded', APPLY, { object: { spec: { containers: 1 } } }],
   ];
   for (const [name, spec, change] of cases) {
-    test(`${name}: no change`, async () => assert.deepEqual(await review(spec, change), []));
+    test(`no field changes: ${name}`, async () => assert.deepEqual(await review(spec, change), []));
   }
 
   test('a new pod gets all defaults', async () => assert.deepEqual(await review(APPLY), PATCH));

@@ -94,12 +94,12 @@ const KINDS: readonly Kind[] = [
   'StatefulSet',
 ];
 
-suite('every kind with a pod template', () => {
+suite('every kind with a pod template is evaluated:', () => {
   for (const kind of KINDS) {
-    test(`${kind}: created, defaulted by an SCC`, async () => {
+    test(`a new ${kind} is defaulted by an SCC`, async () => {
       assert.deepEqual(await decide({ kind, spec: PLAIN }), { allowed: true });
     });
-    test(`${kind}: updated, denied by every SCC`, async () => {
+    test(`an updated ${kind} causes a warning if every SCC denies its pods`, async () => {
       const [oldObject, object] = [workload(kind, PLAIN), workload(kind, HOST_NETWORK)];
       const request = workloadRequest(kind, object, { operation: 'UPDATE', oldObject });
       assert.deepEqual(await rigFor({}).decide('/validate/workloads', request), {

@@ -242,7 +242,7 @@ suite('the validating webhook rejects invalid SCCs:', () => {
     ],
   ];
   for (const [fields, field, text] of numbers) {
-    test(`a number out of range: ${JSON.stringify(fields)}`, async () => {
+    test(`a number out of range is denied: ${JSON.stringify(fields)}`, async () => {
       const object = laxScc({ name: 'a', ...fields });
       for (const path of [DEFAULT, VALIDATE]) {
         assert.deepEqual(await send(server, path, object), denial('a', field, text, 'FieldValueInvalid'));

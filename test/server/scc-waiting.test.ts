@@ -132,7 +132,7 @@ suite('a review waits for the ranges of its namespace', () => {
   ];
   for (const { name, namespace, message, warning } of cases) {
     const warnings = warning === undefined ? [] : [warning];
-    test(`${name}: denied before the API server times out`, async () => {
+    test(`${name}: the pod is denied before the API server times out`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const startMs = performance.now();
@@ -142,7 +142,7 @@ suite('a review waits for the ranges of its namespace', () => {
       assert.ok(waitedMs >= 90 && waitedMs < 500, `waited ${waitedMs} ms`);
     });
 
-    test(`${name}: admitted when the ranges appear`, async () => {
+    test(`${name}: the pod is admitted when the ranges appear`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const decision = rig.decide('/mutate/pods', CREATE, 15_000);
@@ -153,7 +153,7 @@ suite('a review waits for the ranges of its namespace', () => {
     });
 
     if (!namespace) continue;
-    test(`${name}: evaluated with example ranges in report mode`, async () => {
+    test(`${name}: the pod is evaluated with example ranges in report mode`, async () => {
       const rig = createSccTestWebhooks({ settings: { mode: 'report' }, podSecurity: WITHOUT_LEVELS });
       rig.store.put('Namespace', namespace);
       const decision = await rig.decide('/validate/pods', CREATE, 15_000);

@@ -50,7 +50,7 @@ const OWN_CASES: readonly (readonly [labels: Labels, expected: string])[] = [
 ];
 
 for (const [labels, expected] of OWN_CASES) {
-  test(`the Portcullis label: ${JSON.stringify(labels)}`, () => {
+  test(`the stricter of the Portcullis label and the upstream label applies: ${JSON.stringify(labels)}`, () => {
     const resolved = resolvePolicies(labels, privileged);
     assert.equal(MODES.map((mode) => printPolicy(resolved[mode])).join(' '), expected);
     assert.deepEqual(resolved.errors, []);
@@ -105,7 +105,7 @@ interface UpdateCase {
 }
 
 for (const { name, old, pod, expected } of readCases<UpdateCase>('significant-updates.yaml')) {
-  test(`${name}: ${expected ? 'significant' : 'not significant'}`, () => {
+  test(`an update is ${expected ? 'significant' : 'not significant'}: ${name}`, () => {
     const [after, before] = [pod, old].map((spec) => decodePod({ spec }).pod);
     assert.ok(after && before);
     assert.equal(isSignificantUpdate(after, before), expected);

@@ -35,7 +35,7 @@ for (const [file, createRequest] of [
   ['pods.yaml', podRequest],
   ['workloads.yaml', deploymentRequest],
 ] as const) {
-  suite(file, () => {
+  suite(`reviews decide as in ${file}:`, () => {
     for (const { name, request, expected, ...given } of readCases<ObjectCase>(file)) {
       test(name, () => {
         assert.deepEqual(review({ ...given, request: createRequest(request.object, request) }), expected);
@@ -62,7 +62,7 @@ function namespaceCaseRequest({ before, after, request }: NamespaceCase): Admiss
   return namespaceRequest(operation, after && namespaceWith(after), before ? namespaceWith(before) : null, request);
 }
 
-suite('namespaces.yaml', () => {
+suite('reviews decide as in namespaces.yaml:', () => {
   for (const given of readCases<NamespaceCase>('namespaces.yaml')) {
     const { name, pods, expected, defaults = {}, exemptions = {}, limits = {} } = given;
     test(name, () => {

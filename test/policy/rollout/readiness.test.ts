@@ -612,7 +612,7 @@ suite('the merged condition combines the conditions of all namespaces', () => {
   });
 });
 
-test('metrics counts', () => {
+test('the metrics count namespaces and workloads by state', () => {
   const violated = { level: 'restricted', version: 'latest', violations: [] } as const;
   const counted = { kind: 'Pod', name: 'a', ...violated, pods: 1, causes: ['user'] } as const;
   const workload = { ...counted, verdict: 'wouldBeDenied' } as const;

@@ -88,7 +88,7 @@ function namespaceWith(labels: Labels): Namespace {
 for (const { name, expected, ...given } of readFixture<readonly (Given & { name: string; expected: string[] })[]>(
   'user-namespaces/audit.yaml',
 )) {
-  test(name, () => assert.deepEqual(audit(given), expected));
+  test(`the audit returns the findings: ${name}`, () => assert.deepEqual(audit(given), expected));
 }
 
 test('random pods never cause exceptions, and pods without a user namespace are findings only because of their SCC', () => {

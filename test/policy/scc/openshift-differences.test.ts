@@ -100,7 +100,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-suite('decisions that compatibility: openshift restores', () => {
+suite('compatibility: openshift restores the decisions of OpenShift:', () => {
   for (const { name, given, byDefault, openshift } of cases) {
     test(name, () => {
       assert.deepEqual([outcome(given, 'portcullis'), outcome(given, 'openshift')], [byDefault, openshift]);
@@ -131,7 +131,7 @@ suite('decisions that compatibility: openshift restores', () => {
   });
 });
 
-suite('levels and labels that compatibility: openshift restores', () => {
+suite('compatibility: openshift restores the levels and labels of OpenShift:', () => {
   const restricted = {
     allowPrivilegeEscalation: false,
     requiredDropCapabilities: ['ALL'],

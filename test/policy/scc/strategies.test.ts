@@ -55,7 +55,8 @@ function buildPod({ pod, container, spec, annotations = {} }: Omit<StrategyCase,
   };
 }
 
-for (const { name, ...given } of readCases<readonly StrategyCase[]>('strategies.yaml')) test(name, () => check(given));
+for (const { name, ...given } of readCases<readonly StrategyCase[]>('strategies.yaml'))
+  test(`strategies default and validate pods: ${name}`, () => check(given));
 
 test('supplementalGroups: only the first error of a long list is reported', () => {
   const groups = Array.from({ length: 101 }, (_, index) => index + 100);
