@@ -11,6 +11,8 @@ export interface ExemptionProblem {
   readonly kind: 'namespace' | 'user' | 'runtimeClass';
   readonly name: string;
   readonly problem: string;
+  /** `info` if the exemption may be intended. */
+  readonly severity: 'warning' | 'info';
 }
 
 /**
@@ -27,6 +29,11 @@ export const EXEMPTION_KINDS = [
 ] as const;
 
 const CREATE_PODS = { verb: 'create', apiGroup: '', resource: 'pods' };
+
+const OWN_PODS =
+  'only pods that the user creates itself are exempt, because controllers create the pods of its workloads';
+const UNCLAIMED = 'does not exist, so the pods of users who can create the namespace will be exempt';
+const MISSING_CLASS = 'does not exist, so API servers reject the pods that select it';
 
 /** Returns at most one problem for each exemption. */
 export function findExemptionProblems(
@@ -55,7 +62,7 @@ export function findExemptionProblems(
     }
     const account = parseServiceAccountUsername(name);
     if (account === undefined) {
-      return 'only pods that the user creates itself are exempt, because controllers create the pods of its workloads';
+      return OWN_PODS;
     }
     if (isMissing(account.namespace)) {
       return 'its namespace does not exist, so users who can create the namespace can use the service account';
@@ -64,22 +71,16 @@ export function findExemptionProblems(
     const mayCreate = grants?.some(({ subject }) => matchesUser(subject, user)) ?? true;
     return mayCreate ? undefined : 'has no effect, because the service account may not create pods';
   };
+  const isMissingClass = (name: string): boolean => readsCluster && store.get('RuntimeClass', name) === undefined;
+  const warn = (kind: ExemptionProblem['kind'], name: string, problem: string): ExemptionProblem => {
+    return { kind, name, problem, severity: problem === OWN_PODS ? 'info' : 'warning' };
+  };
   return [
-    ...namespaces.filter(isMissing).map((name) => ({
-      kind: 'namespace' as const,
-      name,
-      problem: 'does not exist, so the pods of users who can create the namespace will be exempt',
-    })),
+    ...namespaces.filter(isMissing).map((name) => warn('namespace', name, UNCLAIMED)),
     ...usernames.flatMap((name) => {
       const problem = userProblem(name);
-      return problem === undefined ? [] : [{ kind: 'user' as const, name, problem }];
+      return problem === undefined ? [] : [warn('user', name, problem)];
     }),
-    ...runtimeClasses
-      .filter((name) => readsCluster && store.get('RuntimeClass', name) === undefined)
-      .map((name) => ({
-        kind: 'runtimeClass' as const,
-        name,
-        problem: 'does not exist, so API servers reject the pods that select it',
-      })),
+    ...runtimeClasses.filter(isMissingClass).map((name) => warn('runtimeClass', name, MISSING_CLASS)),
   ];
 }

@@ -403,9 +403,10 @@ suite('an installation', async () => {
     const calls = await plane.calls();
     const usual = calls.filter((_call, index) => index < restart.from || index >= restart.to);
     assert.deepEqual(refusedCalls(usual), []);
-    // With spec.floor, the leader also maintains policies (see floor.test.ts).
+    // With spec.floor, the leader also maintains policies (see floor.test.ts). With spec.guard, a policy checks the verb
+    // lower (see guard.test.ts).
     const unused = unusedPermissions(system.objects, calls).filter(
-      (one) => !/admission-?polic|^get securitycontextconstraints/.test(one),
+      (one) => !/admission-?polic|^get securitycontextconstraints|^lower /.test(one),
     );
     assert.deepEqual(unused, [
       // With spec.podSecurity.exceptions.

@@ -1,14 +1,14 @@
 import type { Kind } from '../../kube/kinds.ts';
 import { printCount } from '../../kube/text.ts';
 import { readException } from '../../views/exceptions.ts';
-import { EXEMPTION_KINDS, findExemptionProblems } from '../../views/exemption-problems.ts';
+import { EXEMPTION_KINDS, type ExemptionProblem, findExemptionProblems } from '../../views/exemption-problems.ts';
 import { type ExemptionUses, readExemptionUses } from '../../views/exemption-uses.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 import { clustersOptions, defineClusterCommand } from '../clusters.ts';
 import { EXIT } from '../command.ts';
 import { listExemptions } from '../inventory/exemptions.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
-import { assumptionBlocks, listOptions, printTable, withHeader } from '../output/print.ts';
+import { assumptionBlocks, listOptions, printable, printTable, type Style, withHeader } from '../output/print.ts';
 
 const DETAILS = `
 Lists all exemptions from the policies, for audits:
@@ -89,13 +89,7 @@ export const command = defineClusterCommand({
       blocks: (style) => [
         ...assumptionBlocks(assumptions, settingsSource),
         ...(rows.length === 0 ? [] : [printTable(withHeader(HEADER, rows, options))]),
-        ...(problems.length === 0
-          ? []
-          : [
-              problems
-                .map(({ kind, name, problem }) => `${style('yellow', 'warning')}: ${kind} ${name}: ${problem}\n`)
-                .join(''),
-            ]),
+        ...(problems.length === 0 ? [] : [problems.map((one) => printProblem(one, style)).join('')]),
         `${style('bold', printCount(exemptions.length, 'exemption'))}\n${printUses(uses)}\n`,
       ],
       code: EXIT.passed,
@@ -103,6 +97,11 @@ export const command = defineClusterCommand({
     };
   },
 });
+
+function printProblem({ kind, name, problem, severity }: ExemptionProblem, style: Style): string {
+  const title = severity === 'info' ? 'note' : style('yellow', severity);
+  return `${title}: ${printable(`${kind} ${name}: ${problem}`)}\n`;
+}
 
 function printExemption(exemption: PolicyExemption): readonly string[] {
   const { kind, name, policy, source, scc, namespace, level, namespaces, during, since, sinceSource, pods, uses } =

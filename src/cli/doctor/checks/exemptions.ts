@@ -1,6 +1,6 @@
 import { summarizeNames } from '../../../kube/text.ts';
 import type { ExemptionProblem } from '../../../views/exemption-problems.ts';
-import { type CheckResult, type DoctorCheck, evaluateFact, warning } from '../facts.ts';
+import { type CheckResult, type DoctorCheck, evaluateFact, info, warning } from '../facts.ts';
 import { instruction } from '../fix.ts';
 
 const FIELDS = { namespace: 'namespaces', user: 'usernames', runtimeClass: 'runtimeClasses' } as const;
@@ -12,12 +12,12 @@ export const exemptions: DoctorCheck = {
 
 /** Reports exemptions that have no effect, or that exempt more users than their names state. */
 export function describeExemptionProblems(problems: readonly ExemptionProblem[]): readonly CheckResult[] {
-  return Array.from(
-    Map.groupBy(problems, ({ kind, problem }) => `spec.podSecurity.exemptions.${FIELDS[kind]}\n${problem}`),
-    ([key, group]) => {
-      const [field = '', problem = ''] = key.split('\n');
-      const fix = instruction(`remove them from ${field} unless this is intended`);
-      return warning(`${field} ${summarizeNames(group.map(({ name }) => name))}`, problem, { fix });
-    },
-  );
+  return [...Map.groupBy(problems, ({ kind, problem }) => `${kind} ${problem}`).values()].flatMap((group) => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const field = `spec.podSecurity.exemptions.${FIELDS[first.kind]}`;
+    const object = `${field} ${summarizeNames(group.map(({ name }) => name))}`;
+    if (first.severity === 'info') return [info(object, first.problem)];
+    return [warning(object, first.problem, { fix: instruction(`remove them from ${field} unless this is intended`) })];
+  });
 }
