@@ -71,7 +71,7 @@ export function createSlots(count: number) {
 export function createTurn(): (key?: string, signal?: AbortSignal) => Promise<void> {
   const slots = createSlots(1);
   return async (key, signal) => {
-    // If no turn is taken, waits for the next turn without awaiting other promises.
+    // A free slot is taken without awaiting a promise, so the caller gets the next turn.
     const release = slots.tryTake() ?? (await slots.take(key, signal));
     await setImmediate(undefined, signal ? { signal } : {}).catch(() => undefined);
     release();

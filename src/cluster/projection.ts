@@ -171,7 +171,7 @@ const FINISHED_STATUS: Selection = {
 };
 
 /**
- * Keeps the fields of a workload that determine its pods: the template at its path, and the fields beside it. Does not
+ * Keeps the fields of a workload that determine its pods: the template at its path, and the fields next to it. Does not
  * store a workload that another stored workload owns.
  */
 function projectWorkload(object: JsonObject, kind: Kind, isTooLarge: boolean): JsonObject | undefined {

@@ -13,7 +13,7 @@ import type { WritableStore } from './store.ts';
 export interface StoreWriter extends Sink {
   /** Stores the complete result of one of Portcullis's own writes. */
   written(object: JsonObject): void;
-  /** Stores an object again, of which more is stored now. Ignores other versions than the stored one. */
+  /** Replaces a stored object with one of the same version that contains more fields. Ignores other versions. */
   restore(object: JsonObject): void;
   /** Removes an object that Portcullis itself deleted. */
   deleted(uid: unknown, name: string, namespace: string | undefined): void;

@@ -54,7 +54,7 @@ function samePath(a: Path, b: Path): boolean {
 /**
  * Finds the place of an unknown field: the same name in other capitalization, or else the nearest object that has a
  * field with this name, in any capitalization, and the type of the value, or else a similar name in the same object. An
- * absent object beside the one that contains the field is not considered, except for a security context.
+ * absent object next to the one that contains the field is not considered, except for a security context.
  * Several places at the same distance are ambiguous.
  */
 function findPlace(path: Path, root: FieldShapes, object: unknown): Place | undefined {

@@ -234,7 +234,7 @@ function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout:
 
 /**
  * Aligns two lists. Detects changed items in lists of equal length, removed items, items whose spelling has been corrected
- * beside removed items, and items appended at the end.
+ * next to removed items, and items appended at the end.
  */
 function changeList(node: Sequence, before: readonly unknown[], after: readonly unknown[], layout: Layout): Splices {
   if (node.items.length !== before.length) throw new Refusal(AMBIGUOUS);

@@ -405,7 +405,7 @@ function isMergeKey(node: Node): boolean {
   return node.isImplicit || node.tag === `${TAG_PREFIX}merge`;
 }
 
-/** Returns the merged mappings in the order in which go-yaml applies them, so the first item of a list wins. */
+/** Returns the merged mappings in the order in which go-yaml applies them, so the first item of a list takes precedence. */
 function mergedNodes(node: Node): readonly Node[] {
   const isMapping = (source: Node): boolean => (source.kind === 'alias' ? source.target : source).kind === 'mapping';
   const sources = node.kind === 'sequence' ? node.children.toReversed() : [node];
@@ -469,7 +469,7 @@ const INTEGER = /^([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-
 const TIMESTAMP =
   /^\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})| \d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?)?$/;
 
-/** The tags that go-yaml knows. A scalar with another tag is a string. */
+/** The tags that go-yaml supports. A scalar with another tag is a string. */
 const TYPES: Readonly<Record<string, (value: unknown, text: string) => boolean>> = {
   bool: (value) => typeof value === 'boolean',
   int: (_value, text) => parseInteger(text) !== undefined,

@@ -119,7 +119,7 @@ export function requiredEnforcement(
   };
 }
 
-/** The cluster and the installation, on which the enforcement depends beside the settings. */
+/** The cluster and the installation, on which the enforcement depends in addition to the settings. */
 type EnforcementScope = Pick<ControllerContext, 'service' | 'version' | 'features'> & { readonly store: Store };
 
 /** Returns the enforcement that the settings require in a cluster in which these policies are in force. */

@@ -39,7 +39,7 @@ import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: SETTINGS_MANAGER };
-/** A manager of its own, because `SETTINGS_MANAGER` applies only the initial settings, which would remove the others. */
+/** Restores the settings with a separate field manager, because `SETTINGS_MANAGER` would later remove all but the initial settings. */
 const RESTORE = { fieldManager: 'portcullis-restored-settings' };
 
 export const settingsStatus: ControllerDefinition = {

@@ -114,7 +114,7 @@ function createRangeState(settings: RangeSettings) {
   let orphans: Orphans = new Map();
   let uid: string | undefined;
   /**
-   * Forgets the blocks of a deleted object, because another replica that recreated it may have allocated them again.
+   * Drops the blocks of a deleted object, because another replica that recreated it may have allocated them again.
    */
   const forgetDeleted = (state: RangeAllocation | undefined): void => {
     if (!state || state.metadata?.uid === uid) return;

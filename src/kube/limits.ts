@@ -120,7 +120,7 @@ export const LIMITS = {
   eventSeriesBytes: 4 * MIB,
   /** Events that are being written or wait. Prevents events from accumulating in memory while the API server is slow. */
   pendingEvents: 200,
-  /** Events that are written at once. Prevents events, such as those of expiring grants, from delaying other requests. */
+  /** Events that are written concurrently. Prevents events, such as those of expiring grants, from delaying requests. */
   eventWrites: 10,
   /** Rate limits of SubjectAccessReviews by client address. */
   accessReviewBucketsBytes: 4 * MIB,

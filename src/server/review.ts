@@ -30,7 +30,7 @@ import type { Webhook } from './webhook.ts';
 export interface ReviewDeps {
   readonly webhooks: readonly Webhook[];
   readonly store: Store;
-  /** Parses large reviews beside the main thread. */
+  /** Parses large reviews in a worker thread. */
   readonly parser: Pick<Parser, 'reduceReview'>;
   readonly logger: Logger;
   readonly metrics: Metrics;

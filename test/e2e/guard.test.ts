@@ -154,7 +154,7 @@ suite('the guard of labels', { skip: withoutPolicies }, async () => {
   test('doctor lists the users who may lower a level', async () => {
     const kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
     const { stdout } = await runProgram(['doctor', '--kubeconfig', kubeconfig]);
-    assert.match(stdout, /guard +policy guard\.portcullis\.dev: is in force in mode enforce/);
+    assert.match(stdout, /guard +policy guard\.portcullis\.dev: is in force in enforce mode/);
     assert.match(
       stdout,
       /guard +levels of all namespaces: may be lowered by Group system:masters, ServiceAccount portcullis\/portcullis, User bob/,

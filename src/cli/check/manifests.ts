@@ -130,7 +130,7 @@ export function createFailureFinder(manifests: Manifests, settings: CheckSetting
 }
 
 function createContext(manifests: Manifests, settings: CheckSettings): CheckContext {
-  // If several Namespace objects have the same name, the last object wins, as if all manifests were applied in order.
+  // If several Namespace objects have the same name, the last object applies, as if all manifests were applied in order.
   const namespaces = new Map(manifests.objects.filter(isNamespace).map(({ value }) => [manifestName(value), value]));
   const getNamespaceLabels = (name: string): Labels => {
     const namespace = namespaces.get(name);

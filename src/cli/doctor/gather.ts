@@ -209,7 +209,7 @@ async function readGuard(client: ClusterClient) {
   return { objects: (await Promise.all(kinds)).flat(), grants: await readLowerGrants(client) };
 }
 
-/** Reads who may lower the level of all namespaces. The guard ignores RoleBindings. */
+/** Reads the grants of the permission to lower the level of all namespaces. The guard ignores RoleBindings. */
 export async function readLowerGrants(client: ClusterClient): Promise<readonly RbacGrant[]> {
   const [clusterRoles, clusterRoleBindings] = (await Promise.all([
     client.list(RESOURCES.ClusterRole),

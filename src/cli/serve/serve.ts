@@ -126,7 +126,7 @@ interface Context extends Inputs {
   readonly logger: ReturnType<typeof createLogger>['logger'];
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly heap: HeapObserver;
-  /** Parses large objects and reviews beside the main thread. */
+  /** Parses large objects and reviews in a worker thread. */
   readonly parser: Parser;
   /** Aborted when the server stops. */
   readonly signal: AbortSignal;

@@ -112,7 +112,7 @@ function readChange({ request, ...context }: ExceptionWrite): ExceptionChange | 
   const isRemoved = (annotations[BY] ?? '') === '';
   const before = oldAnnotations[AUTHORS_ANNOTATION];
   const known = parseAuthors(before);
-  // The authors of a stored exception cannot become known, because any of them might be its approver.
+  // If the authors of a stored exception are unknown, they stay unknown, because the approver might be one of them.
   const isEdited = !isStatus && isSpecChanged && (request.operation === 'CREATE' || known.length > 0);
   return {
     ...context,

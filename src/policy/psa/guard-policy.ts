@@ -118,8 +118,8 @@ function readLabel(state: string, key: string, fallback = ''): string {
 
 /**
  * Returns the labels and annotations of a namespace, its level, the highest level of both labels, its version and its SCC
- * mode. Levels and modes are positions in their lists. The API server does not know the label of Portcullis, so the
- * label cannot replace the upstream label.
+ * mode. Levels and modes are positions in their lists. The API server does not evaluate the label of Portcullis, so
+ * the label cannot replace the upstream label.
  */
 function stateVariables(state: keyof typeof STATES, { podSecurity, scc }: Omit<GuardInput, 'guard'>): CelVariable[] {
   const { enforce } = podSecurity.defaults;

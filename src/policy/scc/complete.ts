@@ -155,7 +155,7 @@ function writeContext<Values extends PodValues | ContainerValues>(
     context[key] = toJson(value);
   }
   if (context === undefined) return owner;
-  // Remove the seccomp profile if no field value is equivalent to the annotation.
+  // If no field value is equivalent to the annotation, the container has no seccomp profile.
   if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
   return { ...owner, securityContext: context };
 }

@@ -16,7 +16,7 @@ export const guard: DoctorCheck = {
     if (labels === 'off') return [];
     return evaluateFact(facts.guard ?? { unknown: 'not read' }, OBJECT, ({ objects, grants }) => [
       POLICY_KINDS.every((kind) => objects.includes(kind))
-        ? ok(OBJECT, `is in force in mode ${labels}`)
+        ? ok(OBJECT, `is in force in ${labels} mode`)
         : problem(OBJECT, `spec.guard.labels is ${labels}, but the policy or its binding does not exist`, {
             impact: 'users who may update a namespace can lower its level',
             fix: leaderCorrects(facts),
