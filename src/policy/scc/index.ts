@@ -63,8 +63,7 @@ export {
   validateScc,
 } from './assign.ts';
 export { completePod, ownContainerValues, ownPodValues, writePod } from './complete.ts';
-export { namespaceNotFound, type SccDecision, withPodName } from './decision.ts';
-export { formatErrors } from './messages.ts';
+export { namespaceNotFound, type SccDecision, withPodName, formatErrors } from './decision.ts';
 export {
   type Compatibility,
   DEFAULT_EXEMPT_NAMESPACES,

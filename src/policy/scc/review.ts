@@ -11,7 +11,7 @@ import { draft, isObject, type JsonObject, objectMember, stringsIn } from '../..
 import { decodeMutablePod, type PodFields } from '../pod/index.ts';
 import { serviceAccountSubject, type AccessSubject } from './access.ts';
 import { completePod, writePod } from './complete.ts';
-import { aggregate } from './messages.ts';
+import { aggregate } from './decision.ts';
 import { bindingError } from './namespace.ts';
 import { toSccSet } from './order.ts';
 import type { SccInput } from './request.ts';

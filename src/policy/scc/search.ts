@@ -4,7 +4,7 @@ import type { ContainerFields, PodFields } from '../pod/index.ts';
 import { createMayUse, findSubjectType, type MayUse, podSubjects, type Subjects, type SubjectType } from './access.ts';
 import { type Budget, createBudget, createBudgetError, MAX_ERRORS, spendErrors, spendEvaluation } from './budget.ts';
 import { allowsPod, type ChangeExtent, completePod, type Completion, findExtent } from './complete.ts';
-import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from './messages.ts';
+import { aggregate, formatErrors, notUsableMessage, omittedErrorsMessage } from './decision.ts';
 import { bindingError, type NamespaceRanges, readNamespaceRanges } from './namespace.ts';
 import { type CandidatesInput, findCandidates, toSccSet } from './order.ts';
 import type { SccInput } from './request.ts';

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { completePod, writePod } from '../../../src/policy/scc/complete.ts';
-import { formatErrors } from '../../../src/policy/scc/messages.ts';
+import { formatErrors } from '../../../src/policy/scc/decision.ts';
 import { readNamespaceRanges } from '../../../src/policy/scc/namespace.ts';
 import { prepareScc } from '../../../src/policy/scc/scc.ts';
 import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../../src/policy/scc/strategies/index.ts';
