@@ -66,8 +66,8 @@ export function deny(status: Status, details: DecisionDetails = {}): Denied {
 export const LIMIT_CODES: ReadonlySet<number> = new Set([413, 429]);
 
 /**
- * Combines decisions about one request. It is denied if one of them denies it, with the reasons of all that do. The last
- * changed object is the result, so each decision must start from the object of the decision before.
+ * Combines decisions about one request. If some of them are denials, the result is a denial with all of their reasons.
+ * The last changed object is the result, so each decision must start from the object of the previous decision.
  */
 export function combineDecisions(decisions: readonly Decision[]): Decision {
   const [first] = decisions;

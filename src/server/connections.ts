@@ -189,7 +189,7 @@ function rejectPipelining(
   });
 }
 
-/** The parser of a connection, which Node does not declare. Node sets the function again before it reuses the parser. */
+/** Node does not declare the parser of a connection. It sets the function again before it reuses the parser. */
 interface WithParser {
   readonly parser?: { onIncoming: () => number } | null;
 }

@@ -208,7 +208,7 @@ const HINT = formatFieldError(
   ),
 );
 
-/** Returns a hint if the pod would fit `restricted`, which all users could use before `restricted-v2` existed. */
+/** Returns a hint if `restricted` would allow the pod. All users could use it before `restricted-v2` existed. */
 function findHint(search: Search, rejections: readonly Rejection[]): readonly string[] {
   const restricted = rejections.find(({ scc, reason }) => reason === 'denied' && scc.name === 'restricted');
   const isSuperseded = rejections.some(({ scc }) => scc.name === 'restricted-v2');

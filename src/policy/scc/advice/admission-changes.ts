@@ -57,7 +57,7 @@ interface PodGroup {
 
 /**
  * Finds the pods that an SCC would take over from the SCC that admitted them. This requires that the SCC comes first in
- * evaluation order, that the pod fits, and that its service account may use the SCC.
+ * evaluation order, that it allows the pod, and that the service account of the pod may use it.
  */
 export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): StepwiseEvaluation<Comparison> {
   const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
@@ -139,8 +139,8 @@ function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
 }
 
 /**
- * Removes the values that the pod's SCC would generate. If the creator set some of them explicitly, the result fits
- * more SCCs than the original pod.
+ * Removes the values that the pod's SCC would generate. If the creator set some of them explicitly, more SCCs
+ * allow the result than the original pod.
  */
 function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
   const bare = {

@@ -90,13 +90,14 @@ interface ExplainedScc {
   readonly isCandidate: boolean;
   /** All subjects that may use the SCC, starting with the service account. */
   readonly usableBy: readonly SubjectType[];
+  /** True if the SCC allows the pod. */
   readonly fits: boolean;
-  /** The denial messages. Empty if the pod fits. */
+  /** The denial messages. Empty if the SCC allows the pod. */
   readonly errors: readonly string[];
   readonly disallowedFields: readonly DisallowedField[];
   /** Why the SCC cannot be used in the namespace. */
   readonly broken?: string;
-  /** The pod that the SCC would admit. Set only if the pod fits. */
+  /** The pod that the SCC would admit. Set only if the SCC allows the pod. */
   readonly object?: JsonObject;
 }
 
@@ -153,7 +154,7 @@ function explainScc(scc: PreparedScc, search: Search): ExplainedScc {
   };
 }
 
-/** Describes whether a pod fits an SCC and, if it does not, why. */
+/** Describes whether an SCC allows a pod and, if it does not, why. */
 export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
   const prefix = `provider ${name}: `;
   return {
