@@ -7,7 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import type { JsonObject, Pod } from '../../src/kube/types.ts';
 import { objectMetadata, responseItems, responseMessage, responseObject } from '../support/answers.ts';
 import { type ControlPlane, findVersionProblem, startControlPlane } from '../support/control-plane/index.ts';
-import { create } from '../support/control-plane/installation.ts';
+import { allow, create } from '../support/control-plane/installation.ts';
 import { eventually } from '../support/eventually.ts';
 import { runProgram } from '../support/memory-io.ts';
 import { compliantPod, hostNetworkPod, plainPod } from '../support/pod-security.ts';
@@ -43,6 +43,7 @@ suite('policies in files of the API server', { skip: findVersionProblem(37) }, (
     folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
     await install(
       '--set=podSecurity.defaults.enforce=baseline',
+      '--set=guard.labels=enforce',
       '--set=defaults={mode: apply, namespaceSelector: {matchLabels: {defaults: apply}}}',
     );
     plane = await startControlPlane({ admissionConfig: join(folder, 'admission/admission.yaml') });
@@ -63,6 +64,22 @@ suite('policies in files of the API server', { skip: findVersionProblem(37) }, (
 
   const prefix = (name: string, binding = name): string =>
     `403 pods "p" is forbidden: ValidatingAdmissionPolicy '${name}.psa.portcullis.dev.static.k8s.io' with binding '${binding}.psa.portcullis.dev.static.k8s.io' denied request: `;
+
+  test('guard the labels of namespaces from users without the verb lower', async () => {
+    const rule = { apiGroups: [''], resources: ['namespaces'], verbs: ['patch'] };
+    await allow(plane.admin, 'writers', ['alice'], [rule]);
+    const patch = { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } };
+    const lower = async (headers: Readonly<Record<string, string>>) =>
+      await plane.admin.send('PATCH', '/api/v1/namespaces/strict?dryRun=All', patch, {
+        'content-type': 'application/merge-patch+json',
+        ...headers,
+      });
+    assert.match(
+      String(responseMessage(await lower({ 'impersonate-user': 'alice' }))),
+      /guard\.psa\.portcullis\.dev\.static\.k8s\.io' denied request: lowers the enforced level from restricted to privileged/,
+    );
+    assert.equal((await lower({})).status, 200);
+  });
 
   test('deny pods at the default level and at the level of the namespace', async () => {
     assert.equal(
