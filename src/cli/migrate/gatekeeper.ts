@@ -2,8 +2,6 @@
  * Reads the constraints of Gatekeeper's library for PodSecurityPolicy.
  * @see https://open-policy-agent.github.io/gatekeeper-library/website/
  */
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
-import { matchesWildcard } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
 import { DEFAULT_CAPABILITIES } from '../../policy/pod/index.ts';
 import type { Mode } from '../../policy/psa/index.ts';
@@ -11,9 +9,11 @@ import {
   type Exclusion,
   type ForeignPolicies,
   hasContent,
+  isListed,
   type LevelRule,
   type Remainder,
   type Scope,
+  selectsLabels,
   textOr,
 } from './policies.ts';
 
@@ -126,14 +126,11 @@ function matchesImage(pattern: string, image: string | undefined): boolean {
   return pattern.endsWith('*') ? image?.startsWith(pattern.slice(0, -1)) === true : image === pattern;
 }
 
-function appliesTo(match: JsonObject, { name, labels }: Scope): boolean {
-  const isListed = (pattern: string): boolean =>
-    name === undefined ? pattern === '*' : matchesWildcard(pattern, name);
-  const namespaces = stringsIn(match['namespaces']);
-  const selector = match['namespaceSelector'];
+function appliesTo({ namespaces, excludedNamespaces, namespaceSelector }: JsonObject, scope: Scope): boolean {
+  const patterns = stringsIn(namespaces);
   return (
-    (namespaces.length === 0 || namespaces.some(isListed)) &&
-    !stringsIn(match['excludedNamespaces']).some(isListed) &&
-    (!isObject(selector) || matchesLabelSelector(selector, labels as Readonly<Record<string, string>>))
+    (patterns.length === 0 || isListed(patterns, scope)) &&
+    !isListed(stringsIn(excludedNamespaces), scope) &&
+    (!isObject(namespaceSelector) || selectsLabels(namespaceSelector, scope))
   );
 }

@@ -3,7 +3,6 @@
  * publishes, and PolicyExceptions.
  * @see https://kyverno.io/docs/policy-types/cluster-policy/validate/#pod-security
  */
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { matchesWildcard } from '../../kube/text.ts';
 import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
@@ -14,10 +13,12 @@ import {
   type Exclusion,
   type ForeignPolicies,
   hasContent,
+  isListed,
   type LevelRule,
   type MigratedWorkload,
   type Remainder,
   type Scope,
+  selectsLabels,
   textOr,
 } from './policies.ts';
 
@@ -465,17 +466,10 @@ function selectsPods({ kinds, operations }: JsonObject): boolean {
   return (names.length === 0 || names.some(isPod)) && (verbs.length === 0 || verbs.includes('CREATE'));
 }
 
-function selectsNamespace(resources: JsonObject, { name, labels }: Scope): boolean {
-  const patterns = stringsIn(resources['namespaces']);
-  const isNamed =
-    patterns.length === 0 ||
-    patterns.some((pattern) => (name === undefined ? pattern === '*' : matchesWildcard(pattern, name)));
-  const selector = resources['namespaceSelector'];
-  return isNamed && (!hasContent(selector) || selectsLabels(selector, { name, labels }));
-}
-
-function selectsLabels(selector: unknown, { labels }: Scope): boolean {
-  return isObject(selector) && matchesLabelSelector(selector, labels as Readonly<Record<string, string>>);
+function selectsNamespace({ namespaces, namespaceSelector }: JsonObject, scope: Scope): boolean {
+  const patterns = stringsIn(namespaces);
+  const isNamed = patterns.length === 0 || isListed(patterns, scope);
+  return isNamed && (!hasContent(namespaceSelector) || selectsLabels(namespaceSelector, scope));
 }
 
 /** Selects the pods of a workload, whose names begin with the name of the workload. */

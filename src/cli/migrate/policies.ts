@@ -1,5 +1,7 @@
 /** The common form of pod security policies of other systems, and the levels and exceptions that correspond to them. */
+import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
+import { matchesWildcard } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import type { Labels, Mode } from '../../policy/psa/index.ts';
 import { checksAt, compareVersions, type Level, type Version } from '../../policy/pss/index.ts';
@@ -104,6 +106,15 @@ export function exclusionsFor(
     used.push(exclusion);
   }
   return used;
+}
+
+/** Reports whether a pattern matches the namespace. Only `*` matches the namespaces that no policy names. */
+export function isListed(patterns: readonly string[], { name }: Scope): boolean {
+  return patterns.some((pattern) => (name === undefined ? pattern === '*' : matchesWildcard(pattern, name)));
+}
+
+export function selectsLabels(selector: unknown, { labels }: Scope): boolean {
+  return isObject(selector) && matchesLabelSelector(selector, labels as Readonly<Record<string, string>>);
 }
 
 /** Returns a value if it is a string, and otherwise the fallback. */
