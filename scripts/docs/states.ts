@@ -20,7 +20,7 @@ const COLUMNS = {
   level: ['own', 'none', 'set'],
   SCCs: ['off', 'report', 'enforce'],
   request: ['`exec` and `attach`', 'create or change a namespace', 'create or change an SCC'],
-  'user may use the SCC `privileged`': ['yes', 'no'],
+  'user may use the `privileged` SCC': ['yes', 'no'],
 } as const;
 type Column = keyof typeof COLUMNS;
 type Situation = Readonly<Record<Column, string>>;
@@ -60,7 +60,7 @@ function podResult(situation: Situation, floor: string, namespace: NamespaceFact
 }
 
 function formatOthers(): string {
-  const columns = ['request', 'namespace', 'SCCs', 'user may use the SCC `privileged`'] as const;
+  const columns = ['request', 'namespace', 'SCCs', 'user may use the `privileged` SCC'] as const;
   return formatTable(columns, ['result'], ['request', 'namespace', 'SCCs', columns[3]], (situation) => {
     const { request, SCCs } = situation;
     const [namespace] = listNamespaces(situation);
@@ -78,7 +78,7 @@ function formatOthers(): string {
     // SCCs are not in a namespace, so the column means the default mode.
     const effect = sent && findEffect(findConfigurations(situation, FLOORS[0], isScc ? SCCs : undefined), sent);
     const isRejected =
-      effect === 'denied' || (effect === ONLY_PRIVILEGED && situation['user may use the SCC `privileged`'] === 'no');
+      effect === 'denied' || (effect === ONLY_PRIVILEGED && situation['user may use the `privileged` SCC'] === 'no');
     return [isRejected ? 'rejected' : 'not reviewed'];
   });
 }

@@ -229,12 +229,12 @@ plugins:
       'FeatureGateDisabled: the feature gate is off',
     ],
     [
-      'the mode Legacy',
+      'Legacy mode',
       () => decide('Legacy'),
       'AwaitingEvaluation: enforcement is waiting for an evaluation of all namespaces',
     ],
     [
-      'the phase Evaluate',
+      'the Evaluate phase',
       async () => {
         settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
         await running.pass(5_000);

@@ -13,7 +13,7 @@ const MERGE = 'application/merge-patch+json';
 const APPLY = 'application/apply-patch+yaml';
 const LEVEL = 'pod-security.kubernetes.io/enforce';
 const DENIED = "ValidatingAdmissionPolicy 'guard.portcullis.dev' with binding 'guard.portcullis.dev' denied request: ";
-const REQUIREMENT = '. This requires the verb lower on podsecuritylevels.policy.portcullis.dev in a ClusterRole';
+const REQUIREMENT = '. This requires the lower verb on podsecuritylevels.policy.portcullis.dev in a ClusterRole';
 const LOWERED = `${DENIED}lowers the enforced level from restricted to privileged${REQUIREMENT}`;
 
 const as = (user: string) => ({ 'impersonate-user': user });

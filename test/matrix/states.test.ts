@@ -547,7 +547,7 @@ suite('all combinations of settings, namespace and state', () => {
           if (isCluster && !hasHadSccs) continue;
           const mode = getMode({ scc: isCluster ? 'report' : space.scc }, configuration);
           const values = { request, namespace: space.tier, SCCs: mode };
-          const access = { 'user may use the SCC `privileged`': user === 'bob' ? 'yes' : 'no' };
+          const access = { 'user may use the `privileged` SCC': user === 'bob' ? 'yes' : 'no' };
           const [row, ...others] = findRows(OTHERS_TABLE, { ...values, ...access });
           assert.ok(row && others.length === 0, JSON.stringify(values));
           requests++;

@@ -481,7 +481,7 @@ suite('a change of the settings warns about the active exceptions that it ends',
   const ALL =
     'ends 2 active exceptions: shop/a, shop/b. It denies new pods of 2 workloads: Deployment shop/gateway, StatefulSet shop/vault';
   const cases: readonly (readonly [name: string, after: unknown, warning: string])[] = [
-    ['the mode off', { mode: 'off' }, ALL],
+    ['off mode', { mode: 'off' }, ALL],
     ['removed settings', undefined, ALL],
     ['null', null, ALL],
     ['other namespaces', { ...ON, namespaces: ['bank'] }, ALL],

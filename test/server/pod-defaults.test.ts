@@ -46,7 +46,7 @@ const APPLY = { defaults: { mode: 'apply' } };
 
 suite('the pod defaults webhook', () => {
   const cases: readonly (readonly [string, JsonObject, Parameters<typeof podRequest>[1]?])[] = [
-    ['the mode off', {}],
+    ['off mode', {}],
     ['the installation namespace', APPLY, { namespace: 'portcullis' }],
     [
       'a namespace that is not selected',

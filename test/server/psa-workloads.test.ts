@@ -125,7 +125,7 @@ suite('a Deployment causes warnings about its pods', () => {
     ],
     ['SCC admission is off', { settings: { mode: 'off' }, spec: HOST_NETWORK }, [RAW_HOST_NETWORK]],
     ['a namespace without SCCs', { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN }, [RAW]],
-    ['a namespace with SCC mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
+    ['a namespace in SCC mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
     ['pod defaults are set in the template', { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: PLAIN }, []],
     [
       'pod defaults do not change fields that the template sets',
@@ -251,8 +251,8 @@ suite('warnings do not depend on whether the label syncer has set the warn label
 
 suite('without SCC admission, Pod Security warns about the unchanged template', () => {
   const NAMESPACES: readonly (readonly [name: string, workloadCase: Omit<Given, 'spec'>])[] = [
-    ['mode off in the cluster', { settings: { mode: 'off' } }],
-    ['mode off in the namespace', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' } }],
+    ['off mode in the cluster', { settings: { mode: 'off' } }],
+    ['off mode in the namespace', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' } }],
     ['an exempt namespace', { settings: { exemptNamespaces: ['shop'] } }],
     ['run level 0', { labels: { ...LABELS, 'openshift.io/run-level': '0' } }],
     ['run level 1', { labels: { ...LABELS, 'openshift.io/run-level': '1' } }],
@@ -303,7 +303,7 @@ suite('a namespace that enforces the restricted level without SCCs gets warnings
       [RAW],
     ],
     [
-      'a synced warn label, mode off in the cluster',
+      'a synced warn label, off mode in the cluster',
       { settings: { mode: 'off' }, labels: { [WARN]: 'privileged' }, isSynced: true },
       [RAW],
     ],

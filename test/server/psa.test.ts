@@ -776,7 +776,7 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
   { name: 'a new label', request: update(INVALID, PLAIN), warned: 'enforced' },
   { name: 'one invalid mode replaced by another', request: update(namespaceWithMode('On'), INVALID), warned: 'On' },
   { name: 'an empty label', request: update(namespaceWithMode(''), PLAIN), warned: '' },
-  { name: 'default mode report', request: update(INVALID, PLAIN), mode: 'report', warned: 'enforced' },
+  { name: 'report mode by default', request: update(INVALID, PLAIN), mode: 'report', warned: 'enforced' },
   {
     name: 'an invalid mode and an invalid level',
     request: namespaceRequest('CREATE', { ...PLAIN, metadata: { name: 'ns', labels: LEVEL_LABEL } }, null),
@@ -786,7 +786,7 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
   { name: 'an unchanged label', request: update(INVALID, INVALID) },
   { name: 'a removed label', request: update(PLAIN, INVALID) },
   { name: 'a valid mode', request: update(namespaceWithMode('enforce'), PLAIN) },
-  { name: 'mode off in the cluster', request: update(INVALID, PLAIN), mode: 'off' },
+  { name: 'off mode in the cluster', request: update(INVALID, PLAIN), mode: 'off' },
   { name: 'an exempt namespace', request: update(INVALID, PLAIN), exemptNamespaces: ['ns'] },
   { name: 'a subresource', request: update(INVALID, PLAIN, { subResource: 'status' }) },
   { name: 'a deletion', request: namespaceRequest('DELETE', null, INVALID) },

@@ -74,7 +74,7 @@ async function warningsFor(
 
 const ENFORCE = { scc: { mode: 'enforce' } };
 
-suite('a change to the mode enforce', () => {
+suite('a change to enforce mode', () => {
   const expected =
     'spec.scc.mode enforce denies new pods of 6 workloads: CronJob shop/nightly, Deployment shop/web, Job shop/open, Pod shop/lone, ReplicaSet shop/own, StatefulSet shop/db; portcullis scc plan --scc-mode enforce prints the reasons';
   test('by an update warns about denied workloads', async () =>

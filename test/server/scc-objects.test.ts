@@ -419,7 +419,7 @@ test('OpenShift compatibility causes no warnings', async () => {
   }
 });
 
-test('mode off allows every SCC unchanged', async () => {
+test('off mode allows every SCC unchanged', async () => {
   const server = await start({ mode: 'off' });
   try {
     assert.deepEqual(await send(server, DEFAULT, SHORT), { allowed: true });

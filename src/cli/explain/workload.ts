@@ -322,7 +322,7 @@ function printExplanation(data: Data, style: Style): string {
     ],
     ['Exceptions', exceptions ? `allowed by ${exceptions.join(', ')}` : problems?.join('; ')],
     ['SCC mode', scc && (scc.problem ?? `${scc.mode}${MODE_EFFECTS[scc.mode]}`)],
-    ['In mode enforce', scc && describeReported(scc)],
+    ['In enforce mode', scc && describeReported(scc)],
     ['SCC admission', scc?.outcome === 'ignored' ? 'does not apply to the pod' : undefined],
     ['Exec and attach', connectDenial && `denied because of ephemeral containers: ${printReason(connectDenial)}`],
     ['Usable by', scc?.subjectType && SUBJECTS.get(scc.subjectType)],

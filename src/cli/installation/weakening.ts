@@ -157,7 +157,7 @@ export function findLostEnforcement(
   ];
 }
 
-/** Describes the namespaces whose label enforces SCCs in report mode, and that enforce no SCCs in mode off. */
+/** Describes the namespaces whose label enforces SCCs in report mode, and that enforce no SCCs in off mode. */
 export function findLostSccs(namespaces: readonly Namespace[], scc: SccSettings): readonly string[] {
   const labeled = namespaces.filter(
     (namespace) => scc.mode !== 'enforce' && sccMode(namespace, scc).mode === 'enforce',

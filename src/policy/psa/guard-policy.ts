@@ -66,13 +66,13 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
     ]),
     ['size(variables.changed) > 0', '"changes " + variables.changed.join(", ")'],
   ];
-  const message = `variables.findings.join(", ") + ". This requires the verb ${LOWER_LEVEL.verb} on ${LOWER_LEVEL.resource}.${LOWER_LEVEL.apiGroup} in a ClusterRole"`;
+  const message = `variables.findings.join(", ") + ". This requires the ${LOWER_LEVEL.verb} verb on ${LOWER_LEVEL.resource}.${LOWER_LEVEL.apiGroup} in a ClusterRole"`;
   const { apiGroup, resource, verb } = LOWER_LEVEL;
   return [
     createPolicyObject(
       'ValidatingAdmissionPolicy',
       name,
-      `Guards the labels of namespaces that lower a level or exempt. Users with the verb ${verb} on ${resource} may set them.`,
+      `Guards the labels of namespaces that lower a level or exempt. Users with the ${verb} verb on ${resource} may set them.`,
       {
         failurePolicy: 'Fail',
         matchConstraints: {

@@ -113,7 +113,7 @@ export const PRIVILEGED_SCC = 'privileged';
 const ACCESS_FIELDS: readonly string[] = ['users', 'groups', 'priority'];
 
 /**
- * True if users who may use the SCC `privileged` need no permission for the containers of a pod. They could enter every
+ * True if users who may use the `privileged` SCC need no permission for the containers of a pod. They could enter every
  * container of a node through a privileged pod, as long as the SCC has its standard content and so allows every pod.
  * OpenShift nevertheless evaluates, for example, whether they may use the pod's required SCC.
  */

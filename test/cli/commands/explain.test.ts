@@ -58,7 +58,7 @@ describe('explain explains the decisions for a pod', () => {
     );
     assert.match(
       stdout,
-      /\n {2}In mode enforce {2}the pod would be denied: no SCC admits the pod \(the closest SCC is .*\)\n/,
+      /\n {2}In enforce mode {2}the pod would be denied: no SCC admits the pod \(the closest SCC is .*\)\n/,
     );
     assert.match(stdout, /\n {2}anyuid {15}10 {8}154950 {3}- {21}yes\n/);
     assert.match(
@@ -157,7 +157,7 @@ describe('explain states whether a pod would be created, and if not, which polic
       'SCCs are only reported, so the level denies it',
       { labels: { [LEVEL]: 'restricted' } },
       'denied, violates PodSecurity "restricted:latest"',
-      ['In mode enforce  SCC restricted-v2 would admit the pod'],
+      ['In enforce mode  SCC restricted-v2 would admit the pod'],
     ],
     [
       'pod defaults let the level admit it',

@@ -72,7 +72,7 @@ suite('the default level is lowered before labels are removed', () => {
   const ENFORCING: EnforcementInput = { ...CLEAN, status: 'Restricted', currentEnforce: 'restricted' };
   const ways: Readonly<Record<string, Partial<EnforcementInput>>> = {
     'the feature gate': { gate: false },
-    'the mode Legacy': { spec: 'Legacy' },
+    'Legacy mode': { spec: 'Legacy' },
     'the phase': { phase: 'Evaluate' },
   };
   for (const [name, change] of Object.entries(ways)) {

@@ -38,7 +38,7 @@ export function describeLowerGrants(grants: readonly RbacGrant[]): readonly Chec
     ...broad.map(({ subject, binding }) =>
       warning(LEVELS, `may be lowered by ${printSubject(subject)}`, {
         impact: 'the guard does not protect namespaces from the users of this group',
-        fix: instruction(`remove the group from ClusterRoleBinding ${binding.name}, or the verb lower from its role`),
+        fix: instruction(`remove the group from ClusterRoleBinding ${binding.name}, or the lower verb from its role`),
       }),
     ),
   ];
