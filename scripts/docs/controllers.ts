@@ -15,7 +15,7 @@ controllers but continues to answer reviews. \`--leader-elect=false\` disables l
 The guides describe [certificates](../how-to/certificates.md), the [floor](../how-to/policies.md#floor),
 [exceptions](../how-to/exceptions.md#state), [reports after an outage](../explanation/high-availability.md#after-an-outage),
 [ranges](namespace-ranges.md#allocation), [standard SCCs](../how-to/scc.md#the-standard-sccs), the
-[rollout](../how-to/rollout.md), the [minimum kubelet version](../how-to/kubelet-version.md#changes-of-the-minimum) and the
+[rollout](../how-to/rollout.md), the [minimum kubelet version](../how-to/kubelet-version.md#changes-to-the-minimum) and the
 [Operator Lifecycle Manager](../how-to/olm.md#decisions).
 `;
 

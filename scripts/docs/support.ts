@@ -26,7 +26,7 @@ const FEATURES: Readonly<Record<string, string>> = {
   webhooks: 'webhooks of the leader',
   'leader-loss': 'loss of the leader',
   'doctor-fixes': '`doctor` and its fixes',
-  reinstall: 'changes of an installation',
+  reinstall: 'changes to an installation',
   'helm-kustomize': 'Helm and kustomize',
   upgrade: 'upgrade',
   uninstall: 'uninstallation',

@@ -161,7 +161,7 @@ function urlHost(url: string): string | undefined {
 }
 
 /**
- * Describes namespaces in which a change of the settings makes webhooks fail closed. Without `showsNames`, contains only
+ * Describes namespaces in which a change to the settings makes webhooks fail closed. Without `showsNames`, contains only
  * their number.
  */
 export function printNewlyClosed(

@@ -165,7 +165,7 @@ function isOfKind(value: unknown, shape: FieldShape): boolean {
 const MAX_MOVES = 1000;
 const TOO_MANY = `move the first ${MAX_MOVES} unknown fields of the object, and run the command again`;
 
-/** A change of one unknown field, or the reason why it is not changed. */
+/** A change to one unknown field, or the reason why it is not changed. */
 interface Move {
   readonly field: UnknownField;
   /** The fields to set. */

@@ -62,7 +62,7 @@ const CONFIRM = { requeueAfterMs: 5_000 };
 const CHECK_AGAIN = { requeueAfterMs: 60_000 };
 /** Maximum number of reported pods that the status lists. */
 const MAX_PODS = 50;
-/** Maximum length in characters of the message about each of them. */
+/** Maximum length in characters of the message about each reported pod. */
 const MAX_MESSAGE = 1024;
 
 /**

@@ -34,7 +34,7 @@ const check = (resourceExpression: string, name: string, action: 'bind' | 'escal
   `authorizer.group(${celString(group)}).resource(${resourceExpression}).namespace(variables.scope).name(${name}).check(${celString(action)}).allowed()`;
 
 /**
- * Maximum number of comparisons of subjects. Above it, every change of the subjects counts as an addition. Without this
+ * Maximum number of comparisons of subjects. Above it, every change to the subjects counts as an addition. Without this
  * limit, tenants could slow down API servers, whose cost limit does not count the comparisons of `in`.
  */
 const MAX_COMPARISONS = 10_000;

@@ -169,7 +169,7 @@ export interface PolicyExemption {
   /** RFC 3339. */
   readonly since?: string;
   /**
-   * Source of `since`. `managedFields` is the last change of the field, although an earlier value may have had the
+   * Source of `since`. `managedFields` is the last change to the field, although an earlier value may have had the
    * same effect. `creationTimestamp` is the creation of the object, which is the earliest possible start of the
    * exemption.
    */

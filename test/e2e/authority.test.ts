@@ -242,7 +242,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       const elapsedMs = performance.now() - startMs;
       assert.ok(elapsedMs < 10_000, `${name}: ${elapsedMs} ms`);
     }
-    // Beyond the number of comparisons, every change of the subjects counts as an addition.
+    // Beyond the number of comparisons, every change to the subjects counts as an addition.
     const fewer = await send(MIGRATION, 'PATCH', `${BINDINGS}/many-users`, { subjects });
     assert.ok(fewer.includes(PASSED), fewer);
     assert.equal(

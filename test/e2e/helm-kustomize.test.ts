@@ -227,7 +227,7 @@ Or let the other tool update them: --set crds.install=false`,
   });
 });
 
-suite('a change of kustomize components', { skip: needed }, async () => {
+suite('a change to kustomize components', { skip: needed }, async () => {
   const plane = await useControlPlane();
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
   const run = createKubectl(kubeconfig, { KUBECTL_APPLYSET: 'true' });

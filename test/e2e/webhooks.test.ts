@@ -217,7 +217,7 @@ suite('webhooks', async () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('changes of the SCC mode deny no compliant pod, and enforcement begins when the mode is registered', async () => {
+  test('changes to the SCC mode deny no compliant pod, and enforcement begins when the mode is registered', async () => {
     await stopLoop();
     await system.scale(1);
     const registeredMode = async (): Promise<unknown> => {

@@ -112,12 +112,12 @@ const CASES: readonly Case[] = [
       }),
     hasUid: true,
     full: [
-      'the change of spec.podSecurity.exceptions ends 1 active exception: shop/hidden',
+      'the change to spec.podSecurity.exceptions ends 1 active exception: shop/hidden',
       'the settings make 1 namespace fail closed, so no pods can be created there while no replica responds: shop',
       'spec.scc.mode enforce denies new pods of 1 workload: Pod shop/hidden; portcullis scc plan --scc-mode enforce prints the reasons',
     ],
     limited: [
-      'the change of spec.podSecurity.exceptions ends 1 active exception',
+      'the change to spec.podSecurity.exceptions ends 1 active exception',
       'the settings make 1 namespace fail closed, so no pods can be created there while no replica responds',
       'spec.scc.mode enforce denies new pods of 1 workload; portcullis scc plan --scc-mode enforce prints the reasons',
     ],
@@ -131,8 +131,8 @@ const CASES: readonly Case[] = [
         oldObject: stored(uid, { name: 'cluster' }, { spec: { podSecurity: { exceptions: { mode: 'approved' } } } }),
       }),
     hasUid: true,
-    full: ['the change of spec.podSecurity.exceptions ends 1 active exception: shop/hidden'],
-    limited: ['the change of spec.podSecurity.exceptions ends 1 active exception'],
+    full: ['the change to spec.podSecurity.exceptions ends 1 active exception: shop/hidden'],
+    limited: ['the change to spec.podSecurity.exceptions ends 1 active exception'],
   },
   {
     name: 'exec into a pod',

@@ -459,7 +459,7 @@ test('a review without an object is denied', async () => {
   assert.equal(await write({ object: null as unknown as JsonObject }), 'the object is not a PodSecurityException');
 });
 
-suite('a change of the settings warns about the active exceptions that it ends', () => {
+suite('a change to the settings warns about the active exceptions that it ends', () => {
   const expiring = { ...spec, expiresAt: '2027-03-20T00:00:00Z' };
   const put = (name: string, change: { readonly spec?: typeof spec; readonly status?: JsonObject } = {}) => {
     const { spec: own = spec, status = {} } = change;
@@ -528,7 +528,7 @@ suite('a change of the settings warns about the active exceptions that it ends',
         { store, now: () => 0, deadlineMs: 1e9 },
       );
       assert.equal(decision.allowed, true);
-      const expected = warning === '' ? [] : [`the change of spec.podSecurity.exceptions ${warning}`];
+      const expected = warning === '' ? [] : [`the change to spec.podSecurity.exceptions ${warning}`];
       assert.deepEqual(decision.warnings ?? [], expected);
     });
   }

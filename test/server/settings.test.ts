@@ -46,7 +46,7 @@ const CASES: readonly (readonly [name: string, before: JsonObject, after: JsonOb
   ['invalid settings', {}, { scc: { mode: 5 } }, ''],
 ];
 
-suite('a change of the settings', () => {
+suite('a change to the settings', () => {
   const store = createStore();
   for (const [name, labels] of Object.entries(NAMESPACES)) {
     store.put('Namespace', { metadata: { name, labels: { ...labels, 'kubernetes.io/metadata.name': name } } });

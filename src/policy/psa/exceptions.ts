@@ -205,7 +205,7 @@ export function findShadow(
   return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${changes} --overwrite`;
 }
 
-// Exceptions that a change of the settings ends
+// Exceptions that a change to the settings ends
 
 interface EndedExceptions {
   readonly ended: readonly string[];
@@ -240,7 +240,7 @@ export function* findEndedExceptions(change: ExceptionsChange): Generator<void, 
   return { ended, workloads: [...workloads], isComplete: true };
 }
 
-/** Returns the warning about a change of the settings, or `undefined` if it ends no exception. */
+/** Returns the warning about a change to the settings, or `undefined` if it ends no exception. */
 export function endedExceptionsWarning(
   { ended, workloads, isComplete }: EndedExceptions,
   showsNames: boolean,
@@ -249,5 +249,5 @@ export function endedExceptionsWarning(
   const print = (names: readonly string[], noun: string): string =>
     `${isComplete ? '' : 'at least '}${printCount(names.length, noun)}${showsNames ? `: ${summarizeNames(names)}` : ''}`;
   const denied = workloads.length === 0 ? '' : `. It denies new pods of ${print(workloads, 'workload')}`;
-  return `the change of spec.podSecurity.exceptions ends ${print(ended, 'active exception')}${denied}`;
+  return `the change to spec.podSecurity.exceptions ends ${print(ended, 'active exception')}${denied}`;
 }

@@ -102,7 +102,7 @@ test('--fix keeps the encoding of a file', async () => {
   await rm(file);
 });
 
-test('--fix reports only the changes of files that it has written', async () => {
+test('--fix reports only the changes to files that it has written', async () => {
   const inside = join(folder, 'unwritable');
   await mkdir(inside);
   // The name of the temporary file is too long.

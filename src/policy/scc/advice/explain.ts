@@ -181,7 +181,7 @@ export function createCustomScc(
 interface CustomScc {
   readonly scc: SecurityContextConstraints;
   readonly original: SecurityContextConstraints;
-  /** Changes of the pod without which the SCC does not admit it, as verb phrases. */
+  /** Changes to the pod without which the SCC does not admit it, as verb phrases. */
   readonly corrections: readonly string[];
 }
 

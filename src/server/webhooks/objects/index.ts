@@ -51,7 +51,7 @@ const VALIDATE_SETTINGS: WebhookRegistration = {
   ...VALIDATE,
   name: 'fail-open.objects.portcullis.dev',
   description:
-    'returns warnings about a PSAEnforcementConfig that would deny known workloads, and about changes of the settings: namespaces that newly fail closed, active exceptions that end, and workloads that `spec.scc.mode: enforce` denies. With the `kubelet` feature, denies a minimum in `nodes.config.openshift.io` that some nodes do not meet, with a warning for each of these nodes, and changes between the worker latency profiles `Default` and `LowUpdateSlowReaction`',
+    'returns warnings about a PSAEnforcementConfig that would deny known workloads, and about changes to the settings: namespaces that newly fail closed, active exceptions that end, and workloads that `spec.scc.mode: enforce` denies. With the `kubelet` feature, denies a minimum in `nodes.config.openshift.io` that some nodes do not meet, with a warning for each of these nodes, and changes between the worker latency profiles `Default` and `LowUpdateSlowReaction`',
   rules: [
     {
       feature: 'podSecurity',
