@@ -2,7 +2,7 @@
  * The ValidatingAdmissionPolicy that guards the labels of namespaces. RBAC cannot limit updates of namespaces to some
  * labels, so without the policy, everyone who may update a namespace can lower its level.
  */
-import { ENFORCE_LABEL, FAIL_OPEN, TIER_LABEL } from '../../api/names.ts';
+import { ENFORCE_LABEL, FAIL_OPEN, RELAXED_LABEL, TEMPORARY_GRANTS_ANNOTATION, TIER_LABEL } from '../../api/names.ts';
 import { celList, celString } from '../../kube/cel.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
@@ -32,10 +32,6 @@ export const LOWER_LEVEL = {
 /** Labels that exempt a namespace, or let a controller lower its level, and their values. */
 const EXEMPTING = { [TIER_LABEL]: [FAIL_OPEN], [LABEL_SYNC_LABEL]: ['true'] };
 const SCC_EXEMPTING = { [RUN_LEVEL_LABEL]: ['0', '1'], [DISABLE_LABEL]: ['true'] };
-
-/** Labels and annotations with this prefix that no other rule covers may not change. */
-const PREFIX = 'portcullis.dev/';
-const COMPARED = [ENFORCE_LABEL, SCC_MODE_LABEL, TIER_LABEL];
 
 /** Suffixes of the variables for the namespace before and after the request. A new namespace had no labels before. */
 const STATES = {
@@ -153,21 +149,16 @@ function stateVariables(state: keyof typeof STATES, { podSecurity, scc }: Omit<G
   ];
 }
 
-/** Lists the labels and annotations that have changed although they may not change. */
+/**
+ * Lists the labels and annotations that have changed although they may not change. Reads keys by name, because API servers
+ * need seconds to iterate over thousands of labels.
+ */
 function changedKeys(hasSccs: boolean): string {
-  const others = (field: string, isGuarded: string): string[] =>
-    [
-      ['New', 'Old'],
-      ['Old', 'New'],
-    ].map(
-      ([from, to]) =>
-        `variables.${field}${from}.filter(key, (${isGuarded}) && (!(key in variables.${field}${to}) || variables.${field}${from}[key] != variables.${field}${to}[key]))`,
-    );
-  const isOwn = `key.startsWith(${celString(PREFIX)})`;
-  const ranges = hasSccs ? ` || key in ${celList(Object.values(NAMESPACE_RANGE_ANNOTATIONS))}` : '';
-  const lists = [
-    ...others('labels', `${isOwn} && !(key in ${celList(COMPARED)})`),
-    ...others('annotations', `${isOwn}${ranges}`),
-  ];
-  return lists.join(' + ');
+  const changed = (field: string, keys: readonly string[]): string => {
+    const [before, after] = [`variables.${field}Old`, `variables.${field}New`];
+    const isChanged = `(key in ${before}) != (key in ${after}) || ${before}[?key].orValue("") != ${after}[?key].orValue("")`;
+    return `${celList(keys)}.filter(key, ${isChanged})`;
+  };
+  const ranges = hasSccs ? Object.values(NAMESPACE_RANGE_ANNOTATIONS) : [];
+  return `${changed('labels', [RELAXED_LABEL])} + ${changed('annotations', [TEMPORARY_GRANTS_ANNOTATION, ...ranges])}`;
 }
