@@ -28,7 +28,11 @@ const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string
 export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): RolloutStatus {
   const { phase, requested = '', requestedBy, decided, gate, replicas, evaluation } = state;
   if (phase === 'Disabled') {
-    return status('Off', 'no level is planned', 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.');
+    return status(
+      'Off',
+      'the planned levels are only a preview',
+      'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
+    );
   }
   if (replicas !== undefined && replicas.leader === undefined) {
     const reason = 'there is no leader, so nothing is evaluated or decided';

@@ -451,7 +451,7 @@ describe('rollout status', () => {
     );
     assert.equal(
       disabled.stdout.split('\n\n')[2],
-      `State      Off: no level is planned
+      `State      Off: the planned levels are only a preview
 Next       Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.
 Default    privileged for namespaces without a label
 Phase      Disabled
@@ -653,7 +653,7 @@ describe('rollout status prints the state of the rollout, its reasons, and the n
     reasons: readonly string[],
     next?: string,
   ])[] = [
-    [{ phase: 'Disabled' }, {}, 'Off', ['no level is planned'], TO_EVALUATE],
+    [{ phase: 'Disabled' }, {}, 'Off', ['the planned levels are only a preview'], TO_EVALUATE],
     [
       { requested: 'Privileged' },
       VIOLATING,
