@@ -22,7 +22,7 @@ const DEPLOYER = 'system:serviceaccount:ci:deployer';
 interface Case {
   readonly name: string;
   readonly before?: JsonObject;
-  readonly after: JsonObject;
+  readonly after: JsonObject & { readonly name?: string };
   readonly finding?: string;
 }
 
@@ -46,7 +46,10 @@ suite('the guard of labels', { skip }, async () => {
   await allow(plane.admin, 'lower', ['bob'], [lower]);
   await allow(plane.admin, 'lower-shop', ['alice'], [{ ...lower, resourceNames: ['delegated'] }]);
   await system.install();
-  const spec = { podSecurity: { defaults: { enforce: 'baseline' } }, scc: { mode: 'enforce' } };
+  const spec = {
+    podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { namespaces: ['exempt'] } },
+    scc: { mode: 'enforce', exemptNamespaces: ['exempt', 'exempt-scc'] },
+  };
   await system.configure({ ...spec, guard: { labels: 'enforce' } });
   await system.scale(1);
   const strict = { [LEVEL]: 'restricted', 'pod-security.kubernetes.io/enforce-version': 'latest' };
@@ -67,7 +70,7 @@ suite('the guard of labels', { skip }, async () => {
   suite('lists the labels that a user may not lower', () => {
     for (const [index, { name, before, after, finding }] of readFixture<readonly Case[]>('psa/guard.yaml').entries()) {
       test(name, async () => {
-        const object = { name: `case-${index}` };
+        const object = { name: after.name ?? `case-${index}` };
         let path = '/api/v1/namespaces';
         if (before !== undefined) {
           assert.equal((await create(plane.admin, namespace({ ...object, ...before }))).status, 201);

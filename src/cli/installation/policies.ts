@@ -107,7 +107,7 @@ export function buildPolicies(spec: JsonObject, kubernetes: Version): readonly P
   return [
     ...generatePolicies(settings, { modes: 'all', kubernetesMinor }),
     ...generateDefaultsPolicy({ defaults, scc: { ...scc, mode: 'off' } }, 'defaults.psa.portcullis.dev'),
-    ...generateGuardPolicy({ ...settings, scc: { mode: 'off' } }, 'guard.psa.portcullis.dev'),
+    ...generateGuardPolicy({ ...settings, scc: { ...scc, mode: 'off' } }, 'guard.psa.portcullis.dev'),
   ].map((object) => {
     const annotations = { ...object.metadata.annotations, [ANNOTATION]: text };
     const isBinding = object.kind.endsWith('Binding');

@@ -19,7 +19,7 @@ export interface GuardSettings {
 interface GuardInput {
   readonly guard: GuardSettings;
   readonly podSecurity: PodSecurity;
-  readonly scc: { readonly mode: SccMode };
+  readonly scc: { readonly mode: SccMode; readonly exemptNamespaces: readonly string[] };
 }
 
 /** The permission to lower the level of a namespace, and to exempt it. The name is the name of the namespace. */
@@ -46,7 +46,15 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
   const exempting = Object.entries({ ...EXEMPTING, ...(hasSccs ? SCC_EXEMPTING : {}) });
   const changed = (state: keyof typeof STATES): string =>
     `${celList(LEVELS)}[variables.levelNew < variables.levelOld ? variables.level${state} : variables.highest${state}]`;
+  const exemptNames = {
+    'spec.podSecurity.exemptions.namespaces': podSecurity.configuration.exemptions.namespaces,
+    ...(hasSccs ? { 'spec.scc.exemptNamespaces': scc.exemptNamespaces } : {}),
+  };
   const findings = [
+    ...Object.entries(exemptNames).map(([field, names]) => [
+      `oldObject == null && object.metadata.name in ${celList(names)}`,
+      `"creates a namespace that ${field} exempts"`,
+    ]),
     [
       'variables.levelNew < variables.levelOld || variables.highestNew < variables.highestOld',
       `"lowers the enforced level from " + ${changed('Old')} + " to " + ${changed('New')}`,
@@ -68,7 +76,7 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
     createPolicyObject(
       'ValidatingAdmissionPolicy',
       name,
-      `Guards the labels of namespaces that lower a level or exempt. Users with the ${verb} verb on ${resource} may set them.`,
+      `Guards the labels of namespaces that lower a level or exempt, and exempt names. Users with the ${verb} verb on ${resource} may set them.`,
       {
         failurePolicy: 'Fail',
         matchConstraints: {

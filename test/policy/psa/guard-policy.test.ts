@@ -9,8 +9,10 @@ import { readFixture } from '../../support/fixtures.ts';
 const podSecurity = createPodSecurity({
   ...DEFAULT_CONFIGURATION,
   defaults: { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' },
+  exemptions: { ...DEFAULT_CONFIGURATION.exemptions, namespaces: ['exempt'] },
 });
-const SETTINGS = { guard: { labels: 'enforce' }, podSecurity, scc: { mode: 'enforce' } } as const;
+const scc = { mode: 'enforce', exemptNamespaces: ['exempt', 'exempt-scc'] } as const;
+const SETTINGS = { guard: { labels: 'enforce' }, podSecurity, scc } as const;
 
 interface Case {
   readonly name: string;
@@ -24,7 +26,7 @@ suite('the guard of labels finds lowered levels', () => {
   for (const { name, before, after, finding } of readFixture<readonly Case[]>('psa/guard.yaml')) {
     test(name, () => {
       const oldObject = before === undefined ? null : { metadata: before };
-      const input = { object: { metadata: after }, oldObject };
+      const input = { object: { metadata: { name: 'shop', ...after } }, oldObject };
       assert.equal(find(input)('variables.findings.join(", ")'), finding ?? '');
     });
   }
@@ -32,6 +34,7 @@ suite('the guard of labels finds lowered levels', () => {
   test('an invalid level or version counts as in reviews', () => {
     const labels = (level: string, version: string): JsonObject => ({
       metadata: {
+        name: 'shop',
         labels: { 'pod-security.kubernetes.io/enforce': level, 'pod-security.kubernetes.io/enforce-version': version },
       },
     });
@@ -48,11 +51,11 @@ suite('the guard of labels finds lowered levels', () => {
   test('is off by default, only warns in warn mode, and ignores the labels of SCCs while SCCs are off', () => {
     assert.deepEqual(generateGuardPolicy({ ...SETTINGS, guard: { labels: 'off' } }, 'guard'), []);
     const [policy, binding] = generateGuardPolicy(
-      { ...SETTINGS, guard: { labels: 'warn' }, scc: { mode: 'off' } },
+      { ...SETTINGS, guard: { labels: 'warn' }, scc: { ...scc, mode: 'off' } },
       'guard',
     );
     assert.deepEqual(binding?.spec['validationActions'], ['Warn', 'Audit']);
     const text = JSON.stringify(policy);
-    assert.doesNotMatch(text, /run-level|sa\.scc\.|disable-securitycontextconstraints/);
+    assert.doesNotMatch(text, /run-level|sa\.scc\.|disable-securitycontextconstraints|exempt-scc/);
   });
 });
