@@ -73,6 +73,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
   const found = await findSettings({ config, store, namespace: installation });
   const { settings, isWithoutServer } = found;
   const scc = expectedSettings(found, mode);
+  const areSccsOff = isWithoutServer || scc.mode === 'off';
   const exceptions = findExceptions(store, settings.exceptions, source, Date.now());
   const context = {
     store,
@@ -81,6 +82,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
     ...exceptions,
     ...(isWithoutServer ? {} : { scc }),
     creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
+    isCreatorAssumed: user === undefined,
     // A service account may be created together with the pods that use it.
     findAccount: (name: string, scope: string) =>
       store.get('ServiceAccount', name, scope) ??
@@ -97,7 +99,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
   if (results.length === 0) throw new UserError('no pods or workloads in the manifests');
   const isAssumed = results.some(({ data }) => exceptions.exceptions(data.namespace).rules.length > 0);
   const assumptions = [
-    ...inventory.assumptions,
+    ...inventory.assumptions.filter((text) => !areSccsOff || !inventory.sccAssumptions.includes(text)),
     ...describeVersion(settings.emulationVersion ?? store.emulationVersion),
     ...(isWithoutServer ? [] : scc.assumptions),
     ...(source === 'manifests' && isAssumed ? [APPROVED_EXCEPTIONS] : []),

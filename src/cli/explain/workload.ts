@@ -1,5 +1,6 @@
 /** Explains whether the pods of a workload would be created, and if not, which policies deny them. */
 import type { Store } from '../../cluster/store.ts';
+import { podSecurityViolations } from '../../config/fix.ts';
 import type { Settings } from '../../config/settings.ts';
 import { findChanges } from '../../kube/pod-changes.ts';
 import { hasFinished } from '../../kube/pod.ts';
@@ -55,6 +56,8 @@ interface ExplainContext extends ReturnType<typeof findExceptions> {
   readonly scc?: SccSettings | undefined;
   /** Creator of bare pods. */
   readonly creator: UserInfo;
+  /** True if `--as` does not set the creator. API servers do not store the creators of existing pods. */
+  readonly isCreatorAssumed: boolean;
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
 
@@ -73,7 +76,7 @@ export type Explanation = ReturnType<typeof explain>;
 export function explainWorkload(workload: Workload, context: ExplainContext): Explanation | undefined {
   const { store, scc, settings, creator } = context;
   const namespace = findNamespace(store, workload.namespace);
-  const mode = scc ? sccMode(namespace, scc) : undefined;
+  const mode = scc && scc.mode !== 'off' ? sccMode(namespace, scc) : undefined;
   const pod = workloadPod(workload.source, {
     ...sccInput(store, scc ?? settings.scc),
     namespace,
@@ -88,7 +91,7 @@ interface Explained {
   readonly workload: Workload;
   readonly namespace: Namespace;
   readonly pod: NonNullable<ReturnType<typeof workloadPod>>;
-  /** Absent without a server. */
+  /** Absent without a server, or if SCC admission is off in the cluster. */
   readonly mode: ReturnType<typeof sccMode> | undefined;
 }
 
@@ -118,7 +121,7 @@ function explain(explained: Explained, context: ExplainContext) {
     /** Path of the pod template in a custom resource. */
     template: source.template && printFieldPath(source.template),
     namespace,
-    createdBy: input.userInfo.username ?? 'any authenticated user (set --as)',
+    createdBy: describeCreator(input.userInfo, context),
     /** Absent if the pod does not set a service account. */
     serviceAccount,
     /** False if the workload creates pods, and a policy denies them. */
@@ -134,6 +137,13 @@ function explain(explained: Explained, context: ExplainContext) {
     warnings: finished ? [] : [...(scc?.warnings ?? []), ...warnings],
   };
   return { data, print: (style: Style) => printExplanation(data, style) };
+}
+
+function describeCreator(user: UserInfo, { creator, isCreatorAssumed }: ExplainContext): string {
+  if (user.username === undefined) return 'any authenticated user (set --as)';
+  return user === creator && isCreatorAssumed
+    ? `${user.username} (assumed: the user of the kubeconfig; set --as)`
+    : user.username;
 }
 
 /**
@@ -204,19 +214,16 @@ const POD = { group: '', version: 'v1', kind: 'Pod' };
  * Reviews the pod with the effective policies of its namespace. `completed` is the pod with the defaults of SCC
  * admission.
  */
-function explainPodSecurity(
-  { workload, namespace, pod, mode }: Explained,
-  completed: unknown,
-  context: ExplainContext,
-) {
+function explainPodSecurity({ workload, namespace, pod }: Explained, completed: unknown, context: ExplainContext) {
   const { store, settings } = context;
   const scope = { store, namespace: context.installation, version: VERSION };
-  const podSecurity = mode ? effectivePodSecurity(scope, settings) : settings.podSecurity;
+  const podSecurity = context.scc ? effectivePodSecurity(scope, settings) : settings.podSecurity;
   const { userInfo } = pod.input;
   const defaults = { defaults: settings.defaults, scc: context.scc ?? settings.scc };
   const decoded = decodePod(pod.input.object).pod;
   const object =
     completed ?? (decoded === undefined ? pod.input.object : completeTemplate(decoded, namespace, defaults).json);
+  const emulationVersion = settings.emulationVersion ?? store.emulationVersion;
   const { decision } = reviewPodSecurity({
     request: {
       uid: '',
@@ -228,7 +235,7 @@ function explainPodSecurity(
       object,
     },
     podSecurity,
-    emulationVersion: settings.emulationVersion ?? store.emulationVersion,
+    emulationVersion,
     findNamespace: () => withWarnLevel(namespace),
     listPods: () => [],
     findExceptions: context.exceptions,
@@ -236,7 +243,10 @@ function explainPodSecurity(
     now: () => 0,
   });
   const { exempt, exception, 'enforce-policy': policy } = decision.auditAnnotations ?? {};
-  const isRollout = mode && settings.rollout.phase !== 'Disabled' && getRolloutView(scope, settings.rollout).enforce;
+  const options = { ...parsePolicy(policy ?? ''), emulationVersion };
+  const rules = context.exceptions(workload.namespace);
+  const isRollout =
+    context.scc && settings.rollout.phase !== 'Disabled' && getRolloutView(scope, settings.rollout).enforce;
   const source = setsMode(namespace.metadata?.labels, 'enforce')
     ? ('label' as const)
     : isRollout === 'restricted'
@@ -251,6 +261,11 @@ function explainPodSecurity(
     allowed: decision.allowed,
     // The pod does not have a name yet.
     message: decision.allowed ? undefined : decision.status.message?.replace(/^pods (?:"[^"]*" )?is forbidden: /, ''),
+    /** The changes to the pod that correct its violations. */
+    fixes:
+      decision.allowed || policy === undefined
+        ? undefined
+        : [...new Set(podSecurityViolations(object as PodLike, options, rules).map(({ fix }) => fix))],
     /** Names of the exceptions that allow the pod. */
     exceptions: exception?.split(', '),
     /** Why exceptions of the service account do not allow the pod. */
@@ -307,13 +322,17 @@ function printExplanation(data: Data, style: Style): string {
   const path = template === undefined ? '' : ` (${template})`;
   const title = printable(`${kind} ${namespace}/${name || '(no name)'}${path}: ${describeResult(data)}`);
   if (data.finished) return `${style('bold', title)}\n`;
-  const { fixes = [] } = scc ?? {};
+  const sccFixes = scc?.fixes?.map((fix, index) => [index === 0 ? 'Fix' : 'Or', formatFix(fix)] as const) ?? [];
+  const podSecurityFixes = podSecurity.fixes?.map((fix) => ['Fix', fix] as const) ?? [];
   const cause = scc?.cause && printReason(scc.cause);
   const facts: readonly (readonly [title: string, fact: string | undefined])[] = [
     ['Created by', createdBy],
     ['Service account', serviceAccount ?? '(none)'],
-    ...denials.map(({ by, message }) => ['Denied because', by === 'SCC' ? cause : message] as const),
-    ...fixes.map((fix, index) => [index === 0 ? 'Fix' : 'Or', formatFix(fix)] as const),
+    ...denials.flatMap(({ by, message }) => [
+      ['Denied because', by === 'SCC' ? cause : message] as const,
+      ...(by === 'SCC' ? sccFixes : []),
+      ...(by === 'PodSecurity' ? podSecurityFixes : []),
+    ]),
     [
       'Pod Security',
       exempt === undefined
@@ -323,6 +342,7 @@ function printExplanation(data: Data, style: Style): string {
     ['Exceptions', exceptions ? `allowed by ${exceptions.join(', ')}` : problems?.join('; ')],
     ['SCC mode', scc && (scc.problem ?? `${scc.mode}${MODE_EFFECTS[scc.mode]}`)],
     ['In enforce mode', scc && describeReported(scc)],
+    ...(scc?.mode === 'report' ? sccFixes : []),
     ['SCC admission', scc?.outcome === 'ignored' ? 'does not apply to the pod' : undefined],
     ['Exec and attach', connectDenial && `denied because of ephemeral containers: ${printReason(connectDenial)}`],
     ['Usable by', scc?.subjectType && SUBJECTS.get(scc.subjectType)],

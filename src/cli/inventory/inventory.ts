@@ -113,6 +113,8 @@ export interface Inventory {
   readonly customSources: readonly CustomPodSource[];
   /** Descriptions of missing objects and their substitutes, without a full stop. */
   readonly assumptions: readonly string[];
+  /** The assumptions that have no effect without SCC admission. */
+  readonly sccAssumptions: readonly string[];
   /** Optional objects that the user is not permitted to read. */
   readonly unread: readonly Scope[];
   /** Namespace for objects that do not set one: `--namespace`, otherwise the namespace of the source. */
@@ -246,7 +248,7 @@ async function readFromCluster(
     .filter((kind) => kind !== 'SecurityContextConstraints' || (gaps !== 'fill' && areSccsOptional !== true))
     // Only OpenShift serves feature gates.
     .filter((kind) => kind !== 'FeatureGate')
-    .map((kind) => `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`);
+    .map(describeUnserved);
   // Unread settings need only one note.
   const isNoted = unread.some(({ kind }) => kind === configuration.kind);
   const notes = unread.filter(({ kind }) => !(isNoted && kind === POLICY_SCOPE.kind)).map(describeUnread);
@@ -256,6 +258,7 @@ async function readFromCluster(
     objects: [],
     customSources: custom.customSources,
     assumptions: [...filled, ...notes, ...absent, ...custom.assumptions],
+    sccAssumptions: [...filled, describeUnserved('SecurityContextConstraints')],
     unread,
     namespace: namespace ?? connection.namespace,
     ...(user ? { user } : {}),
@@ -290,6 +293,10 @@ async function readOptional(
   return unread.flat();
 }
 
+function describeUnserved(kind: Kind): string {
+  return `no ${RESOURCES[kind].resource}.${RESOURCES[kind].group}: the cluster does not serve them`;
+}
+
 function describeUnread({ kind, namespace, name }: Scope): string {
   const where = namespace === undefined ? '' : ` of namespace ${namespace}`;
   if (name === undefined)
@@ -311,16 +318,14 @@ export function createInventory(
   const { customSources, assumptions: unknown } = findCustomSources(objects, namespace);
   const used = customSources.map(({ object }) => object.metadata?.namespace ?? namespace);
   const mayUseSccs = areSccsOptional !== true || refersToSccs(store);
-  const assumptions = [
-    ...(mayUseSccs && kinds.includes('SecurityContextConstraints') ? assumeStandardSccs(store, compatibility) : []),
+  const sccs =
+    mayUseSccs && kinds.includes('SecurityContextConstraints') ? assumeStandardSccs(store, compatibility) : [];
+  const others = [
     ...(kinds.includes('ClusterRole') ? assumeClusterAdmin(store) : []),
     ...(kinds.includes('Namespace') ? assumeNamespaces(store, [...used, ...(namespaces ?? [])]) : []),
-    ...(kinds.includes('ServiceAccount')
-      ? [...assumeServiceAccounts(store, customSources), ...(mayUseSccs ? assumeRanges(store) : [])]
-      : []),
-    ...assumeBuilt(objects),
-    ...unknown,
+    ...(kinds.includes('ServiceAccount') ? assumeServiceAccounts(store, customSources) : []),
   ];
+  const ranges = mayUseSccs && kinds.includes('ServiceAccount') ? assumeRanges(store) : [];
   for (const { kind, value } of objects) {
     const isIn = (scope: Scope): boolean =>
       kind === scope.kind &&
@@ -330,7 +335,9 @@ export function createInventory(
     if (scope) store.put(scope.kind, value);
   }
   store.markSynced();
-  return { store, source: 'manifests', objects, customSources, assumptions, unread: [], namespace };
+  const assumptions = [...sccs, ...others, ...ranges, ...assumeBuilt(objects), ...unknown];
+  const sccAssumptions = [...sccs, ...ranges];
+  return { store, source: 'manifests', objects, customSources, assumptions, sccAssumptions, unread: [], namespace };
 }
 
 /** Returns true if the manifests contain SCCs, their settings, or namespaces with an SCC mode. */

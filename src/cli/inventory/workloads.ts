@@ -19,7 +19,7 @@ import { POD_SOURCES, type PodSourceKind } from '../../views/workloads.ts';
 import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { findCustomSources } from './custom-resources.ts';
-import { readInventory, readSubjects, type SubjectValues } from './inventory.ts';
+import { findNamespace, readInventory, readSubjects, type SubjectValues } from './inventory.ts';
 import { SCC_INPUT_KINDS } from './scc-input.ts';
 
 /** A resource argument. */
@@ -106,6 +106,7 @@ export async function readWorkloads(
   const inventory = await readInventory(options, io, { kinds, only, optional, gaps: 'ranges' });
   const { store, namespace } = inventory;
   const subjects = references.map(({ kind, name }): Subject => {
+    findNamespace(store, namespace);
     const value = store.get(kind, name, namespace) ?? notFound(kind, name, namespace);
     return { apiVersion: getApiVersion(kind), kind, value };
   });

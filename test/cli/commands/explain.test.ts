@@ -234,7 +234,10 @@ describe('explain with a cluster', () => {
   test('evaluates pods without a controller as created by the kubeconfig user', async () => {
     const { code, stdout } = await explain('-f root.yaml --scc-mode enforce', { env: { KUBECONFIG: kubeconfig } });
     assert.equal(code, 0, stdout);
-    assert.match(stdout, /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}admin\n/);
+    assert.match(
+      stdout,
+      /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}admin \(assumed: the user of the kubeconfig; set --as\)\n/,
+    );
   });
   test('evaluates another creator with --as', async () => {
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice --scc-mode enforce`);
@@ -308,6 +311,8 @@ describe('explain with a cluster', () => {
       stdout: '',
       stderr: 'error: deployments.apps "gone" not found in namespace "shop"\n',
     });
+    const { stderr } = await explain(`deployment/gone -n gone --kubeconfig ${kubeconfig}`);
+    assert.equal(stderr, 'error: namespace "gone" not found\n');
   });
   test('prints the source and the owner of each level of a namespace', async () => {
     const labels = {
@@ -336,14 +341,16 @@ describe('explain with a cluster', () => {
   test('adds no standard SCCs to a cluster without SCCs', async (t) => {
     const empty = await startCluster();
     t.after(() => empty.stop());
-    await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
+    await empty.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop' } });
     await empty.cluster.idle();
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${await empty.kubeconfig()} --scc-mode enforce`);
     assert.equal(code, 1, stdout);
     assert.ok(stdout.includes('\n  Denied because   no SecurityContextConstraints found in cluster\n'), stdout);
-    const namespace = await explain(`namespace/shop --kubeconfig ${await empty.kubeconfig()}`);
-    assert.equal(namespace.code, 0);
-    assert.ok(!namespace.stdout.includes('SCC mode'), namespace.stdout);
+    for (const target of ['namespace/shop', '-f root.yaml']) {
+      const { stdout } = await explain(`${target} --kubeconfig ${await empty.kubeconfig()}`);
+      assert.match(stdout, /^(?:Namespace shop: enforces|Pod shop\/root: admitted\n)/);
+      assert.doesNotMatch(stdout, /SCC|SecurityContextC|UID/i);
+    }
   });
   test('lists the exceptions of a namespace in manifests', async () => {
     const { code, stdout } = await explain('namespace/shop -f ../rollout/exception.yaml');
