@@ -47,7 +47,12 @@ function evaluateStandard(report: ReportData, standard: Standard): StandardRepor
   const notEvaluated = namespaces.filter(({ denied }) => denied === undefined).map(({ name }) => name);
   return {
     standard: STANDARDS[standard],
-    ...{ cluster, source, time, version, unread, assumptions },
+    cluster,
+    source,
+    time,
+    version,
+    unread,
+    assumptions,
     namespaces: namespaces.length,
     notEvaluated,
     controls,
@@ -65,8 +70,12 @@ export function printStandard(
   const report = evaluateStandard(data, standard);
   if (output === 'json') return printData('json', report);
   const rows = report.controls.map(({ id, status, level, notEnforced, violating, title }) => [
-    ...[id, status, level, `${report.namespaces - notEnforced.length} of ${report.namespaces}`],
-    ...[String(violating.length), id === title ? '' : title],
+    id,
+    status,
+    level,
+    `${report.namespaces - notEnforced.length} of ${report.namespaces}`,
+    String(violating.length),
+    id === title ? '' : title,
   ]);
   if (output === 'csv') return formatCsv(HEADER, rows);
   const colored = rows.map(([id = '', status = '', ...others]): readonly Cell[] => {
