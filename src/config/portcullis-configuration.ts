@@ -182,7 +182,7 @@ interface Spec {
     readonly mcsRange?: string;
   };
   readonly rollout?: Partial<
-    Pick<RolloutSettings, 'phase' | 'enforcementDate'> &
+    Pick<RolloutSettings, 'phase' | 'enforcementDate' | 'reportApi'> &
       Readonly<Record<'evaluationInterval' | 'raiseSettleTime', string>>
   >;
   readonly kubelet?: {

@@ -33,6 +33,7 @@ import {
   type ReconcileContext,
   type Reconciler,
   runYielding,
+  watchValue,
 } from './controller.ts';
 import { type EvaluationChange, wasViolating } from './evaluations.ts';
 import { rbacRule } from './permissions.ts';
@@ -77,6 +78,10 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
   const denials = createDenials(store);
   return {
     sources: [
+      watchValue(settings, () => {
+        reports.check();
+        return [REPORTS];
+      }),
       {
         subscribe: (enqueue) =>
           evaluations.subscribe({
@@ -210,7 +215,7 @@ function createReports(controller: ControllerContext, store: Store) {
   };
 }
 
-/** Writes the cluster report, unless it has not changed, in the first API that the cluster serves. */
+/** Writes the cluster report, unless it has not changed, in the preferred API that the cluster serves. */
 async function applyClusterReport(
   before: ClusterReport | undefined,
   controller: ControllerContext,
@@ -218,7 +223,8 @@ async function applyClusterReport(
 ): Promise<ClusterReport | { readonly failures: readonly string[] }> {
   const { cluster } = context;
   const failures: string[] = [];
-  for (const api of REPORT_APIS) {
+  const { reportApi } = controller.settings.value.rollout;
+  for (const api of REPORT_APIS.toSorted((a, b) => Number(b.group === reportApi) - Number(a.group === reportApi))) {
     const input = { ...reportInput(controller, cluster.store), api };
     const report = await runYielding(buildClusterReport(controller.evaluations.all(), input), context);
     const digest = reportDigest(report);

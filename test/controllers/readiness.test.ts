@@ -843,7 +843,7 @@ suite('readiness', () => {
       }
     });
 
-    test('use the API that the cluster serves, even if it is installed later', async () => {
+    test('use the API that the cluster serves, even if it is installed later, and the API in the settings', async () => {
       await create('shop');
       await run();
       await minute();
@@ -862,6 +862,10 @@ suite('readiness', () => {
       assert.deepEqual(count('ClusterPolicyReport', 'ClusterReport'), [0, 1]);
       assert.ok(cluster.store.get('Report', NAME, 'shop'));
       assert.deepEqual(messages().slice(1), ['reports are written', 'reports are written']);
+      settings.rollout = { ...settings.rollout, reportApi: 'wgpolicyk8s.io' };
+      await minute();
+      assert.deepEqual(count('ClusterPolicyReport', 'ClusterReport'), [1, 0]);
+      assert.ok(cluster.store.get('PolicyReport', NAME, 'shop'));
     });
   });
 

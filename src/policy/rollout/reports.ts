@@ -12,11 +12,11 @@ import type { ExceptedWorkload, FixableViolation, NamespaceEvaluation, Violating
 /** Name of the cluster report, and of the report in each evaluated namespace. */
 export const REPORT_NAME = 'portcullis-pod-security';
 
-/** Report kinds, with the preferred API first. */
+/** Report kinds by API group. */
 export const REPORT_APIS = [
-  { namespaced: 'Report', cluster: 'ClusterReport' },
-  { namespaced: 'PolicyReport', cluster: 'ClusterPolicyReport' },
-] as const satisfies readonly { readonly namespaced: Kind; readonly cluster: Kind }[];
+  { group: 'openreports.io', namespaced: 'Report', cluster: 'ClusterReport' },
+  { group: 'wgpolicyk8s.io', namespaced: 'PolicyReport', cluster: 'ClusterPolicyReport' },
+] as const satisfies readonly { readonly group: string; readonly namespaced: Kind; readonly cluster: Kind }[];
 
 export type ReportApi = (typeof REPORT_APIS)[number];
 

@@ -11,6 +11,8 @@ export interface RolloutSettings {
   readonly evaluationIntervalMs: number;
   /** Maximum age of an evaluation that decisions use: twice the interval. */
   readonly maxEvaluationAgeMs: number;
+  /** API group of the reports if the cluster serves both. */
+  readonly reportApi: 'openreports.io' | 'wgpolicyk8s.io';
   /** How long all namespaces must have their labels before the default level is raised. */
   readonly raiseSettleMs: number;
 }
@@ -25,4 +27,5 @@ export const DEFAULT_ROLLOUT: RolloutSettings = {
   evaluationIntervalMs: 4 * 3_600_000,
   maxEvaluationAgeMs: 8 * 3_600_000,
   raiseSettleMs: 30_000,
+  reportApi: 'openreports.io',
 };
