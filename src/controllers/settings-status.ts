@@ -63,13 +63,14 @@ type Status = NonNullable<PortcullisConfiguration['status']>;
 const CHECK = { requeueAfterMs: 30_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
-  const { settings, settingsStatus, service, date, features, initialSettings: spec } = controllerContext;
+  const { settings, settingsStatus, service, date, features, webhooks, initialSettings: spec } = controllerContext;
   const observeReplicas = createReplicaObserver();
   const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
   const describeObject = (object: PortcullisConfiguration, { cluster, now }: ReconcileContext) => {
     const generation = object.metadata?.generation ?? 0;
     const replicas = listReplicas(observeReplicas(cluster.store.list('Lease', service.namespace), now()));
-    const missing = OPTIONAL_FEATURES.filter((feature) => !features[feature] && object.spec?.[feature] != null);
+    const [feature] = OPTIONAL_FEATURES.filter((name) => !features[name] && object.spec?.[name] != null);
+    const missing = feature && { feature, hint: describeInstall(feature, features, webhooks.url) };
     const facts = { generation, missing, replicas, overridden: findOverridden(spec, object) };
     const states = describe(facts, settingsStatus());
     return { generation, replicas, states: [...states, ...describeReady(states, settings.value, cluster.store)] };
@@ -237,8 +238,8 @@ function findOverridden(spec: JsonObject, object: PortcullisConfiguration): read
 interface Facts {
   readonly generation: number;
   readonly replicas: NonNullable<Status['replicas']>;
-  /** Features that the settings configure but that are not installed. */
-  readonly missing: readonly OptionalFeature[];
+  /** A feature that the settings configure but that is not installed, and how to install it. */
+  readonly missing: { readonly feature: OptionalFeature; readonly hint: string } | undefined;
   /** Initial settings that other clients have changed. */
   readonly overridden: readonly string[];
 }
@@ -279,10 +280,18 @@ function findObstacle({ generation, replicas, missing }: Facts, applied: number)
     const message = `these replicas have not applied the settings yet: ${behind.join(', ')}`;
     return { reason: 'Progressing', message };
   }
-  const [feature] = missing;
-  if (feature === undefined) return undefined;
-  const message = `spec.${feature} has no effect, because the ${feature} feature is not installed: set spec.${feature} to null, or install the feature with portcullis install --${feature}`;
+  if (missing === undefined) return undefined;
+  const { feature, hint } = missing;
+  const message = `spec.${feature} has no effect, because the ${feature} feature is not installed: set spec.${feature} to null, or install the feature with portcullis install ${hint}`;
   return { reason: 'FeatureNotInstalled', message };
+}
+
+/** Returns the options that install a feature. Replicas outside the cluster are restarted by hand, and have a URL. */
+function describeInstall(added: OptionalFeature, features: ControllerContext['features'], url: string | undefined) {
+  if (url === undefined) return `--${added}`;
+  const all = OPTIONAL_FEATURES.filter((feature) => features[feature] || feature === added);
+  const options = ['--profile=local', ...all.map((feature) => `--${feature}`)].join(' ');
+  return `${options}, and restart the replicas with ${added} in --features`;
 }
 
 /**

@@ -127,7 +127,7 @@ suite('the switch for SCCs', async () => {
         [
           undefined,
           'FeatureNotInstalled',
-          'spec.scc has no effect, because the scc feature is not installed: set spec.scc to null, or install the feature with portcullis install --scc',
+          'spec.scc has no effect, because the scc feature is not installed: set spec.scc to null, or install the feature with portcullis install --profile=local --scc, and restart the replicas with scc in --features',
         ],
       );
     });

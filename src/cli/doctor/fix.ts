@@ -1,7 +1,8 @@
 /** Fixes shared by several checks, and the function that prints fixes. */
 import { COMPONENT_LABEL, INSTALLATION, OPTIONAL_FEATURES, type OptionalFeature } from '../../api/names.ts';
-import { type Configuration, SELECTOR_LABELS } from '../../install/index.ts';
-import type { Pod } from '../../kube/types.ts';
+import { type Configuration, type ManifestSettings, PROFILES, SELECTOR_LABELS } from '../../install/index.ts';
+import { deepEqual } from '../../kube/equality.ts';
+import { type Pod, valueAt } from '../../kube/types.ts';
 import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../installation/deployment.ts';
 import { printable } from '../output/print.ts';
@@ -71,14 +72,26 @@ const REPLACE = ['--force-conflicts', '-l', `${COMPONENT_LABEL}!=${SELECTOR_LABE
  * kubectl reports conflicts.
  */
 export function applyManifests(
-  facts: Pick<Facts, 'namespace' | 'deployment'>,
+  facts: Pick<Facts, 'namespace' | 'deployment' | 'settings'>,
   change: 'prerequisites' | 'missing' | OptionalFeature,
 ): Fix {
-  const { namespace } = facts;
+  const { namespace, settings } = facts;
+  const feature = OPTIONAL_FEATURES.find((feature) => feature === change);
+  const place = namespace === INSTALLATION.namespace ? [] : [`--namespace=${namespace}`];
   // The Deployment contains the options of the installation.
   const deployment = factValue(facts.deployment);
-  if (!deployment) return instruction('apply the manifests of the installation again');
-  const feature = OPTIONAL_FEATURES.find((feature) => feature === change);
+  if (!deployment) {
+    const isLocal = runsProcesses(facts) && deepEqual(settings.webhooks, PROFILES.local.webhooks);
+    if (!isLocal) return instruction('apply the manifests of the installation again');
+    const restart = feature === undefined ? '' : `, and then restart the replicas with ${feature} in --features`;
+    return {
+      commands: [
+        { program: PROGRAM, args: ['install', '--profile=local', ...place, ...processOptions(settings, feature)] },
+        kubectl('apply', '--server-side', ...(change === 'prerequisites' ? REPLACE : []), '-f', '-'),
+      ],
+      note: `add the other options of the installation${restart}`,
+    };
+  }
   const { labels, annotations } = deployment.metadata ?? {};
   const marks = { ...labels, ...annotations };
   const owner = OWNERS.find(([, mark]) => marks[mark] !== undefined);
@@ -90,10 +103,7 @@ export function applyManifests(
   const isUpgrade = findIncompatibility(deployment, false) !== undefined;
   const reason = isUpgrade ? findIncompatibility(deployment, true) : undefined;
   if (reason !== undefined) return instruction(reason);
-  const options = [
-    ...(namespace === INSTALLATION.namespace ? [] : [`--namespace=${namespace}`]),
-    ...(feature === undefined ? [] : [`--${feature}`]),
-  ];
+  const options = [...place, ...(feature === undefined ? [] : [`--${feature}`])];
   return {
     commands: [
       { program: PROGRAM, args: [isUpgrade ? 'upgrade' : 'install', ...options] },
@@ -103,6 +113,25 @@ export function applyManifests(
     // The manifests cannot be generated while the settings are invalid.
     after: ['configuration'],
   };
+}
+
+/** Settings that determine the permissions of the replicas. */
+const PERMISSION_SETTINGS = [
+  ['defaults', 'mode'],
+  ['kubelet', 'taint'],
+  ['webhooks', 'management'],
+] as const;
+
+/** Returns the known options of an installation whose replicas run as processes, and an added feature. */
+function processOptions({ features, policy }: ManifestSettings, added: OptionalFeature | undefined): readonly string[] {
+  return [
+    ...(features.rollout ? [] : ['--rollout=false']),
+    ...OPTIONAL_FEATURES.filter((feature) => features[feature] || feature === added).map((feature) => `--${feature}`),
+    ...PERMISSION_SETTINGS.flatMap((path) => {
+      const value = valueAt(policy, path);
+      return typeof value === 'string' || value === true ? [`--set=${path.join('.')}=${value}`] : [];
+    }),
+  ];
 }
 
 /** Tools that apply the manifests from their own source, and the label or annotation that identifies the source. */

@@ -721,6 +721,7 @@ interface FixCases {
     readonly annotations?: Readonly<Record<string, string>>;
     /** The version of the replicas. */
     readonly version?: string;
+    readonly settings?: Partial<Facts['settings']>;
     readonly fix: string;
   }[];
 }
@@ -742,7 +743,7 @@ test('doctor prints the fix for a failed call', () => {
 });
 
 describe('doctor prints the fix for an object that differs from the manifests', () => {
-  for (const { name, facts, labels = {}, annotations = {}, version = VERSION, fix } of installations) {
+  for (const { name, facts, settings, labels = {}, annotations = {}, version = VERSION, fix } of installations) {
     test(name, () => {
       const { spec } = factValue(HEALTHY.deployment) ?? {};
       const metadata = { labels: { 'app.kubernetes.io/version': version } };
@@ -751,7 +752,13 @@ describe('doctor prints the fix for an object that differs from the manifests', 
         ...(spec ? { spec: { ...spec, template: { ...spec.template, metadata } } } : {}),
       });
       const missing = { apiVersion: 'v1', kind: 'CustomResourceDefinition', metadata: { name: 'a' } };
-      const all = { ...HEALTHY, deployment: marked, changedObjects: { value: [missing] }, ...facts };
+      const all = {
+        ...HEALTHY,
+        deployment: marked,
+        changedObjects: { value: [missing] },
+        ...facts,
+        settings: { ...SETTINGS, ...settings },
+      };
       const finding = evaluateChecks(all).find(({ message }) => /^missing, |is not installed$/.test(message));
       // Settings of a missing feature are removed. The impact contains the alternative.
       const [, alternative] = /^Portcullis ignores .* instead: (.*)$/.exec(finding?.impact ?? '') ?? [];

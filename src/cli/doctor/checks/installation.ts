@@ -66,19 +66,24 @@ export const installation: DoctorCheck = {
 
 const OBJECTS = 'objects of the installation';
 
-/** Impacts of missing and changed policies and their bindings by name. */
-const POLICY_IMPACTS: Readonly<Record<string, string>> = {
+/** Impacts of missing and changed policies, roles and their bindings by name. */
+const IMPACTS: Readonly<Record<string, string>> = {
   'portcullis-service-account': 'a stolen token of the service account can write more objects',
   'portcullis-exceptions': 'users who may write the status of exceptions can approve them',
   'portcullis-grants': 'users who may write bindings can change the end of temporary grants',
   'portcullis-settings': 'the settings can be deleted without confirmation',
+  'portcullis-admission-policies-defaults':
+    'the leader cannot maintain the policy that defaults pods, so a webhook defaults them while a replica responds',
 };
 
 function findImpact({ kind, metadata: { name } }: Manifest): string {
-  if (kind.startsWith('ValidatingAdmissionPolicy')) return POLICY_IMPACTS[name] ?? '';
-  return kind === 'CustomResourceDefinition'
-    ? 'the features that need it do not work, and enforcement may not take effect'
+  if (kind === 'CustomResourceDefinition') {
+    return 'the features that need it do not work, and enforcement may not take effect';
+  }
+  const others = kind.startsWith('ValidatingAdmissionPolicy')
+    ? ''
     : 'replicas do not become ready, or controllers fail';
+  return IMPACTS[name] ?? others;
 }
 
 function checkObjects(facts: Facts): readonly CheckResult[] {
