@@ -26,7 +26,7 @@ export interface Check {
   readonly violation: FieldExample;
   /** The corrected field, if `check --fix` cannot correct it. */
   readonly correction?: FieldExample;
-  /** Recommendations of the CIS Kubernetes Benchmark v1.9. */
+  /** Recommendations of the CIS Kubernetes Benchmark. */
   readonly cis?: string;
   /** The recommended setting in the NSA/CISA Kubernetes Hardening Guide. */
   readonly nsa?: string;

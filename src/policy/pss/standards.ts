@@ -4,12 +4,15 @@ import { LEVELS, type Level } from './policy.ts';
 
 /** Standards by the name of their field in the checks. */
 export const STANDARDS = {
-  cis: 'CIS Kubernetes Benchmark v1.9',
+  cis: 'CIS Kubernetes Benchmark v1.12 and v2.0',
   nsa: 'NSA and CISA, Kubernetes Hardening Guide',
 } as const;
 export type Standard = keyof typeof STANDARDS;
 
-/** Recommendations of the CIS Kubernetes Benchmark v1.9 about pods. The hardening guide does not number its settings. */
+/**
+ * Recommendations of the CIS benchmark about pods. Their numbers and titles are the same in v1.12, for Kubernetes 1.32
+ * and 1.33, and in v2.0, for 1.34 and 1.35. The hardening guide does not number its settings.
+ */
 const CIS_TITLES: Readonly<Record<string, string>> = {
   '5.2.1': 'Ensure that the cluster has at least one active policy control mechanism in place',
   '5.2.2': 'Minimize the admission of privileged containers',
@@ -19,13 +22,12 @@ const CIS_TITLES: Readonly<Record<string, string>> = {
   '5.2.6': 'Minimize the admission of containers with allowPrivilegeEscalation',
   '5.2.7': 'Minimize the admission of root containers',
   '5.2.8': 'Minimize the admission of containers with the NET_RAW capability',
-  '5.2.9': 'Minimize the admission of containers with added capabilities',
-  '5.2.10': 'Minimize the admission of containers with capabilities assigned',
-  '5.2.11': 'Minimize the admission of Windows HostProcess containers',
-  '5.2.12': 'Minimize the admission of HostPath volumes',
-  '5.2.13': 'Minimize the admission of containers which use HostPorts',
-  '5.7.2': 'Ensure that the seccomp profile is set to docker/default in your pod definitions',
-  '5.7.3': 'Apply security context to your pods and containers',
+  '5.2.9': 'Minimize the admission of containers with capabilities assigned',
+  '5.2.10': 'Minimize the admission of Windows HostProcess containers',
+  '5.2.11': 'Minimize the admission of HostPath volumes',
+  '5.2.12': 'Minimize the admission of containers which use HostPorts',
+  '5.6.2': 'Ensure that the seccomp profile is set to docker/default in your Pod definitions',
+  '5.6.3': 'Apply SecurityContext to your Pods and Containers',
 };
 
 export interface Control {

@@ -168,7 +168,7 @@ suite('a report contains the result of', () => {
         'hostPorts',
         false,
         'hostPort (container "app" uses hostPort 80), allowed by the PodSecurityException gateway until 2027-01-15T00:00:00Z.',
-        { exception: 'gateway', expiresAt: '2027-01-15T00:00:00Z', cis: '5.2.13', nsa: 'no host ports', fields: 'a' },
+        { exception: 'gateway', expiresAt: '2027-01-15T00:00:00Z', cis: '5.2.12', nsa: 'no host ports', fields: 'a' },
       ],
     );
   });

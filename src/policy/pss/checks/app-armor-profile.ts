@@ -54,7 +54,7 @@ export const appArmorProfile: Check = {
   why: 'The default AppArmor profile of the container runtime denies mounts and writes to /proc and /sys. Without it, vulnerabilities in the kernel or the runtime are easier to exploit.',
   fix: 'Set securityContext.appArmorProfile.type to RuntimeDefault or Localhost, or remove it and the AppArmor annotations.',
   violation: ['spec.containers[0].securityContext.appArmorProfile', { type: 'Unconfined' }],
-  cis: '5.7.3',
+  cis: '5.6.3',
   nsa: 'AppArmor profiles',
   repairs: [
     { field: /^(spec\..*appArmorProfile)\.type$/, remove: 'field', note: LOST.appArmor, explicit: true },

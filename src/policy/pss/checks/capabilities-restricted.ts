@@ -45,7 +45,7 @@ export const capabilitiesRestricted: Check = {
   why: 'Most programs do not need any capabilities. The default capabilities of container runtimes, such as CHOWN and NET_RAW, help an attacker in the container and in the network.',
   fix: 'Set securityContext.capabilities.drop to ["ALL"] in each container, and add only NET_BIND_SERVICE.',
   violation: ['spec.containers[0].securityContext.capabilities', { add: ['CHOWN'] }],
-  cis: '5.2.8, 5.2.9, 5.2.10',
+  cis: '5.2.8, 5.2.9',
   nsa: 'no insecure capabilities',
   repairs: [
     { field: /\.drop$/, append: 'ALL' },

@@ -24,7 +24,7 @@ export const hostPathVolumes: Check = {
   fix: 'Replace hostPath in spec.volumes with persistentVolumeClaim, emptyDir or another volume source.',
   violation: ['spec.volumes', [{ name: 'data', hostPath: { path: '/var/lib/data' } }]],
   correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],
-  cis: '5.2.12',
+  cis: '5.2.11',
   repairs: [{ choices: VOLUME_CHOICES }],
   versions: [{ since: 'v1.0', check: noHostPaths, cel }],
 };

@@ -30,7 +30,7 @@ export const hostPorts: Check = {
   why: "A host port is reachable at the node's address, bypasses network policies, and can be used by only one pod on each node.",
   fix: 'Remove hostPort from the container ports, and expose them through a Service.',
   violation: ['spec.containers[0].ports', [{ containerPort: 8080, hostPort: 80 }]],
-  cis: '5.2.13',
+  cis: '5.2.12',
   nsa: 'no host ports',
   repairs: [{ remove: 'field', note: LOST.hostPort, explicit: true }],
   versions: [{ since: 'v1.0', check: noHostPorts, cel }],

@@ -15,7 +15,7 @@ export const procMountRestricted: Check = {
   why: 'Same as `procMount`, but also applies to pods in user namespaces, for which the baseline level permits an unmasked /proc.',
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   violation: ['spec.containers[0].securityContext.procMount', 'Unmasked'],
-  cis: '5.7.3',
+  cis: '5.6.3',
   repairs: [{ remove: 'field', note: LOST.procMount, explicit: true }],
   versions: [{ since: 'v1.35', ...ONLY_DEFAULT_PROC_MOUNT, overrides: ['procMount'] }],
 };

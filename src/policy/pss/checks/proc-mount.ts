@@ -30,7 +30,7 @@ export const procMount: Check = {
   why: "The container runtime masks paths in /proc that expose or modify the node's kernel. An unmasked /proc exposes them.",
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   violation: ['spec.containers[0].securityContext.procMount', 'Unmasked'],
-  cis: '5.7.3',
+  cis: '5.6.3',
   repairs: [{ remove: 'field', note: LOST.procMount, explicit: true }],
   versions: [
     { since: 'v1.0', ...ONLY_DEFAULT_PROC_MOUNT },

@@ -32,7 +32,7 @@ export const seLinuxOptions: Check = {
   why: 'SELinux uses the type and level of processes to isolate containers from the node and from each other. Other types, users and roles remove this isolation.',
   fix: 'Remove user and role from securityContext.seLinuxOptions, and set type to container_t or remove it.',
   violation: ['spec.containers[0].securityContext.seLinuxOptions', { type: 'spc_t' }],
-  cis: '5.7.3',
+  cis: '5.6.3',
   nsa: 'SELinux options',
   repairs: [{ remove: 'field', note: LOST.seLinux, explicit: true }],
   versions: [

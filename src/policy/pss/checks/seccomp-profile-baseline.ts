@@ -63,7 +63,7 @@ export const seccompProfileBaseline: Check = {
   why: 'The default seccomp profile of the container runtime denies rarely used system calls, which contain most kernel vulnerabilities. `Unconfined` permits all of them.',
   fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it and the seccomp annotations.',
   violation: ['spec.containers[0].securityContext.seccompProfile', { type: 'Unconfined' }],
-  cis: '5.7.2',
+  cis: '5.6.2',
   nsa: 'seccomp profiles',
   repairs: [
     { field: /^metadata\./, set: 'runtime/default', note: LOST.seccomp, explicit: true },

@@ -33,7 +33,7 @@ export const seccompProfileRestricted: Check = {
   why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, which contain most kernel vulnerabilities.',
   fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault. In containers, set only RuntimeDefault or Localhost.',
   violation: ['spec.securityContext', { runAsNonRoot: true }],
-  cis: '5.7.2',
+  cis: '5.6.2',
   nsa: 'seccomp profiles',
   repairs: [
     { missing: true, path: 'spec.securityContext.seccompProfile.type', set: 'RuntimeDefault' },

@@ -19,7 +19,7 @@ export const sysctls: Check = {
   why: 'Sysctls that the kernel does not isolate change the node for all pods, and may exhaust its memory.',
   fix: 'Remove unsafe sysctls from spec.securityContext.sysctls.',
   violation: ['spec.securityContext.sysctls', [{ name: 'kernel.msgmax', value: '65536' }]],
-  cis: '5.7.3',
+  cis: '5.6.3',
   repairs: [SYSCTL_REPAIR],
   versions: VERSIONS.map(revision),
 };

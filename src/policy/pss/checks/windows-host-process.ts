@@ -27,7 +27,7 @@ export const windowsHostProcess: Check = {
   why: "A HostProcess container runs as a process on the Windows node, with the node's privileges.",
   fix: 'Remove securityContext.windowsOptions.hostProcess, or set it to false.',
   violation: ['spec.containers[0].securityContext.windowsOptions', { hostProcess: true }],
-  cis: '5.2.11',
+  cis: '5.2.10',
   repairs: [{ set: false, note: LOST.hostProcess, explicit: true }],
   versions: [{ since: 'v1.0', ...RULE }],
 };
