@@ -147,11 +147,11 @@ type DecodedSettings = { readonly settings: Settings } | { readonly errors: read
 
 /** Decodes a document and sets defaults. Accepts values of any type. */
 export function decodeSettings(document: unknown, options: DecodeOptions): DecodedSettings {
-  // The API server also drops null fields of custom resources.
+  // Server-side apply writes null when it removes the last field of an object.
   const content = withoutNulls(document);
   const malformed = validate(content);
   if (malformed.length > 0) return { errors: malformed };
-  const { spec } = content as { readonly spec: Spec };
+  const { spec = {} } = content as { readonly spec?: Spec };
   const errors: FieldError[] = [];
   const settings = toSettings(spec, options, errors);
   return errors.length > 0 ? { errors } : { settings };

@@ -1,4 +1,5 @@
 /** Generates the manifests of an installation from its settings and the registries of webhooks and controllers. */
+import { isObject, type JsonObject } from '../kube/types.ts';
 import { accountPolicy } from './account-policy.ts';
 import nodes from './definitions/nodes.json' with { type: 'json' };
 import podSecurityExceptions from './definitions/podsecurityexceptions.json' with { type: 'json' };
@@ -61,7 +62,7 @@ export {
 } from './settings.ts';
 export { DEV_CLUSTER_ENFORCEMENT, type Enforcement, staticWebhookConfigurations } from './webhooks.ts';
 
-const SETTINGS_CRD = withLabels({
+const SETTINGS_CRD = complete({
   ...portcullisConfigurations,
   spec: {
     ...portcullisConfigurations.spec,
@@ -73,7 +74,7 @@ const SETTINGS_CRD = withLabels({
 });
 
 /** The PSAEnforcementConfig CRD. An object of this kind requests enforcement and reports its state. */
-const ENFORCEMENT_CRD = withLabels(psaEnforcementConfigs);
+const ENFORCEMENT_CRD = complete(psaEnforcementConfigs);
 
 /**
  * CRDs for SCC admission, which is built into OpenShift. The mutate.objects.portcullis.dev webhook defaults short SCCs
@@ -81,18 +82,45 @@ const ENFORCEMENT_CRD = withLabels(psaEnforcementConfigs);
  * protects pods if an SCC is stored without these webhooks. Only the controllers write the `scc-uid` RangeAllocation, so no two namespaces get the same
  * block. The schema does not declare its data as base64, because API servers do not accept an empty string as base64.
  */
-const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(withLabels);
+const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(complete);
 
 /** The `nodes.config.openshift.io` CRD. OpenShift installs its own. */
-const NODES_CRD = withLabels(nodes);
+const NODES_CRD = complete(nodes);
 
-const EXCEPTION_CRD = withLabels(podSecurityExceptions);
+const EXCEPTION_CRD = complete(podSecurityExceptions);
 
 /** The CRDs that Portcullis defines. */
 export const CRDS = [SETTINGS_CRD, EXCEPTION_CRD, ENFORCEMENT_CRD, ...SCC_CRDS, NODES_CRD];
 
-function withLabels<T extends Manifest>(crd: T): T {
-  return { ...crd, metadata: prerequisiteMetadata(crd.metadata.name) };
+/** Returns a CRD with the labels of the installation, and with nullable objects in the spec. */
+function complete<T extends Definition>(crd: T): T {
+  const versions = crd.spec.versions.map((version) => {
+    const { openAPIV3Schema: schema } = version.schema;
+    const { spec } = schema.properties as { readonly spec?: JsonObject };
+    const properties = { ...schema.properties, ...(spec === undefined ? {} : { spec: withNullableObjects(spec) }) };
+    return { ...version, schema: { openAPIV3Schema: { ...schema, properties } } };
+  });
+  return { ...crd, metadata: prerequisiteMetadata(crd.metadata.name), spec: { ...crd.spec, versions } };
+}
+
+type Definition = Manifest & {
+  readonly spec: {
+    readonly versions: readonly { readonly schema: { readonly openAPIV3Schema: { readonly properties: object } } }[];
+  };
+};
+
+/**
+ * Makes objects without required fields nullable, because server-side apply writes null when it removes the last field
+ * of an object.
+ */
+function withNullableObjects(schema: JsonObject): JsonObject {
+  if (schema['type'] !== 'object') return schema;
+  const { properties, required } = schema;
+  const nullable = required === undefined ? { nullable: true } : {};
+  if (!isObject(properties)) return { ...schema, ...nullable };
+  const members = Object.entries(properties as Record<string, JsonObject>);
+  const fields = members.map(([name, property]) => [name, withNullableObjects(property)] as const);
+  return { ...schema, ...nullable, properties: Object.fromEntries(fields) };
 }
 
 /** Returns all objects of an installation, in the order in which they are applied. Webhook configurations come last. */

@@ -165,7 +165,8 @@ export function stringsIn(value: unknown): readonly string[] {
 
 /** The policy settings of an installation. The single object of this kind is named `cluster`. */
 export interface PortcullisConfiguration extends KubeObject {
-  readonly spec?: JsonObject;
+  /** Null after server-side apply has removed all fields. */
+  readonly spec?: JsonObject | null;
   readonly status?: {
     readonly observedGeneration?: number;
     /**

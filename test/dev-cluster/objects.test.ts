@@ -305,7 +305,8 @@ describe('the API server validates custom resources by their schema', () => {
   const namespaces = (...list: object[]): ApiObject => config({ spec: {}, status: { violatingNamespaces: list } });
   const cases: [name: string, kind: string, object: ApiObject, ...errors: string[]][] = [
     ['a valid object', 'PSAEnforcementConfig', config({ spec: {} })],
-    ['a missing field', 'PSAEnforcementConfig', config({}), 'spec: Required value'],
+    ['null after server-side apply', 'PSAEnforcementConfig', config({ spec: null })],
+    ['a missing field', 'PSAEnforcementConfig', namespaces({}), 'status.violatingNamespaces[0].name: Required value'],
     [
       'an unsupported value',
       'PSAEnforcementConfig',

@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { decodeSettings } from '../../src/config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../src/controllers/index.ts';
 import { CRDS } from '../../src/install/index.ts';
-import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
+import { isObject, type JsonObject, type PortcullisConfiguration } from '../../src/kube/types.ts';
 import { responseMessage } from '../support/answers.ts';
 import { ASSETS, useControlPlane, useSystem } from '../support/control-plane/index.ts';
 import { apply } from '../support/control-plane/installation.ts';
@@ -26,11 +26,17 @@ const { valid, invalid } = readFixture<{ readonly valid: readonly Case[]; readon
   'config/portcullis-configurations.yaml',
 );
 
+/** Returns the object without the fields of the object itself, and of each object in it. */
+function emptied(object: JsonObject): readonly JsonObject[] {
+  const inner = Object.entries(object).flatMap(([name, value]) =>
+    isObject(value) ? emptied(value).map((changed) => ({ ...object, [name]: changed })) : [],
+  );
+  return [{}, ...inner];
+}
+
 await suite('the API server and replicas accept and reject the same specs', async () => {
   const plane = await useControlPlane();
-  const [definition] = JSON.parse(JSON.stringify(CRDS)) as JsonObject[];
-  assert.ok(definition);
-  await apply(plane.admin, [definition]);
+  await apply(plane.admin, JSON.parse(JSON.stringify(CRDS)) as JsonObject[]);
   await eventually(async () => assert.equal((await plane.admin.send('GET', COLLECTION)).status, 200));
   const create = (spec: JsonObject) => {
     const type = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
@@ -40,6 +46,39 @@ await suite('the API server and replicas accept and reject the same specs', asyn
       spec,
     });
   };
+
+  test('server-side apply can empty each object of a spec', async () => {
+    const spec = {
+      podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { usernames: ['a'] }, exceptions: { mode: 'off' } },
+      defaults: { namespaceSelector: { matchLabels: { a: 'b' } } },
+      namespaceRanges: { uidRange: '1000-1999/1' },
+      kubelet: { exemptNodes: { matchLabels: { a: 'b' } }, admission: { certificates: true } },
+      webhooks: { failurePolicy: 'Ignore' },
+      floor: { mode: 'enforce' },
+    };
+    const type = { 'content-type': 'application/apply-patch+yaml' };
+    const send = (apiVersion: string, kind: string, object: JsonObject) => {
+      const path = `/apis/${apiVersion}/${kind.toLowerCase()}s/cluster?fieldManager=test`;
+      return plane.admin.send('PATCH', path, { apiVersion, kind, metadata: { name: 'cluster' }, ...object }, type);
+    };
+    const specs = [...emptied(spec), { ...spec, podSecurity: { defaults: {} }, rollout: { phase: 'Evaluate' } }];
+    const settings = ['config.portcullis.dev/v1alpha1', 'PortcullisConfiguration'] as const;
+    for (const object of [{}, ...specs.map((changed) => ({ spec: changed }))]) {
+      await send(...settings, { spec });
+      const answer = await send(...settings, object);
+      const isAccepted = answer.status === 200;
+      const document = isAccepted ? answer.body : object;
+      const decoded = decodeSettings(document, { controllers: CONTROLLER_NAMES, namespace: 'portcullis' });
+      assert.equal(isAccepted, 'settings' in decoded, `${JSON.stringify(object)}: ${answer.text}`);
+    }
+    await plane.admin.send('DELETE', `${COLLECTION}/cluster`);
+    for (const object of [{}, { spec: {} }]) {
+      const enforcement = ['config.openshift.io/v1alpha1', 'PSAEnforcementConfig'] as const;
+      await send(...enforcement, { spec: { enforcementMode: 'Legacy' } });
+      const answer = await send(...enforcement, object);
+      assert.equal(answer.status, 200, answer.text);
+    }
+  });
 
   for (const { name, spec = {} } of valid) {
     test(`valid: ${name}`, async () => {

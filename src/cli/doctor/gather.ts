@@ -3,7 +3,6 @@ import { TEMPORARY_GRANTS_ANNOTATION, CONFIGURATION_NAME, FLOOR_SELECTOR, INSTAL
 import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
 import { createStore } from '../../cluster/store.ts';
-import { lastValidObject } from '../../config/configuration.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
@@ -420,7 +419,7 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
  */
 function specInForce(configuration: Facts['settingsObject'], namespace: string): Fact<JsonObject> {
   if (!('value' in configuration)) return configuration;
-  const specs = [configuration.value?.spec ?? {}, lastValidObject(configuration.value)?.spec];
+  const specs = [configuration.value?.spec ?? {}, configuration.value?.status?.applied?.spec];
   const valid = specs.find((spec) => spec !== undefined && invalidReason(spec, namespace) === undefined);
   return valid ? { value: valid } : { unknown: 'not compared with the settings, which are invalid' };
 }

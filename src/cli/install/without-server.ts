@@ -226,7 +226,7 @@ async function findWeaker(
   const { namespace } = INSTALLATION;
   if (installed) return findWeakenings({ namespace, policy: installed.spec }, { namespace, policy: after });
   if (!configuration) return [];
-  const { spec = {} } = configuration;
+  const spec = configuration.spec ?? {};
   const { phase } = decodePolicy({ namespace, policy: spec }).rollout;
   if (phase !== 'Disabled' && valueAt(after, ['podSecurity', 'defaults', 'enforce']) === undefined) {
     throw new UserError(

@@ -27,8 +27,9 @@ import type { Features } from '../../controllers/permissions.ts';
 import { createFailsClosed } from '../../controllers/required-webhooks.ts';
 import { watchSccHealth } from '../../controllers/scc-health.ts';
 import { restoresStandardSccs } from '../../controllers/standard-sccs.ts';
+import { withoutNulls } from '../../kube/equality.ts';
 import { ApiError } from '../../kube/status.ts';
-import type { KubeObject, PortcullisConfiguration } from '../../kube/types.ts';
+import type { JsonObject, KubeObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { latestVersion } from '../../policy/pss/index.ts';
 import { buildProbes, type HealthCheck } from '../../server/probes.ts';
@@ -230,7 +231,8 @@ function followSettings({ values, loaded, decode, signal, logger, served, settin
   }
   const find = () => store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   const loadObject = (object: PortcullisConfiguration): void => {
-    const { metadata: { generation } = {}, spec } = object;
+    const { generation } = object.metadata ?? {};
+    const spec = withoutNulls(object.spec ?? {}) as JsonObject;
     void settings.load(() => settingsFromObject(object, decode), { generation, spec });
   };
   let [isMissed, last] = [hadObject, ''];

@@ -58,7 +58,8 @@ export const configuration: DoctorCheck = {
     evaluateFact(facts.settingsObject, 'configuration', (object) => {
       const { namespace, settings } = facts;
       if (!object) return [evaluateMissing(facts)];
-      const { metadata, spec = {}, status } = object;
+      const { metadata, status } = object;
+      const spec = object.spec ?? {};
       const invalid = invalidReason(spec, namespace);
       if (invalid !== undefined) {
         return [problem(OBJECT, invalid, { impact: status?.applied ? LAST_VALID : NONE_RECORDED, fix: EDIT })];
