@@ -47,7 +47,7 @@ import {
 } from './controller.ts';
 import { rbacRule } from './permissions.ts';
 import { isReplicaLease } from './replica-leases.ts';
-import { createStateAge } from './state-age.ts';
+import { createStateAge, SETTLE_MS } from './state-age.ts';
 
 const NAME = 'admission-policy-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -185,13 +185,37 @@ export function createFloorState(context: RequirementContext) {
   const getRequired = createFloorRequirements(context);
   return (store: Store): string | undefined => {
     const required = getRequired(store) ?? [];
-    const versions = required.flatMap((policy) => {
-      const current = store.get(policy.kind, policy.metadata.name);
-      return isCurrent(policy, current) ? [`${current.metadata?.uid} ${current.metadata?.generation}`] : [];
-    });
-    if (versions.length === 0 || versions.length < required.length) return undefined;
-    return createHash('sha256').update(versions.join()).digest('hex').slice(0, 16);
+    return required.length === 0 ? undefined : digestCurrent(required, store);
   };
+}
+
+/** Returns a digest of the policies in the cluster, or `undefined` if one of them is missing or different. */
+function digestCurrent(required: readonly PolicyObject[], store: Store): string | undefined {
+  const versions = required.flatMap((policy) => {
+    const current = store.get(policy.kind, policy.metadata.name);
+    return isCurrent(policy, current) ? [`${current.metadata?.uid} ${current.metadata?.generation}`] : [];
+  });
+  if (versions.length < required.length) return undefined;
+  return createHash('sha256').update(versions.join()).digest('hex').slice(0, 16);
+}
+
+type GuardContext = Pick<ControllerContext, 'settings' | 'service' | 'version'>;
+
+/** Returns the guard policy and its binding that the settings require. */
+function requiredGuard({ settings: { value }, service, version }: GuardContext, store: Store): readonly PolicyObject[] {
+  if (value.guard.labels === 'off' || !isRunning(store, service.namespace)) return [];
+  const podSecurity = effectivePodSecurity({ store, ...service, version }, value);
+  return generateGuardPolicy({ ...value, podSecurity }, GUARD_POLICY);
+}
+
+/** The state of a guard that is off and has no policy. */
+export const GUARD_OFF = 'off';
+
+/** Returns the state of the guard in the cluster, or `undefined` while it differs from the settings. */
+export function guardState(context: GuardContext, store: Store): string | undefined {
+  const required = requiredGuard(context, store);
+  if (required.length > 0) return digestCurrent(required, store);
+  return POLICY_KINDS.some((kind) => store.get(kind, GUARD_POLICY)) ? undefined : GUARD_OFF;
 }
 
 /** True if the object in the cluster matches the required object. */
@@ -211,12 +235,7 @@ const MAX_RETRY_MS = 30_000;
 /** Interval for checking whether the API server serves MutatingAdmissionPolicies. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
-/**
- * After the floor is turned off, policies remain until webhooks have not depended on them for this time, because API
- * servers do not observe changes immediately.
- */
-const SETTLE_MS = 5_000;
-/** Maximum time for which policies remain. Turning off the floor then ends an outage in which no webhook can close. */
+/** Maximum time for which policies remain after the floor is turned off, until webhooks no longer depend on them. Turning off the floor then ends an outage in which no webhook can close. */
 const MAX_REMAINING_MS = 30_000;
 
 /**
@@ -246,10 +265,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const { cluster } = reconcileContext;
       if (key === DEFAULTS) return await reconcileDefaults(context, reconcileContext);
       if (key === GUARD) {
-        const { value } = settings;
-        const podSecurity = effectivePodSecurity({ store: cluster.store, ...service, version: context.version }, value);
-        const isOn = isRunning(cluster.store, service.namespace);
-        const policies = isOn ? generateGuardPolicy({ ...value, podSecurity }, GUARD_POLICY) : [];
+        const policies = requiredGuard(context, cluster.store);
         await reconcileNamed(policies, { kinds: POLICY_KINDS, name: GUARD_POLICY }, reconcileContext);
         return undefined;
       }

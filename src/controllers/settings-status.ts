@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { GUARD_POLICY, POLICY_KINDS } from '../api/admission-policies.ts';
 import {
   CONFIGURATION_NAME,
   FEATURE_STATUS_CONTROLLERS,
@@ -22,6 +23,7 @@ import { formatTimestamp } from '../kube/units.ts';
 import { findPendingPhase } from '../policy/rollout/index.ts';
 import type { Service } from '../tls/index.ts';
 import { registeredMode } from '../views/scc-mode.ts';
+import { admissionPolicies, GUARD_OFF, guardState } from './admission-policies.ts';
 import { isBreakGlassOn, watchBreakGlass } from './break-glass.ts';
 import { configObserver } from './config-observer.ts';
 import {
@@ -36,6 +38,7 @@ import {
 import { rbacRule, statusRule } from './permissions.ts';
 import { readiness } from './readiness.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
+import { createStateAge, SETTLE_MS } from './state-age.ts';
 
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: SETTINGS_MANAGER };
@@ -61,10 +64,13 @@ type Status = NonNullable<PortcullisConfiguration['status']>;
 
 /** Interval for detecting stopped replicas. */
 const CHECK = { requeueAfterMs: 30_000 };
+/** Interval until API servers have observed the guard. */
+const CHECK_GUARD = { requeueAfterMs: 1_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, settingsStatus, service, date, features, webhooks, initialSettings: spec } = controllerContext;
   const observeReplicas = createReplicaObserver();
+  const isGuardSettled = createGuardObserver(controllerContext);
   const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
   const describeObject = (object: PortcullisConfiguration, { cluster, now }: ReconcileContext) => {
     const generation = object.metadata?.generation ?? 0;
@@ -73,7 +79,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     const missing = feature && { feature, hint: describeInstall(feature, features, webhooks.url) };
     const facts = { generation, missing, replicas, overridden: findOverridden(spec, object) };
     const states = describe(facts, settingsStatus());
-    return { generation, replicas, states: [...states, ...describeReady(states, settings.value, cluster.store)] };
+    const isSettled = isGuardSettled(object, cluster.store, now());
+    const ready = describeReady(states, { settings: settings.value, store: cluster.store, isGuardSettled: isSettled });
+    return { generation, replicas, states: [...states, ...ready], isSettled };
   };
   return {
     initialKeys: [CONFIGURATION_NAME],
@@ -81,6 +89,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       watch(KIND, ({ metadata }) => (metadata?.name === CONFIGURATION_NAME ? [CONFIGURATION_NAME] : [])),
       watch('Lease', (lease) => (isReplicaLease(lease) ? [CONFIGURATION_NAME] : [])),
       watch('PSAEnforcementConfig', () => [CONFIGURATION_NAME]),
+      ...POLICY_KINDS.map((kind) =>
+        watch(kind, ({ metadata }) => (metadata?.name === GUARD_POLICY ? [CONFIGURATION_NAME] : [])),
+      ),
       ...watchBreakGlass([CONFIGURATION_NAME]),
       watchValue(settings, () => [CONFIGURATION_NAME]),
     ],
@@ -95,7 +106,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (!object) return CHECK;
       await recordExistence(service, context);
       await removeFeatureStatus(object, features, context);
-      const { generation, replicas, states } = describeObject(object, context);
+      const { generation, replicas, states, isSettled } = describeObject(object, context);
       const time = formatTimestamp(date().getTime());
       const status: Status = {
         observedGeneration: generation,
@@ -108,8 +119,29 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (!deepEqual(status, ownStatus(object, states))) {
         await cluster.applyStatus(KIND, { metadata: { name }, status }, { ...OPTIONS, force: true });
       }
-      return CHECK;
+      return isSettled ? CHECK : CHECK_GUARD;
     },
+  };
+}
+
+/**
+ * Creates a function that returns true once API servers have had time to observe the guard that the settings require. A
+ * new leader relies on the Ready condition that the previous leader reported.
+ */
+function createGuardObserver(context: ControllerContext) {
+  const age = createStateAge();
+  let isFirst = true;
+  return ({ metadata, status }: PortcullisConfiguration, store: Store, nowMs: number): boolean => {
+    if (isDisabled(admissionPolicies, context.settings.value.disabledControllers)) return true;
+    const state = guardState(context, store);
+    const wasReady = status?.conditions?.some(
+      ({ type, status: value, observedGeneration }) =>
+        type === 'Ready' && value === 'True' && observedGeneration === metadata?.generation,
+    );
+    const isKnown = isFirst && (state === GUARD_OFF || wasReady === true);
+    isFirst = false;
+    age(state, isKnown ? -Infinity : nowMs);
+    return (age(state, nowMs) ?? 0) >= SETTLE_MS;
   };
 }
 
@@ -300,9 +332,9 @@ function describeInstall(added: OptionalFeature, features: ControllerContext['fe
  */
 function describeReady(
   states: readonly ConditionState[],
-  { scc, rollout, disabledControllers }: Settings,
-  store: Store,
+  { settings, store, isGuardSettled }: { settings: Settings; store: Store; isGuardSettled: boolean },
 ): readonly ConditionState[] {
+  const { scc, rollout, disabledControllers } = settings;
   const failed = states.find(({ status }) => status === 'False');
   const observed = defined({ observedGeneration: states[0]?.observedGeneration });
   const pending = (reason: string, message: string) => readyConditions('reconciling', { reason, message, ...observed });
@@ -317,6 +349,10 @@ function describeReady(
   }
   if (scc.mode === 'enforce' && registeredMode(store) !== 'enforce') {
     return pending('WebhookNotRegistered', 'SCCs are enforced once API servers call the webhook that defaults pods');
+  }
+  if (!isGuardSettled) {
+    const message = `API servers have not observed spec.guard in the policy ${GUARD_POLICY} and its binding yet`;
+    return pending('GuardNotObserved', message);
   }
   const hasRollout = ![configObserver, readiness].some((controller) => isDisabled(controller, disabledControllers));
   if (rollout.phase !== 'Disabled' && hasRollout) {

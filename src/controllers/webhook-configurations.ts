@@ -46,7 +46,7 @@ import {
   requiredConfigurations,
   type RequiredWebhook,
 } from './required-webhooks.ts';
-import { createStateAge } from './state-age.ts';
+import { createStateAge, SETTLE_MS } from './state-age.ts';
 
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -73,12 +73,6 @@ export const webhookConfigurations: ControllerDefinition = {
   create: createReconciler,
 };
 
-/**
- * Webhooks fail closed only after a replica has been ready and trusted for this time, and fail open only
- * after the policies that back them have been in force for this time. The delay is necessary because API
- * servers do not observe changes immediately.
- */
-const SETTLE_MS = 5_000;
 /** Check interval until a replica is ready. */
 const CHECK_AGAIN = { requeueAfterMs: 1_000 };
 const MAX_RETRY_MS = 30_000;

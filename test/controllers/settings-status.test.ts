@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { INSTALLATION } from '../../src/api/names.ts';
-import type { SettingsStatus } from '../../src/config/settings.ts';
+import { createObservable, type Settings, type SettingsStatus } from '../../src/config/settings.ts';
+import { admissionPolicies } from '../../src/controllers/admission-policies.ts';
 import { settingsStatus } from '../../src/controllers/settings-status.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { RolloutPhase } from '../../src/policy/rollout/index.ts';
 import type { SccMode } from '../../src/policy/scc/index.ts';
-import { createController, createTestSettings, installCrds, runController } from '../support/controllers.ts';
+import { createController, createTestSettings, installCrds, runControllers } from '../support/controllers.ts';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
 
 const BY_TEST = { fieldManager: 'test' };
@@ -18,6 +19,9 @@ interface State {
   readonly scc?: SccMode;
   readonly phase?: RolloutPhase;
   readonly disabled?: readonly string[];
+  readonly guard?: Settings['guard']['labels'];
+  /** Time since the leader has started. */
+  readonly afterMs?: number;
   /** The generation that the second replica applies. */
   readonly second?: number;
   readonly settings?: Partial<SettingsStatus>;
@@ -72,6 +76,15 @@ const cases: readonly (readonly [name: string, state: State, expected: string])[
       'WebhookNotRegistered: SCCs are enforced once API servers call the webhook that defaults pods',
     ),
   ],
+  [
+    'API servers may not have observed the guard yet',
+    { guard: 'enforce', afterMs: 4_000 },
+    unready(
+      'Reconciling',
+      'GuardNotObserved: API servers have not observed spec.guard in the policy guard.portcullis.dev and its binding yet',
+    ),
+  ],
+  ['API servers have observed the guard', { guard: 'enforce', afterMs: 5_000 }, IN_FORCE],
   ['SCCs are enforced', { scc: 'enforce', webhooks: REGISTERED }, IN_FORCE],
   [
     'the rollout has not been reported',
@@ -101,6 +114,7 @@ suite('the Ready condition of the settings contains the reason', () => {
       await installCrds(cluster);
       await cluster.create('Namespace', { metadata: { name: namespace } }, BY_TEST);
       const { scc = 'off', phase = 'Disabled', disabled = [], second = 1, spec = {}, webhooks = {} } = state;
+      const { guard = 'off', afterMs = 0 } = state;
       await cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec }, BY_TEST);
       await cluster.create(
         'MutatingWebhookConfiguration',
@@ -129,17 +143,24 @@ suite('the Ready condition of the settings contains the reason', () => {
         };
         await cluster.create('Lease', lease, BY_TEST);
       }
-      const settings = createTestSettings({ phase });
-      settings.sccMode = scc;
-      settings.disabledControllers = disabled;
+      const { value } = createTestSettings({ phase });
       const context = {
-        settings,
+        settings: createObservable<Settings>({
+          ...value,
+          scc: { ...value.scc, mode: scc },
+          disabledControllers: disabled,
+          guard: { labels: guard },
+        }),
         settingsStatus: () => ({ generation: 1, spec: {}, ...state.settings }),
         features: { scc: true, kubelet: false, olm: false },
       };
-      const running = runController(createController(settingsStatus, context), cluster);
+      const controllers = [admissionPolicies, settingsStatus].map((definition) =>
+        createController(definition, context),
+      );
+      const running = runControllers(controllers, cluster);
       try {
         await running.idle();
+        for (let ms = 0; ms < afterMs; ms += 1_000) await running.pass(1_000);
         const { conditions = [] } = cluster.store.get('PortcullisConfiguration', 'cluster')?.status ?? {};
         const found = (conditions ?? []).filter(({ type }) => ['Ready', 'Reconciling', 'Stalled'].includes(type));
         const texts = found.map((one) => `${one.type}=${one.status} ${one.reason}: ${one.message}`);

@@ -1,7 +1,7 @@
 /** Tests what users who may write namespaces can change while the guard of labels is on. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { JsonObject } from '../../src/kube/types.ts';
+import type { JsonObject, PortcullisConfiguration } from '../../src/kube/types.ts';
 import { objectMetadata, responseMessage, responseObject } from '../support/answers.ts';
 import { ASSETS, useSystem } from '../support/control-plane/index.ts';
 import { allow, create, createNamespace } from '../support/control-plane/installation.ts';
@@ -175,18 +175,27 @@ suite('the guard of labels', { skip }, async () => {
     );
   });
 
-  test('only warns in warn mode, and ends with the setting', async () => {
-    const warn = async (): Promise<readonly string[]> =>
-      (await plane.admin.send('PATCH', `${shop}?dryRun=All`, lowered, { ...as('alice'), 'content-type': MERGE }))
-        .warnings;
-    await system.configure({ ...spec, guard: { labels: 'warn' } });
-    await eventually(async () => {
-      assert.match(
-        (await warn()).join(),
-        /guard\.portcullis\.dev.*lowers the enforced level from restricted to privileged/,
-      );
-    }, 30_000);
-    await system.configure(spec);
-    await eventually(async () => assert.doesNotMatch((await warn()).join(), /guard/), 30_000);
+  test('the settings are ready once the guard follows them', async () => {
+    const warnings = async (): Promise<string> =>
+      (
+        await plane.admin.send('PATCH', `${shop}?dryRun=All`, lowered, { ...as('alice'), 'content-type': MERGE })
+      ).warnings.join();
+    const set = async (labels: string): Promise<void> => {
+      await system.configure({ ...spec, guard: { labels } });
+      await eventually(async () => {
+        const { metadata, status } = responseObject(
+          await plane.admin.send('GET', '/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster'),
+        ) as PortcullisConfiguration;
+        const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+        assert.deepEqual([ready?.status, ready?.observedGeneration], ['True', metadata?.generation], ready?.message);
+      }, 60_000);
+    };
+    await set('warn');
+    assert.match(await warnings(), /guard\.portcullis\.dev.*lowers the enforced level from restricted to privileged/);
+    await set('enforce');
+    assert.ok((await send('alice', 'PATCH', `${shop}?dryRun=All`, lowered)).endsWith(LOWERED));
+    await set('off');
+    assert.doesNotMatch(await warnings(), /guard/);
+    assert.equal(await send('alice', 'PATCH', `${shop}?dryRun=All`, lowered), '');
   });
 });
