@@ -52,7 +52,7 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   }
   if (!deployment && binding && (await findWebhookUrl(client)) !== undefined) {
     throw new UserError(
-      `the replicas in namespace ${namespace} run as processes: use portcullis install --profile=local`,
+      `the replicas in namespace ${namespace} run as processes: use portcullis install --profile=local with the features and options of the installation`,
     );
   }
   const labels = deployment?.metadata?.labels ?? {};

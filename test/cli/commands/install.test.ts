@@ -301,7 +301,8 @@ describe('install for a cluster', () => {
     for (const [path, object] of objects) assert.equal((await cluster.admin.send('POST', path, object)).status, 201);
     for (const action of ['install', 'upgrade']) {
       const { code, stdout, stderr } = await runProgram([action, `--kubeconfig=${kubeconfig}`]);
-      const message = 'the replicas in namespace portcullis run as processes: use portcullis install --profile=local';
+      const message =
+        'the replicas in namespace portcullis run as processes: use portcullis install --profile=local with the features and options of the installation';
       assert.deepEqual([code, stdout, stderr], [2, '', `error: ${message}\n`]);
     }
     for (const [path, { metadata }] of objects) await cluster.admin.send('DELETE', `${path}/${metadata.name}`);
