@@ -151,14 +151,16 @@ export function checkPages(): readonly CheckPage[] {
 function standardPage({ id, level, why, fix, violation, correction, cis, nsa, versions }: Check): CheckPage {
   const before = printPod(violation);
   const [first = '', ...changes] = versions.map(({ since }) => since);
-  const later = changes.length === 0 ? '' : `, changed in ${changes.join(', ')}`;
+  const later = changes.length === 0 ? '' : ` and changed in ${changes.join(', ')}`;
   return {
     id,
-    summary: `Level ${level}, since ${first}${later}.`,
+    summary: `This check has been part of the ${level} level since ${first}${later}.`,
     why,
     before,
     after: correction ? printPod(correction) : fixManifests(before, { level, version: 'latest' }).text,
-    fix: `${fix} \`portcullis check --fix\` makes this change unless it depends on the application.`,
+    fix: correction
+      ? `${fix} \`portcullis check --fix\` does not make this change, because it depends on the application.`
+      : `${fix} \`portcullis check --fix\` makes this change unless it depends on the application.`,
     options: [`--level=${level}`],
     references: [
       `[Pod Security Standards](${STANDARDS_URL}#${level})`,

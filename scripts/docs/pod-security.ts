@@ -1,6 +1,6 @@
 /** Generates the page about Pod Security: levels by field, and the changes of each version, from the checks. */
 import { SAFE_SYSCTLS, SE_LINUX_TYPES } from '../../src/policy/pod/index.ts';
-import { type Check, checks } from '../../src/policy/pss/index.ts';
+import { type Check, checks, newestVersion } from '../../src/policy/pss/index.ts';
 import { checkPages } from './checks.ts';
 import { cell, code, formatMarkdownTable } from './markdown.ts';
 
@@ -87,7 +87,7 @@ ${formatMarkdownTable(['check', 'level', 'how to comply'], ROWS)}
 
 ## Versions
 
-A level has the version in the label \`pod-security.kubernetes.io/enforce-version\` (or \`warn-version\`, \`audit-version\`), such as \`v1.34\`. Without this label, the version is \`latest\`, which is the version of the API server. The table lists what changes at each version. An upgrade of Kubernetes brings the changes of all rows that are newer than your previous version. A version without a row is equal to the next older one:
+A level has the version in the label \`pod-security.kubernetes.io/enforce-version\` (or \`warn-version\`, \`audit-version\`), such as \`v1.34\`. Without this label, the version is \`latest\`, which is the version of the API server. The table lists what changes at each version. An upgrade of Kubernetes brings the changes of all rows that are newer than your previous version. A version without a row is equal to the next older one. The newest version that Portcullis implements is ${newestVersion}. In a cluster of this or a newer version, \`latest\` is ${newestVersion}, and labels with a newer version are [evaluated as ${newestVersion}](support.md), until you upgrade Portcullis. The following changes are known:
 
 ${formatMarkdownTable(['version', 'changes'], listVersions())}
 Before an upgrade, \`portcullis rollout plan --kubernetes-version v1.37\` lists the workloads that the new version would deny.

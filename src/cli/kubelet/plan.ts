@@ -9,8 +9,8 @@ import { gatherKubelets, isBelow, kubeletOptions, minimumVersion, printNodes, re
 const DETAILS = `
 Lists the nodes that would lose access to the API server with a minimum kubelet version, and the number of
 pods on them. Where API servers call the authorization webhook, it denies requests from nodes with an older
-kubelet until the kubelet is upgraded. In strict mode, even an upgraded kubelet cannot report its version, so
-upgrade kubelets before you raise the minimum.
+kubelet until the kubelet is upgraded. With spec.kubelet.compatibility: openshift in the settings, even an
+upgraded kubelet cannot report its version, so upgrade kubelets before you raise the minimum.
 
 If nodes would lose access, the exit code is 1. Upgrade or remove these nodes first.
 
