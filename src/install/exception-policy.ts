@@ -61,7 +61,7 @@ const VALIDATIONS = [
     // Without the webhook, the user writes the list, and could hide in it with escapes or with quotes in the username.
     expression: `variables.new.spec != variables.old.spec ? variables.authors.contains("\\"" + request.userInfo.username + "\\"") && !variables.authors.contains("\\\\") && request.userInfo.username.matches(${celString(PLAIN_NAME)}) : variables.authors == variables.oldAuthors`,
     message:
-      'the author is not recorded: spec.podSecurity.exceptions.mode in the settings is off, or the webhook mutate.objects.portcullis.dev is not called',
+      'the author is not recorded: spec.podSecurity.exceptions.mode in the settings is off (to accept exceptions, set it to approved), or the webhook mutate.objects.portcullis.dev is not called',
   },
 ];
 

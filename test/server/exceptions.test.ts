@@ -58,6 +58,7 @@ after(() => server.stop());
 interface Response {
   readonly allowed: boolean;
   readonly patch?: string;
+  readonly warnings?: readonly string[];
   readonly status?: { readonly message: string; readonly code: number };
 }
 
@@ -78,7 +79,7 @@ interface Write {
   readonly isRecorded?: boolean;
 }
 
-/** Sends a write to both webhooks. Returns the object, or the message of the denial. */
+/** Sends a write to both webhooks. Returns the object, or its warnings, or the message of the denial. */
 async function write({ user = 'alice', object, old, status, version = 'v1alpha1', isRecorded = true }: Write) {
   const group = 'policy.portcullis.dev';
   const request = {
@@ -97,7 +98,7 @@ async function write({ user = 'alice', object, old, status, version = 'v1alpha1'
   const ops = patch === undefined ? [] : (JSON.parse(Buffer.from(patch, 'base64').toString()) as readonly JsonObject[]);
   const recorded = applyJsonPatch(object, ops) as JsonObject;
   const response = await send('/validate/objects', { ...request, object: recorded });
-  return response.allowed ? recorded : (response.status?.message ?? '');
+  return response.allowed ? (response.warnings?.join() ?? recorded) : (response.status?.message ?? '');
 }
 
 const object = (change: JsonObject = {}, annotations: JsonObject = {}): JsonObject => ({
@@ -128,6 +129,11 @@ suite('the webhook reviews writes of exceptions:', () => {
       'a proposal in another version',
       { object: object({ spec: { ...spec, expiresAt: '2027-12-31T00:00:00Z' } }), version: 'v2' },
       `${PREFIX}spec.expiresAt: Invalid value: "2027-12-31T00:00:00Z": must be at most 2160h from now (spec.podSecurity.exceptions.maxDuration of the settings)`,
+    ],
+    [
+      'a proposal that no pod can match',
+      { object: object({ spec: { ...spec, allow: [{ check: 'privileged' }] } }) },
+      'spec.allow[0] has no effect, because privileged checks only fields of containers: set container and image',
     ],
     [
       'a proposal that has expired',
@@ -385,7 +391,7 @@ suite('approvals in annotations are reviewed:', () => {
 
 suite('the settings determine who may approve:', () => {
   const cases: readonly (readonly [change: Partial<ExceptionSettings>, expected: string | undefined])[] = [
-    [{ mode: 'off' }, 'spec.podSecurity.exceptions.mode is off'],
+    [{ mode: 'off' }, 'spec.podSecurity.exceptions.mode is off: set it to approved'],
     [{ namespaces: ['other'] }, 'spec.podSecurity.exceptions.namespaces does not contain shop'],
     [
       { forbiddenChecks: ['capabilities_restricted'] },

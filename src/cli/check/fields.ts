@@ -9,7 +9,7 @@ import { quote } from '../../kube/text.ts';
 import { valueAt } from '../../kube/types.ts';
 import { printFieldPath, type PodFields } from '../../policy/pod/index.ts';
 import { type Mode, findUnusedKeys, type NamespacePolicy, findShadow, type Labels } from '../../policy/psa/index.ts';
-import { evaluateExcepted, indexExceptions, type Policy } from '../../policy/pss/index.ts';
+import { evaluateExcepted, findUnusable, indexExceptions, type Policy } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
 import type { FieldPosition, ViolatedCheck, OtherCheck } from '../output/findings.ts';
 
@@ -136,15 +136,20 @@ export function exceptionWarnings(object: ManifestObject, context: ExceptionCont
   }
   const shadow = findShadow(exception, context.getNamespaceLabels(namespace));
   if (shadow !== undefined) return [errorAt(object, [], `${name}: ${shadow}`)];
+  const parts = findUnusable(spec.allow);
+  const unusable = parts.map(({ path, reason }) =>
+    errorAt(object, path, `${name}: ${printFieldPath(path)} has no effect, because ${reason}`),
+  );
   const { pods, policy } = context.getPods(namespace, spec.serviceAccountName);
   // The manifests may not contain the pods.
-  if (pods.length === 0) return [];
+  if (pods.length === 0) return unusable;
   // Each entry is evaluated as an exception of its own, whose name is the index of the entry.
   const entries = spec.allow.map((entry, index) => ({ ...rule, name: String(index), allow: [entry] }));
   const index = indexExceptions(entries);
+  const reported = parts.map(({ path }) => String(path[2]));
   const used = new Set(pods.flatMap((pod) => evaluateExcepted(pod, { ...policy, fields: true }, index).exceptions));
-  return entries
-    .filter((entry) => !used.has(entry.name))
+  const unused = entries
+    .filter((entry) => !used.has(entry.name) && !reported.includes(entry.name))
     .map((entry) => {
       const path = ['spec', 'allow', Number(entry.name)];
       const account = quote(spec.serviceAccountName);
@@ -154,4 +159,5 @@ export function exceptionWarnings(object: ManifestObject, context: ExceptionCont
         `${name}: ${printFieldPath(path)} has no effect, because no field of the pods of service account ${account} that violates the ${policy.level} level matches its check, container, image and values. Remove the entry, or correct it: portcullis exception create prints the required entries`,
       );
     });
+  return [...unusable, ...unused];
 }

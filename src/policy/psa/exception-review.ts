@@ -11,6 +11,8 @@ import { badRequest, invalid } from '../../kube/status.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
+import { printFieldPath } from '../pod/index.ts';
+import { findUnusable } from '../pss/index.ts';
 import {
   CLOCK_SKEW_MS,
   type ExceptionSettings,
@@ -59,7 +61,11 @@ export function reviewExceptionWrite(write: ExceptionWrite): {
     ...(change.isApproval ? approvalErrors(change) : []),
   ];
   const isApproval = change.isApplied || (change.isApproval && change.approval !== undefined);
-  if (errors.length === 0) return { decision: allow(), isApproval };
+  if (errors.length === 0) {
+    const unusable = change.isSpecChanged ? findUnusable(change.object.spec?.allow ?? []) : [];
+    const warnings = unusable.map(({ path, reason }) => `${printFieldPath(path)} has no effect, because ${reason}`);
+    return { decision: allow(warnings.length === 0 ? {} : { warnings }), isApproval };
+  }
   const status = invalid({ group, kind: 'PodSecurityException' }, write.request.name ?? '', errors);
   return { decision: deny(status, { limit: errors.find(({ limit }) => limit !== undefined)?.limit }), isApproval };
 }

@@ -90,7 +90,7 @@ export function findLimit(
   { mode, namespaces, forbiddenChecks }: ExceptionSettings,
 ): ExceptionProblem | undefined {
   const setting = 'spec.podSecurity.exceptions';
-  if (mode === 'off') return { reason: 'Off', message: `${setting}.mode is off` };
+  if (mode === 'off') return { reason: 'Off', message: `${setting}.mode is off: set it to approved` };
   if (namespaces.length > 0 && !namespaces.includes(namespace)) {
     const message = `${setting}.namespaces does not contain ${namespace}`;
     return { reason: 'NamespaceNotPermitted', message };

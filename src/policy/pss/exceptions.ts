@@ -5,7 +5,7 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
-import type { ContainerFields, PodFields } from '../pod/index.ts';
+import { type ContainerFields, type PodFields, VOLUME_SOURCES } from '../pod/index.ts';
 import type { Finding } from './check.ts';
 import { checks } from './checks/index.ts';
 import { evaluateDecoded, type EvaluateOptions, type Evaluation } from './evaluate.ts';
@@ -30,6 +30,86 @@ export const CHECKS_WITHOUT_VALUES: readonly string[] = [
 
 /** Represents a required value that is missing, such as a seccomp profile or dropped capabilities. */
 const UNSET = 'nil';
+
+/** Checks of fields that only pods have, and checks of fields that only containers have. */
+const POD_CHECKS = ['hostNamespaces', 'hostPathVolumes', 'restrictedVolumes', 'sysctls'];
+const CONTAINER_CHECKS = [
+  'allowPrivilegeEscalation',
+  'capabilities_baseline',
+  'capabilities_restricted',
+  'hostPorts',
+  'hostProbesAndHostLifecycle',
+  'privileged',
+  'procMount',
+  'procMount_restricted',
+];
+
+/** The values that findings can have. */
+interface Values {
+  readonly description: string;
+  test(value: string): boolean;
+}
+
+const PROC_MOUNTS = oneOf('Unmasked');
+const VOLUMES: Values = {
+  description: 'absolute host paths and types of volumes, such as nfs',
+  test: (value) => value.startsWith('/') || value === 'unknown' || VOLUME_SOURCES.includes(value),
+};
+const SECCOMP = profileTypes('Unconfined', UNSET);
+
+/** The values of checks whose findings cannot have every value. */
+const VALUES: Readonly<Record<string, Values>> = {
+  appArmorProfile: profileTypes('Unconfined'),
+  hostNamespaces: oneOf('hostNetwork', 'hostPID', 'hostIPC'),
+  hostPathVolumes: VOLUMES,
+  hostPorts: {
+    description: 'port numbers from 1 to 65535',
+    test: (value) => /^[1-9]\d{0,4}$/.test(value) && Number(value) <= 65_535,
+  },
+  procMount: PROC_MOUNTS,
+  procMount_restricted: PROC_MOUNTS,
+  restrictedVolumes: VOLUMES,
+  seccompProfile_baseline: SECCOMP,
+  seccompProfile_restricted: SECCOMP,
+};
+
+function oneOf(...values: readonly string[]): Values {
+  return { description: values.join(', '), test: (value) => values.includes(value) };
+}
+
+function profileTypes(...types: readonly string[]): Values {
+  const { description, test } = oneOf(...types);
+  return {
+    description: `${description} and annotations as key=value`,
+    test: (value) => test(value) || value.includes('='),
+  };
+}
+
+/** Returns the parts of the entries that match no field of any pod. */
+export function findUnusable(allow: readonly ExceptionEntry[]): readonly UnusablePart[] {
+  return allow.flatMap(({ check, container, values = [] }, index) => {
+    const path = ['spec', 'allow', index];
+    if (container === undefined && CONTAINER_CHECKS.includes(check)) {
+      return [{ path, reason: `${check} checks only fields of containers: set container and image` }];
+    }
+    if (container !== undefined && POD_CHECKS.includes(check)) {
+      return [{ path, reason: `${check} checks only fields of the pod: remove container and image` }];
+    }
+    const known = VALUES[check];
+    return values.flatMap((value, position) =>
+      known === undefined || known.test(value)
+        ? []
+        : [{ path: [...path, 'values', position], reason: `the values of ${check} are ${known.description}` }],
+    );
+  });
+}
+
+/** A part of an exception that matches no field of any pod. */
+interface UnusablePart {
+  readonly path: readonly (string | number)[];
+  /** Why it has no effect. */
+  readonly reason: string;
+}
 
 const PAIRS: readonly (readonly [check: string, other: string])[] = checks.flatMap(({ id, versions }) => [
   [id, id] as const,

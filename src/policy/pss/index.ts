@@ -33,6 +33,7 @@ export {
   type ExceptedEvaluation,
   type ExceptionIndex,
   type ExceptionRule,
+  findUnusable,
   indexExceptions,
   isSameControl,
   NO_EXCEPTIONS,

@@ -549,12 +549,39 @@ spec:
 
   const noEffect = (index: number, account = 'default'): string =>
     `warning: stdin:11:${index === 0 ? 11 : 55}: the exception "host": spec.allow[${index}] has no effect, because no field of the pods of service account "${account}" that violates the baseline level matches its check, container, image and values. Remove the entry, or correct it: portcullis exception create prints the required entries\n`;
+  const impossible = (column: number, path: string, reason: string): string =>
+    `warning: stdin:11:${column}: the exception "host": spec.allow[0]${path} has no effect, because ${reason}\n`;
   const entries: readonly (readonly [name: string, change: readonly [from: string, to: string], warnings: string])[] = [
     ['another value', ['[hostPID]', '[hostIPC]'], noEffect(0)],
     ['another check', ['hostNamespaces, values: [hostPID]', 'sysctls, values: [x]'], noEffect(0)],
-    ['a container, for a field of the pod', ['{check', '{container: c, image: r.io/i, check'], noEffect(0)],
-    ['one of two entries', ['hostPID]}', 'hostPID]}, {check: hostPorts, values: ["80"]}'], noEffect(1)],
+    ['one of two entries', ['hostPID]}', 'hostPID]}, {check: sysctls, values: ["80"]}'], noEffect(1)],
     ['a service account without pods in the manifests', ['Name: default', 'Name: other'], ''],
+    [
+      'a container, for a field of the pod',
+      ['{check', '{container: c, image: r.io/i, check'],
+      impossible(11, '', 'hostNamespaces checks only fields of the pod: remove container and image'),
+    ],
+    [
+      'no container, for a field of containers, and no pods',
+      [
+        'Name: default\n  allow: [{check: hostNamespaces, values: [hostPID]}',
+        'Name: other\n  allow: [{check: privileged}',
+      ],
+      impossible(11, '', 'privileged checks only fields of containers: set container and image'),
+    ],
+    [
+      'a value that no field has',
+      ['[hostPID]', '[hostpid, hostPID]'],
+      impossible(44, '.values[0]', 'the values of hostNamespaces are hostNetwork, hostPID, hostIPC'),
+    ],
+    [
+      'a port that does not exist',
+      [
+        '{check: hostNamespaces, values: [hostPID]',
+        '{container: c, image: r.io/i, check: hostPorts, values: ["99999"]',
+      ],
+      impossible(68, '.values[0]', 'the values of hostPorts are port numbers from 1 to 65535'),
+    ],
   ];
   for (const [name, [from, to], warnings] of entries) {
     test(`cause a warning for an entry that has no effect: ${name}`, async () => {

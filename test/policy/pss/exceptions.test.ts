@@ -11,6 +11,7 @@ import {
   type ExceptionRule,
   indexExceptions,
   readImage,
+  findUnusable,
   suggestEntries,
   unexpired,
 } from '../../../src/policy/pss/exceptions.ts';
@@ -474,6 +475,7 @@ test('an exception with the suggested entries admits the pod, and no narrower ex
   fc.assert(
     fc.property(accountPods(), (pod) => {
       const { entries: suggested, uncovered } = suggestEntries(pod, RESTRICTED);
+      assert.deepEqual(findUnusable(suggested), []);
       const admits = (allow: readonly ExceptionEntry[]): boolean =>
         evaluate(pod, [exception('e', ...allow)]).evaluation.allowed;
       assert.equal(admits(suggested), uncovered.length === 0);

@@ -5,7 +5,7 @@
 import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../../../cluster/access-reviews.ts';
 import { systemClock, withTimeout } from '../../../cluster/clock.ts';
 import type { Cluster } from '../../../cluster/cluster.ts';
-import { type AdmissionRequest, allow, type Decision, deny } from '../../../kube/admission.ts';
+import { type AdmissionRequest, type Decision, deny } from '../../../kube/admission.ts';
 import { RESOURCES } from '../../../kube/resources.ts';
 import { createStatus, forbidden } from '../../../kube/status.ts';
 import { quote } from '../../../kube/text.ts';
@@ -37,19 +37,19 @@ export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
     change: (request) => recordExceptionWrite(write(request)),
     validate(request, context) {
       const { decision, isApproval } = reviewExceptionWrite(write(request));
-      return decision.allowed && isApproval ? authorize(request, context, deps) : decision;
+      return decision.allowed && isApproval ? authorize(request, context, { ...deps, decision }) : decision;
     },
   };
 }
 
 /**
- * Requires the `approve` verb, as for CertificateSigningRequests. The API server evaluates the request with all its
+ * Returns the decision if the user has the `approve` verb, as for CertificateSigningRequests. The API server evaluates the request with all its
  * authorizers.
  */
 async function authorize(
   { name = '', namespace = '', userInfo }: AdmissionRequest,
   context: WebhookContext,
-  { cluster, takeAccessReview }: ExceptionDeps,
+  { cluster, takeAccessReview, decision }: ExceptionDeps & { readonly decision: Decision },
 ): Promise<Decision> {
   if (!takeAccessReview(context.address)) return deny(createStatus(429, 'TooManyRequests', ACCESS_REVIEWS_LIMITED));
   const action = { verb: 'approve', apiGroup: group, resource, name, namespace };
@@ -57,7 +57,7 @@ async function authorize(
   try {
     const review = withTimeout(systemClock, remainingMs(context), () => cluster.reviewAccess(userInfo, action));
     const { allowed } = await review;
-    if (allowed) return allow();
+    if (allowed) return decision;
     const cause = `User ${user} cannot approve resource "${resource}" in API group "${group}" in the namespace ${quote(namespace)}`;
     return deny(forbidden({ group, resource }, name, cause));
   } catch {
