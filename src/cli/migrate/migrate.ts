@@ -35,10 +35,10 @@ import {
 } from './policies.ts';
 
 const DETAILS = `
-Converts the pod security policies of Kyverno (ClusterPolicies, ValidatingPolicies and PolicyExceptions), the
-constraints of Gatekeeper, or PodSecurityPolicies in manifests. The command changes nothing. It prints the
-settings, the labels of namespaces, and an exception for each workload that the policies admit but a level would
-deny. PodSecurityPolicies become security context constraints (SCCs).
+Converts the pod security policies of Kyverno (ClusterPolicies, ValidatingPolicies, their namespaced kinds and
+PolicyExceptions), the constraints of Gatekeeper, or PodSecurityPolicies in manifests. The command changes
+nothing. It prints the settings, the labels of namespaces, and an exception for each workload that the policies
+admit but a level would deny. PodSecurityPolicies become security context constraints (SCCs).
 
 Policies without a counterpart and the checks that a level adds are printed to standard error. The exit code is 1
 if a policy or a part of it has no counterpart, or if there are no policies.
