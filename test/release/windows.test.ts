@@ -16,7 +16,7 @@ const POD = [
   'metadata: {name: web}',
   'spec:',
   '  hostPID: true',
-  '  containers: []',
+  '  containers: [{name: web}]',
   '',
 ];
 const ENVIRONMENT = { ...process.env, HOME: '', USERPROFILE: 'C:\\absent', KUBECONFIG: '' };

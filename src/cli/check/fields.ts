@@ -2,13 +2,21 @@
 import { exceptionErrors, readManifestException } from '../../config/exceptions.ts';
 import { findFieldProblems, type WrongType } from '../../config/field-types.ts';
 import { describePlace, findUnknownFields } from '../../config/misplaced-fields.ts';
-import { type ManifestObject, manifestLabels, errorAt } from '../../config/objects.ts';
+import { type ManifestObject, manifestLabels, errorAt, apiGroup } from '../../config/objects.ts';
 import { type Path, parsePath, type ManifestError } from '../../config/yaml.ts';
-import { formatFieldError } from '../../kube/field-error.ts';
+import { formatFieldError, requiredField } from '../../kube/field-error.ts';
+import { podTemplatePath } from '../../kube/pod.ts';
 import { quote } from '../../kube/text.ts';
 import { valueAt } from '../../kube/types.ts';
 import { printFieldPath, type PodFields } from '../../policy/pod/index.ts';
-import { type Mode, findUnusedKeys, type NamespacePolicy, findShadow, type Labels } from '../../policy/psa/index.ts';
+import {
+  isKnownKind,
+  type Mode,
+  findUnusedKeys,
+  type NamespacePolicy,
+  findShadow,
+  type Labels,
+} from '../../policy/psa/index.ts';
 import { evaluateExcepted, findUnusable, indexExceptions, type Policy } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
 import type { FieldPosition, ViolatedCheck, OtherCheck } from '../output/findings.ts';
@@ -50,18 +58,31 @@ export function wrongType(object: ManifestObject, { path, error, fix }: WrongTyp
 }
 
 /**
- * Returns the fields of a built-in kind that API servers cannot decode, and the unknown fields, which are in `warn` mode
- * because API servers drop them if the client does not request strict validation.
+ * Returns the fields of a built-in kind that API servers reject, and the unknown fields, which are in `warn` mode because API servers drop them if the client does not request strict validation.
  */
 export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const { wrong, unknown } = findFieldProblems(object);
-  if (wrong.length + unknown.length === 0) return [];
+  const rejected = wrong.length > 0 ? wrong.map((value) => wrongType(object, value)) : missingContainers(object);
+  if (unknown.length === 0) return rejected;
   return [
-    ...wrong.map((value) => wrongType(object, value)),
+    ...rejected,
     ...findUnknownFields(object).map((field) =>
       unknownField(object, field.path, { mode: 'warn', fix: describePlace(field) }),
     ),
   ];
+}
+
+/** Returns a finding for a built-in pod or pod template that has no containers. */
+function missingContainers(object: ManifestObject): readonly ViolatedCheck[] {
+  const { apiVersion, kind, value } = object;
+  const template = kind === 'Pod' ? [] : podTemplatePath(apiGroup(apiVersion), kind);
+  if (template === undefined || !isKnownKind(apiVersion, kind)) return [];
+  const path = [...template, 'spec', 'containers'];
+  const containers = valueAt(value, path);
+  if (Array.isArray(containers) && containers.length > 0) return [];
+  const detail = formatFieldError(requiredField(printFieldPath(path), ''));
+  const fix = 'Add at least one container.';
+  return [createFinding(object, path, { check: 'decode', reason: 'required field', detail, fix })];
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */

@@ -211,7 +211,7 @@ function checkPod(
   const namespace = fieldNamespace(object.value, path) ?? context.namespace;
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
-  // API servers evaluate no policies on objects that they cannot decode.
+  // API servers evaluate no policies on objects that they reject for their fields.
   if (!isDecodable(fieldFindings)) return checkedObject(object, fieldFindings, scope);
   const findings = findViolations(pod, { object, path }, { namespace, context }).map((violation): ViolatedCheck => {
     const { mode, policy, check, reason, detail, fix } = violation;

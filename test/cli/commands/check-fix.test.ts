@@ -10,7 +10,8 @@ import { after, before, describe, suite, test } from 'node:test';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
-const POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  hostPID: true # debug\n  containers: []\n';
+const POD =
+  'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  hostPID: true # debug\n  containers: [{ name: c, image: i }]\n';
 const FIXED = POD.replace('true', 'false');
 const HOST_PID = 'used the host PID namespace. Processes of the node and of other pods are not visible';
 const DENIED = `apiVersion: apps/v1
@@ -140,7 +141,7 @@ test('--fix does not follow links out of the directory', async () => {
 
 test('a fix that may affect the application has a condition to verify', async () => {
   const container = '{name: c, securityContext: {privileged: true}}';
-  const stdin = POD.replace('hostPID: true # debug', 'hostNetwork: true').replace('[]', `[${container}]`);
+  const stdin = POD.replace('hostPID: true # debug', 'hostNetwork: true').replace('{ name: c, image: i }', container);
   const { stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
   assert.deepEqual(
     stderr.split('\n').filter((line) => line.startsWith('verify: ')),
@@ -193,7 +194,9 @@ describe('API servers accept the fixed pods', () => {
     [
       'a profile file excludes the type RuntimeDefault',
       '--level=baseline',
-      spec('  securityContext: {seccompProfile: {type: Unconfined, localhostProfile: a.json}}\n  containers: []\n'),
+      spec(
+        '  securityContext: {seccompProfile: {type: Unconfined, localhostProfile: a.json}}\n  containers: [{ name: c, image: i }]\n',
+      ),
       1,
       '',
       [
@@ -358,7 +361,7 @@ test('a sysctl with slashes is rewritten with dots if the pod then passes', asyn
     'net/ipv4/tcp_wmem',
   ];
   const sysctls = names.map((name) => `    - {name: ${name}, value: "1"} # ${name}\n`).join('');
-  const pod = `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  securityContext:\n    sysctls:\n${sysctls}  containers: []\n`;
+  const pod = `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  securityContext:\n    sysctls:\n${sysctls}  containers: [{ name: c, image: i }]\n`;
   const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin: pod });
   const lost = 'The application now gets the default value of its network namespace or node';
   assert.deepEqual(stdout.split('\n').slice(6, -2), [
@@ -410,7 +413,7 @@ describe('--fix prints the changes', () => {
       '--fix=diff',
       POD,
       0,
-      `--- a/stdin\n+++ b/stdin\n@@ -1,6 +1,6 @@\n apiVersion: v1\n kind: Pod\n metadata: {name: p}\n spec:\n-  hostPID: true # debug\n+  hostPID: false # debug\n   containers: []\n`,
+      `--- a/stdin\n+++ b/stdin\n@@ -1,6 +1,6 @@\n apiVersion: v1\n kind: Pod\n metadata: {name: p}\n spec:\n-  hostPID: true # debug\n+  hostPID: false # debug\n   containers: [{ name: c, image: i }]\n`,
       `${fixed}1 passed, 0 failed\n`,
     ],
     [
@@ -418,7 +421,7 @@ describe('--fix prints the changes', () => {
       '--fix=diff',
       POD.replaceAll('\n', '\r\n').trimEnd(),
       0,
-      `--- a/stdin\n+++ b/stdin\n@@ -1,6 +1,6 @@\n apiVersion: v1\r\n kind: Pod\r\n metadata: {name: p}\r\n spec:\r\n-  hostPID: true # debug\r\n+  hostPID: false # debug\r\n   containers: []\n\\ No newline at end of file\n`,
+      `--- a/stdin\n+++ b/stdin\n@@ -1,6 +1,6 @@\n apiVersion: v1\r\n kind: Pod\r\n metadata: {name: p}\r\n spec:\r\n-  hostPID: true # debug\r\n+  hostPID: false # debug\r\n   containers: [{ name: c, image: i }]\n\\ No newline at end of file\n`,
       `${fixed}1 passed, 0 failed\n`,
     ],
     [
@@ -534,12 +537,12 @@ stdin: 4 fields fixed, 0 not fixed
     [
       'with the choices for violations that it cannot fix',
       '--fix=diff',
-      FIXED.replace('containers: []', 'volumes: [{name: v, hostPath: {path: /}}]'),
+      FIXED.replace('spec:', 'spec:\n  volumes: [{name: v, hostPath: {path: /}}]'),
       1,
       '',
-      `not fixed: stdin:6:23: hostPathVolumes: volume "v": choose: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for the data of a single pod; use a configMap, secret, downwardAPI or projected volume for files from the cluster; keep the volume, and move the pod to a separate namespace that enforces a less strict level
+      `not fixed: stdin:5:23: hostPathVolumes: volume "v": choose: use a persistentVolumeClaim for data that must outlive the pod; use an emptyDir for the data of a single pod; use a configMap, secret, downwardAPI or projected volume for files from the cluster; keep the volume, and move the pod to a separate namespace that enforces a less strict level
 Pod default/p violates PodSecurity "baseline:latest"
-  stdin:6:23  hostPathVolumes  hostPath volumes (volume "v")
+  stdin:5:23  hostPathVolumes  hostPath volumes (volume "v")
                                Fix: Replace hostPath in spec.volumes with persistentVolumeClaim, emptyDir or another volume source.
 
 0 passed, 1 failed
@@ -763,7 +766,7 @@ patches:
 
   test('passes with patches for objects with similar names, in several namespaces and in a list', async () => {
     const pod = (metadata: string, field: string): string =>
-      `{apiVersion: v1, kind: Pod, metadata: ${metadata}, spec: {${field}: true, containers: []}}`;
+      `{apiVersion: v1, kind: Pod, metadata: ${metadata}, spec: {${field}: true, containers: [{ name: c, image: i }]}}`;
     const pods = [
       pod('{name: a.b}', 'hostPID'),
       pod('{name: a-b}', 'hostIPC'),

@@ -16,7 +16,7 @@ function deployment(metadata: string, template: string): string {
   return `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop, ${metadata}}
-spec: {template: {metadata: {${template}}, spec: {containers: []}}}
+spec: {template: {metadata: {${template}}, spec: {containers: [{ name: c, image: i }]}}}
 `;
 }
 
@@ -65,7 +65,7 @@ describe('check warns about Pod Security labels and annotations without effect',
   ];
   for (const [name, stdin, finding] of cases) {
     test(name, async () => {
-      const { code, stdout } = await runProgram(['check', '-f', '-', '-o', 'json'], { stdin });
+      const { code, stdout } = await runProgram(['check', '-f', '-', '-o', 'json', '--level=privileged'], { stdin });
       const { objects } = JSON.parse(stdout) as {
         readonly objects: readonly { readonly findings: readonly Readonly<Record<string, string>>[] }[];
       };
@@ -92,7 +92,7 @@ metadata:
 
 test('a Project sets the levels of its namespace', async () => {
   const pod =
-    'apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {hostPID: true, containers: []}\n';
+    'apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {hostPID: true, containers: [{ name: c, image: i }]}\n';
   const { code, stdout } = await runProgram(['check', '-f', '-', '-o', 'json'], { stdin: `${PROJECT}---\n${pod}` });
   const { objects } = JSON.parse(stdout) as { readonly objects: readonly { readonly policies: object }[] };
   assert.deepEqual(objects[1]?.policies, {

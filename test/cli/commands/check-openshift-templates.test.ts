@@ -40,10 +40,17 @@ const PROCESS = (path: string, reference: string, name: string): string =>
 
 /** Templates, and the results: names of objects with their checks, or errors. */
 const CASES: readonly (readonly [name: string, text: string, code: number, results: readonly string[]])[] = [
-  ['a typed reference', pod('{hostNetwork: "${{FLAG}}", containers: []}'), 1, ['Pod default/a: hostNamespaces']],
+  [
+    'a typed reference',
+    pod('{hostNetwork: "${{FLAG}}", containers: [{ name: c, image: i }]}'),
+    1,
+    ['Pod default/a: hostNamespaces'],
+  ],
   [
     'an unquoted reference',
-    template('- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n'),
+    template(
+      '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c}]\n',
+    ),
     1,
     ['Pod default/a: hostNamespaces'],
   ],
@@ -63,14 +70,16 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
   ],
   [
     'names, kinds and keys',
-    template('- {apiVersion: v1, kind: "${KIND}", metadata: {name: "x-${TEXT}-${GIVEN}"}, spec: {"host${NO}": 1}}\n'),
+    template(
+      '- {apiVersion: v1, kind: "${KIND}", metadata: {name: "x-${TEXT}-${GIVEN}"}, spec: {"host${NO}": 1, containers: [{ name: c, image: i }]}}\n',
+    ),
     0,
     ['Pod default/x-text-given: unknownField'],
   ],
   [
     'labels, which are added to all objects',
     template(
-      '- {apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {pod-security.kubernetes.io/enforce: privileged}}}\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: []}}\n',
+      '- {apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {pod-security.kubernetes.io/enforce: privileged}}}\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}\n',
     ).replace(
       'objects:',
       'labels: {"pod-security.kubernetes.io/${TEXT}": a, pod-security.kubernetes.io/enforce: "x-${TEXT}"}\nobjects:',
@@ -105,13 +114,13 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
   ],
   [
     'a template without parameters',
-    'apiVersion: v1\nkind: Template\nobjects: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true}}]\n',
+    'apiVersion: v1\nkind: Template\nobjects: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}]\n',
     1,
     ['Pod default/a: hostNamespaces'],
   ],
   [
     'templates in a list',
-    `apiVersion: v1\nkind: List\nitems:\n- {apiVersion: template.openshift.io/v1, kind: Template, parameters: [{name: A, value: "true"}], objects: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: "\${{A}}"}}]}\n`,
+    `apiVersion: v1\nkind: List\nitems:\n- {apiVersion: template.openshift.io/v1, kind: Template, parameters: [{name: A, value: "true"}], objects: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: "\${{A}}", containers: [{ name: c, image: i }]}}]}\n`,
     1,
     ['Pod default/a: hostNamespaces'],
   ],
@@ -126,7 +135,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
   [
     'fixed namespaces, which oc process replaces',
     template(
-      '- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: other}, spec: {}}\n- {apiVersion: v1, kind: Pod, metadata: {name: b, namespace: "${TEXT}"}, spec: {}}\n',
+      '- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: other}, spec: {containers: [{ name: c, image: i }]}}\n- {apiVersion: v1, kind: Pod, metadata: {name: b, namespace: "${TEXT}"}, spec: {containers: [{ name: c, image: i }]}}\n',
       '{name: web, namespace: shop}',
     ),
     0,
@@ -135,7 +144,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
   ['a value that is no object', template('- text\n'), 2, ['expected an object with apiVersion and kind']],
   [
     'a Template of another group',
-    'apiVersion: example.com/v1\nkind: Template\nparameters: [{name: A, value: "true"}]\nobjects: [{apiVersion: v1, kind: Pod, spec: {hostPID: true}}]\n',
+    'apiVersion: example.com/v1\nkind: Template\nparameters: [{name: A, value: "true"}]\nobjects: [{apiVersion: v1, kind: Pod, spec: {hostPID: true, containers: [{ name: c, image: i }]}}]\n',
     1,
     ['Template default/: hostNamespaces'],
   ],
@@ -156,15 +165,15 @@ describe('check evaluates the objects in OpenShift Templates', () => {
 
   test('findings have positions in the template', async () => {
     const stdin = template(
-      '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n',
+      '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c}]\n',
     );
     const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline'], { stdin });
     assert.match(stdout, /^ {2}stdin:19:5 {2}hostNamespaces /m);
   });
 
   test('--fix changes only objects without references', async () => {
-    const objects = `- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: []}}
-- {apiVersion: v1, kind: Pod, metadata: {name: "\${TEXT}"}, spec: {hostPID: true, containers: []}}
+    const objects = `- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: "\${TEXT}"}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}
 `;
     const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], {
       stdin: template(objects),

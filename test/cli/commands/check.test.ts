@@ -149,7 +149,7 @@ describe('check evaluates the policies of the namespace', () => {
   }
 });
 
-const SPEC = '{"hostPID":true,"containers":[]}';
+const SPEC = '{"hostPID":true,"containers":[{"name":"c","image":"i"}]}';
 
 const TEMPLATE = `{"template":{"spec":${SPEC}}}`;
 
@@ -164,8 +164,10 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
   ['apps/v1', 'DaemonSet', `"spec":${TEMPLATE}`, 'failed'],
   ['batch/v1', 'Job', `"spec":${TEMPLATE}`, 'failed'],
   ['batch/v1', 'CronJob', `"spec":{"jobTemplate":{"spec":${TEMPLATE}}}`, 'failed'],
-  ['apps/v1', 'Deployment', '"spec":{}', 'passed'],
-  ['apps/v1', 'Deployment', '"spec":{"template":null}', 'passed'],
+  ...['"spec":{"selector":{}}', '"spec":{"template":null}', '"spec":{"template":{"spec":{"containers":[]}}}'].map(
+    (body) => ['apps/v1', 'Deployment', body, 'spec.template.spec.containers: Required value'] as const,
+  ),
+  ['v1', 'Pod', '"spec":{"containers":null}', 'spec.containers: Required value'],
   ['v1', 'ConfigMap', '"data":{}', 'otherKinds'],
   ['batch.volcano.sh/v1alpha1', 'Job', `"spec":${TEMPLATE}`, 'failed'],
   ['argoproj.io/v1alpha1', 'Rollout', `"spec":${TEMPLATE}`, 'failed'],
@@ -331,13 +333,13 @@ const CONTROL_CHARACTERS: readonly (readonly [name: string, shown: string])[] = 
 describe('check escapes control characters in names', () => {
   for (const [name, shown] of CONTROL_CHARACTERS) {
     test(shown, async () => {
-      const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { hostPID: true } });
+      const stdin = `{"apiVersion":"v1","kind":"Pod","metadata":${JSON.stringify({ name })},"spec":${SPEC}}`;
       const { stdout } = await runProgram(['check', '--level=baseline', '-f', '-'], { stdin });
       assert.equal(stdout.split('\n')[0], `Pod default/${shown} violates PodSecurity "baseline:latest"`);
     });
     for (const format of ['github', 'junit', 'sarif', 'json', 'yaml']) {
       test(`${shown} in ${format}`, async () => {
-        const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { hostPID: true } });
+        const stdin = `{"apiVersion":"v1","kind":"Pod","metadata":${JSON.stringify({ name })},"spec":${SPEC}}`;
         const { stdout } = await runProgram(['check', '--level=baseline', '-f', '-', '-o', format], { stdin });
         assert.doesNotMatch(stdout.replaceAll('\n', ''), /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u);
         if (format === 'github') assert.ok(stdout.includes(`::Pod default/${shown} violates`));
@@ -370,7 +372,7 @@ test('a finding with 200,000 positions is printed', () => {
 
 test('names from manifests do not break XML or workflow commands', async () => {
   const stdin =
-    '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true}}';
+    '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true,"containers":[{"name":"c"}]}}';
   const junit = await runProgram(['check', '--level=baseline', '-f', '-', '-o=junit'], { stdin });
   assert.match(
     junit.stdout,
