@@ -1,5 +1,11 @@
 import { GUARD_POLICY, isFloorPolicy, POLICY_KINDS } from '../../api/admission-policies.ts';
-import { TEMPORARY_GRANTS_ANNOTATION, CONFIGURATION_NAME, FLOOR_SELECTOR, INSTALLATION } from '../../api/names.ts';
+import {
+  TEMPORARY_GRANTS_ANNOTATION,
+  CONFIGURATION_NAME,
+  FLOOR_SELECTOR,
+  INSTALLATION,
+  type OptionalFeature,
+} from '../../api/names.ts';
 import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
 import { createStore } from '../../cluster/store.ts';
@@ -80,7 +86,7 @@ export async function gatherFacts(
   const groups = factValue(server)?.groups ?? [];
   const spec = specInForce(settingsObject, namespace);
   const installed = { namespace, configurations, groups, spec: factValue(spec), deployment: running };
-  const settings = deriveSettings(installed);
+  const settings = deriveSettings({ ...installed, roles: running ? [] : await readFeatureRoles(client) });
   const policies = await readFact(() => readFloor(client));
   // API servers reject new pods in a terminating namespace.
   const known = (factValue(namespaces) ?? [])
@@ -393,13 +399,24 @@ interface InstalledObjects {
   readonly deployment: Deployment | undefined;
 }
 
+/** Returns the features without CRDs whose ClusterRole exists. */
+async function readFeatureRoles(client: ClusterClient): Promise<readonly OptionalFeature[]> {
+  const read = async (feature: OptionalFeature): Promise<readonly OptionalFeature[]> => {
+    const role = await readFact(() => client.get(RESOURCES.ClusterRole, `${INSTALLATION.name}-${feature}`));
+    return factValue(role) === undefined ? [] : [feature];
+  };
+  return (await Promise.all((['kubelet', 'olm'] as const).map(read))).flat();
+}
+
 /** Derives the settings of an installation from its objects. */
-function deriveSettings(installed: InstalledObjects): ManifestSettings {
-  const { namespace, configurations, groups, spec, deployment } = installed;
+function deriveSettings(
+  installed: InstalledObjects & { readonly roles: readonly OptionalFeature[] },
+): ManifestSettings {
+  const { namespace, configurations, groups, spec, deployment, roles } = installed;
   const [url] = webhookUrls(configurations);
   // OpenShift serves these groups even if the features are not installed.
   const serves = (group: string): boolean => groups.includes(group) && !isOpenShift({ groups });
-  // Without a Deployment, the CRDs determine the features, even though an earlier installation may have left them.
+  // Without a Deployment, CRDs and roles determine the features, even though an earlier installation may have left them.
   const scc = serves(RESOURCES.RangeAllocation.group);
   const rollout = serves(RESOURCES.PSAEnforcementConfig.group);
   return {
@@ -408,7 +425,9 @@ function deriveSettings(installed: InstalledObjects): ManifestSettings {
     // Before the leader registers webhooks, an installation without a Deployment is assumed to be of this profile.
     ...(deployment || configurations.some(isPartOfPortcullis) ? {} : PROFILES.local),
     ...(url === undefined ? {} : { webhooks: { url } }),
-    ...(deployment ? deploymentSettings(deployment) : { features: { rollout, scc, kubelet: false, olm: false } }),
+    ...(deployment
+      ? deploymentSettings(deployment)
+      : { features: { rollout, scc, kubelet: roles.includes('kubelet'), olm: roles.includes('olm') } }),
     policy: spec ?? {},
   };
 }
