@@ -41,6 +41,8 @@ export interface ManifestDocument {
   readonly repetitions: readonly (Position & Omit<Repetition, 'offset'>)[];
   /** Position of text after the document, which kubectl ignores, for example after `...`. */
   readonly ignored?: Position;
+  /** Position of YAML in a text that begins with a brace. kubectl before 1.34 reads only JSON in such a text. */
+  readonly notJson?: Position;
 }
 
 /** The part of a text that contains a document. */
@@ -119,7 +121,7 @@ function shorten(message: string): string {
 
 function createDocument(
   identity: Pick<ManifestDocument, 'file' | 'index'>,
-  { value, start, end, location, repetitions, ignoredFrom }: Parsed,
+  { value, start, end, location, repetitions, ignoredFrom, notJsonFrom }: Parsed,
   positionAt: (offset: number) => Position,
   base: number,
 ): ManifestDocument {
@@ -131,6 +133,7 @@ function createDocument(
     locate: (path) => positionAt(findOffset(location, path)),
     repetitions: repetitions.map(({ offset, ...repetition }) => ({ ...positionAt(offset), ...repetition })),
     ...(ignoredFrom === undefined ? {} : { ignored: positionAt(ignoredFrom) }),
+    ...(notJsonFrom === undefined ? {} : { notJson: positionAt(notJsonFrom) }),
   };
 }
 
@@ -149,6 +152,7 @@ function findOffset(root: Location, path: Path): number {
 
 /** A document, and the part of the text that contains it. */
 interface Parsed extends DocumentSource, Pick<ParsedYaml, 'ignoredFrom'> {
+  readonly notJsonFrom?: number;
   readonly value: unknown;
   readonly location: Location;
   readonly repetitions: readonly Repetition[];
@@ -185,8 +189,16 @@ function* parse(text: string): Generator<Parsed | Failed> {
   if (text.slice(rest).trim() === '') return;
   // kubectl cannot read YAML of less than four bytes after JSON.
   const isJson = values > 1 || new TextEncoder().encode(text.slice(rest, rest + MIN_REST)).length < MIN_REST;
-  if (isJson) yield { start, end: text.length, error: new YamlError(rest, 'found text that is not JSON') };
-  else yield* parseYamlStream(text, text[rest] === '\n' ? rest + 1 : rest);
+  if (isJson) {
+    yield { start, end: text.length, error: new YamlError(rest, 'found text that is not JSON') };
+    return;
+  }
+  const from = text[rest] === '\n' ? rest + 1 : rest;
+  let isFirst = true;
+  for (const part of parseYamlStream(text, from)) {
+    yield isFirst ? { ...part, notJsonFrom: from } : part;
+    isFirst = false;
+  }
 }
 
 const MIN_REST = 4;

@@ -101,7 +101,7 @@ export function checkManifests(manifests: Manifests, settings: CheckSettings): C
 }
 
 /** Returns warnings for text that kubectl ignores or that other tools read differently. */
-function documentWarnings({ file, repetitions, ignored }: ManifestDocument): readonly ManifestError[] {
+function documentWarnings({ file, repetitions, ignored, notJson }: ManifestDocument): readonly ManifestError[] {
   const repeated = repetitions.map(({ path, isMerged = false, line, column }) => {
     const key = quote(String(path.at(-1)));
     const message = isMerged
@@ -110,8 +110,15 @@ function documentWarnings({ file, repetitions, ignored }: ManifestDocument): rea
     return { file, line, column, message };
   });
   const message = 'kubectl ignores the text from here to the next separator: put a line with --- before it';
-  return ignored ? [...repeated, { file, ...ignored, message }] : repeated;
+  return [
+    ...repeated,
+    ...(ignored ? [{ file, ...ignored, message }] : []),
+    ...(notJson ? [{ file, ...notJson, message: NOT_JSON }] : []),
+  ];
 }
+
+const NOT_JSON =
+  'kubectl before version 1.34 rejects this text, because it begins with a brace but is not JSON: correct the JSON, or put a line with --- before the brace';
 
 /** True for an object of a kind that `--skip-kind` lists. */
 export function isSkipped({ apiVersion, kind }: ManifestObject, { skippedKinds }: CheckSettings): boolean {

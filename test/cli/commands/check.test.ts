@@ -411,6 +411,22 @@ const AMBIGUOUS_TEXTS: readonly (readonly [name: string, text: string, code: num
   ],
 ];
 
+test('warns about text that only new versions of kubectl read', async () => {
+  const object = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}';
+  const warning =
+    'kubectl before version 1.34 rejects this text, because it begins with a brace but is not JSON: correct the JSON, or put a line with --- before the brace';
+  const cases = [
+    [object.replace('}}', '},}'), `warning: stdin:1:1: ${warning}\n`],
+    [`${object}\n---\n${object}`, `warning: stdin:2:1: ${warning}\n`],
+    [`${object}\n${object}`, ''],
+    [`---\n${object.replace('}}', '},}')}`, ''],
+  ];
+  for (const [stdin, stderr] of cases) {
+    const outcome = await runProgram(['check', '-f', '-'], { stdin: stdin ?? '' });
+    assert.deepEqual([outcome.code, outcome.stderr], [0, stderr]);
+  }
+});
+
 for (const [name, text, code, warning] of AMBIGUOUS_TEXTS) {
   test(`reads ${name} as kubectl does`, async () => {
     const lines = [
