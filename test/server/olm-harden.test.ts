@@ -166,7 +166,7 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.deepEqual(await review({ catalog }, catalogPod()), {
       patch: HARDENED,
       warnings: [
-        'OLM hardening: spec.grpcPodConfig.securityContextConfig "Legacy" must be "legacy" or "restricted". Its pods are treated as restricted',
+        'OLM hardening: spec.grpcPodConfig.securityContextConfig "Legacy" must be one of "legacy", or "restricted". Its pods are treated as restricted',
       ],
       counted: 'hardened',
     });

@@ -50,7 +50,7 @@ function requestedMode(catalog: CatalogSource | undefined): RequestedMode | unde
   const value = securityContextConfig(spec);
   if (value === 'legacy' || value === 'restricted') return { mode: value, from: CONFIG_FIELD };
   if (value !== undefined && value !== null && value !== '') {
-    const problem = `${CONFIG_FIELD} ${printValue(value)} must be "legacy" or "restricted". Its pods are treated as restricted`;
+    const problem = `${CONFIG_FIELD} ${printValue(value)} must be one of "legacy", or "restricted". Its pods are treated as restricted`;
     return { mode: 'restricted', from: CONFIG_FIELD, problem };
   }
   if (spec['disableSecurity'] === true) return { mode: 'legacy', from: 'spec.disableSecurity' };
