@@ -102,7 +102,7 @@ function formatKind(value: unknown): string {
 
 /**
  * Reads the request fields from the beginning of a review. API servers send them before the objects, whose bytes may be
- * missing or invalid. Returns `undefined` if these fields do not identify the request.
+ * missing or invalid. Returns `undefined` if these fields do not identify the request. The user is the last of them.
  */
 export function readIdentity(body: Buffer): AdmissionRequest | undefined {
   const start = body.toString('utf8', 0, LIMITS.identityBytes + OBJECT.length);
@@ -119,5 +119,5 @@ const OBJECT = ',"object":';
 function readEnd(start: string, end: number): AdmissionRequest | undefined {
   if (end === -1) return undefined;
   const envelope = readReview(Buffer.from(`${start.slice(0, end)}}}`));
-  return 'request' in envelope ? envelope.request : undefined;
+  return 'request' in envelope && envelope.request.userInfo?.username ? envelope.request : undefined;
 }
