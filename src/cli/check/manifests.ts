@@ -295,7 +295,8 @@ function unknownVersion(object: ManifestObject): ManifestError | undefined {
   const { apiVersion, kind } = object;
   const correctKind = CHECKED_KINDS.find((checked) => checked.toLowerCase() === kind.toLowerCase());
   if (correctKind === undefined || !CHECKED_GROUPS.has(apiGroup(apiVersion))) return undefined;
-  const message = `not evaluated: no kind ${quote(kind)} is registered for version ${quote(apiVersion)}`;
+  const hint = correctKind === kind ? '' : `: write ${quote(correctKind)}`;
+  const message = `not evaluated: no kind ${quote(kind)} is registered for version ${quote(apiVersion)}${hint}`;
   return errorAt(object, [correctKind === kind ? 'apiVersion' : 'kind'], message);
 }
 

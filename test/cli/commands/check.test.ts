@@ -19,7 +19,7 @@ const SHOP_ERRORS = [
 ].join('');
 const SCC_ERRORS = [
   'error: stdin:54:1: not evaluated: no kind "SecurityContextConstraints" is registered for version "v1"\n',
-  'error: stdin:59:1: not evaluated: no kind "securitycontextconstraints" is registered for version "security.openshift.io/v1"\n',
+  'error: stdin:59:1: not evaluated: no kind "securitycontextconstraints" is registered for version "security.openshift.io/v1": write "SecurityContextConstraints"\n',
 ].join('');
 
 describe('check prints all findings', () => {
@@ -192,12 +192,13 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
     ['v1', 'Deployment'],
     ['apps/v1', 'Pod'],
     ['v2', 'Pod'],
-    ['v1', 'pod'],
-    ['apps/v1', 'DEPLOYMENT'],
-    ['v1', 'namespace'],
+    ['v1', 'pod', 'Pod'],
+    ['apps/v1', 'DEPLOYMENT', 'Deployment'],
+    ['v1', 'namespace', 'Namespace'],
     ['v1', 'SecurityContextConstraints'],
-  ].map(([apiVersion = '', kind = '']) => {
-    const message = `not evaluated: no kind "${kind}" is registered for version "${apiVersion}"`;
+  ].map(([apiVersion = '', kind = '', correct]) => {
+    const hint = correct === undefined ? '' : `: write "${correct}"`;
+    const message = `not evaluated: no kind "${kind}" is registered for version "${apiVersion}"${hint}`;
     return [apiVersion, kind, '"metadata":{}', message] as const;
   }),
 ];
