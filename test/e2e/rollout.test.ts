@@ -465,8 +465,10 @@ suite('during the rollout of enforcement,', async () => {
 
 const ROLES = /^portcullis-(rollout|config-observer|readiness|policy-reports|label-syncer|run-level-zero-labeler)$/;
 
-/** The cluster serves only one API for reports, and no namespace becomes exempt. */
+/** The cluster serves only one API for reports, no namespace becomes exempt, and the guard is off. */
 const UNUSED = [
+  'lower podsecuritylevels.policy.portcullis.dev',
+  'lower podsecuritylevels.policy.portcullis.dev',
   'delete reports.openreports.io named portcullis-pod-security',
   'delete clusterreports.openreports.io named portcullis-pod-security',
   'create policyreports.wgpolicyk8s.io named portcullis-pod-security',
