@@ -197,7 +197,10 @@ export const TEMPORARY_GRANT_PREFIX = 'portcullis:scc-until:';
  */
 export const TEMPORARY_GRANTS_ANNOTATION = 'portcullis.dev/temporary-grants';
 
-/** On a PodSecurityException: JSON list of the users who created the exception or changed its spec. Only the webhook writes it. */
+/**
+ * On a PodSecurityException: JSON list of the users who created the exception or changed its spec. Only the webhook
+ * writes it.
+ */
 export const AUTHORS_ANNOTATION = 'portcullis.dev/authors';
 
 /**

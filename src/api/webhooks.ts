@@ -77,8 +77,8 @@ export const NOT_PRIVILEGED_CONDITION = 'not-privileged';
 
 /**
  * Annotation on the mutating configuration with the SCC mode for which it is registered. The leader sets it once API
- * servers have had time to observe the registration. Until then, replicas default pods, but do not deny them, so no pod is
- * denied because it has not been defaulted.
+ * servers have had time to observe the registration. Until then, replicas default pods, but do not deny them, so no pod
+ * is denied because it has not been defaulted.
  */
 export const SCC_REGISTERED_ANNOTATION = 'portcullis.dev/registered-scc-mode';
 

@@ -233,8 +233,8 @@ function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout:
 }
 
 /**
- * Aligns two lists. Detects changed items in lists of equal length, removed items, items whose spelling has been corrected
- * next to removed items, and items appended at the end.
+ * Aligns two lists. Detects changed items in lists of equal length, removed items, items whose spelling has been
+ * corrected next to removed items, and items appended at the end.
  */
 function changeList(node: Sequence, before: readonly unknown[], after: readonly unknown[], layout: Layout): Splices {
   if (node.items.length !== before.length) throw new Refusal(AMBIGUOUS);

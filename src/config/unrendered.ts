@@ -14,8 +14,8 @@ const READ_IN_NAMESPACE =
   /^metadata\.(?:labels|annotations)\[(?:pod-security\.kubernetes\.io|portcullis\.dev|openshift\.io)\//;
 
 /**
- * Returns an error for each placeholder that prevents the evaluation of an object, or else for each value that API servers
- * cannot decode and each field of an exception that they reject.
+ * Returns an error for each placeholder that prevents the evaluation of an object, or else for each value that API
+ * servers cannot decode and each field of an exception that they reject.
  */
 export function findUnreadable(object: ManifestObject): readonly ManifestError[] {
   const unrendered = findUnrendered(object);

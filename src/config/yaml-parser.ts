@@ -405,7 +405,9 @@ function isMergeKey(node: Node): boolean {
   return node.isImplicit || node.tag === `${TAG_PREFIX}merge`;
 }
 
-/** Returns the merged mappings in the order in which go-yaml applies them, so the first item of a list takes precedence. */
+/**
+ * Returns the merged mappings in the order in which go-yaml applies them, so the first item of a list takes precedence.
+ */
 function mergedNodes(node: Node): readonly Node[] {
   const isMapping = (source: Node): boolean => (source.kind === 'alias' ? source.target : source).kind === 'mapping';
   const sources = node.kind === 'sequence' ? node.children.toReversed() : [node];

@@ -235,7 +235,10 @@ const MAX_RETRY_MS = 30_000;
 /** Interval for checking whether the API server serves MutatingAdmissionPolicies. */
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
-/** Maximum time for which policies remain after the floor is turned off, until webhooks no longer depend on them. Turning off the floor then ends an outage in which no webhook can close. */
+/**
+ * Maximum time for which policies remain after the floor is turned off, until webhooks no longer depend on them.
+ * Turning off the floor then ends an outage in which no webhook can close.
+ */
 const MAX_REMAINING_MS = 30_000;
 
 /**

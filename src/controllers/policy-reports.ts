@@ -1,4 +1,6 @@
-/** Reports the evaluations of namespaces: in the first report API that the cluster serves, and as events for workloads. */
+/**
+ * Reports the evaluations of namespaces: in the first report API that the cluster serves, and as events for workloads.
+ */
 import { createHash } from 'node:crypto';
 import { CONFIGURATION_NAME } from '../api/names.ts';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
@@ -300,7 +302,9 @@ function subject({ apiVersion, kind, metadata: { name = '', namespace, uid } }: 
   };
 }
 
-/** Returns a namespace's workloads and bare pods from the store. Omits finished Jobs and pods. Yields after each object. */
+/**
+ * Returns a namespace's workloads and bare pods from the store. Omits finished Jobs and pods. Yields after each object.
+ */
 function* listReportedWorkloads(
   store: Store,
   namespace: string,

@@ -42,7 +42,10 @@ import { createStateAge, SETTLE_MS } from './state-age.ts';
 
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: SETTINGS_MANAGER };
-/** Restores the settings with a separate field manager, because `SETTINGS_MANAGER` would later remove all but the initial settings. */
+/**
+ * Restores the settings with a separate field manager, because `SETTINGS_MANAGER` would later remove all but the
+ * initial settings.
+ */
 const RESTORE = { fieldManager: 'portcullis-restored-settings' };
 
 export const settingsStatus: ControllerDefinition = {

@@ -89,7 +89,10 @@ export const LIMITS = {
 
   /** Open connections to the probe port. Kubelets and Prometheus use one connection each. */
   probeConnections: 50,
-  /** Age of the metrics in a response. Without this limit, clients could keep the main thread busy, which renders all metrics. */
+  /**
+   * Age of the metrics in a response. Without this limit, clients could keep the main thread busy, which renders all
+   * metrics.
+   */
   metricsAgeMilliseconds: 1000,
 
   // Objects. Every user who can create pods, workloads or exceptions in a namespace can write them. An object that fits

@@ -53,8 +53,8 @@ interface UnfinishedBody {
 export type BodyReader = ReturnType<typeof createBodyReader>;
 
 /**
- * Creates the reader for all bodies. The memory of large bodies is counted as they arrive, because the declared length may
- * be larger.
+ * Creates the reader for all bodies. The memory of large bodies is counted as they arrive, because the declared length
+ * may be larger.
  */
 export function createBodyReader(now: () => number) {
   const small = createShares('unfinishedSmallReviewsBytes');

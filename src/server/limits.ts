@@ -221,7 +221,8 @@ export type Turns = ReturnType<typeof createTurns>;
 
 /**
  * Creates the queue for large bodies, which processes one body at a time. Afterwards, the queue leaves the main thread
- * to smaller reviews for as long as it was used for the last body, but for at most 50 ms. Attack: "authors of large pods".
+ * to smaller reviews for as long as it was used for the last body, but for at most 50 ms. Attack: "authors of large
+ * pods".
  */
 export function createTurns(now: () => number) {
   const slot = createSlots(1);

@@ -56,7 +56,8 @@ interface PodSecurityOptions {
 const NO_RESOURCES: readonly WorkloadResource[] = [];
 
 /**
- * Creates the reviewer of pods, namespaces and workloads that makes the same decisions as an API server's Pod Security Admission, using only the store.
+ * Creates the reviewer of pods, namespaces and workloads that makes the same decisions as an API server's Pod Security
+ * Admission, using only the store.
  */
 export function createPodSecurityReviewer(options: PodSecurityOptions): Required<Pick<Webhook, 'enforces' | 'decide'>> {
   const { exceptions, waitingRoom, workloads } = options;

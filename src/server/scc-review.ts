@@ -60,8 +60,8 @@ export interface SccReview {
 
 /**
  * Decides on a pod. Returns `undefined` if the webhook does not apply. Where SCCs are enforced, a denial waits for the
- * namespace, its ranges, and the standard SCCs of a new installation. A displaced review is denied immediately, because an
- * HTTP error would admit the pod under `failurePolicy: Ignore`. Controllers retry in both cases.
+ * namespace, its ranges, and the standard SCCs of a new installation. A displaced review is denied immediately, because
+ * an HTTP error would admit the pod under `failurePolicy: Ignore`. Controllers retry in both cases.
  */
 export async function decideScc(review: SccReview, deps: SccReviewDeps): Promise<DecisionInMode | undefined> {
   let outcome = await decideNow(review, deps);

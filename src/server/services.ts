@@ -21,7 +21,9 @@ import { createAccessSessions } from './scc-review.ts';
 import { createWaitingRoom } from './waiting-room.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
 
-/** An entry of the registry of webhooks: the requests that API servers send, and the function that creates the reviews. */
+/**
+ * An entry of the registry of webhooks: the requests that API servers send, and the function that creates the reviews.
+ */
 export interface WebhookDefinition {
   readonly registrations: readonly WebhookRegistration[];
   create(services: WebhookServices): readonly Webhook[];

@@ -12,7 +12,10 @@ export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 export function createWaitingRoom(maxBytes?: number) {
   const shares = createShares('waitingReviewsBytes', maxBytes);
   const turn = createTurn();
-  /** Waits until the condition is fulfilled, the deadline is reached, the client disconnects, or the review is displaced. */
+  /**
+   * Waits until the condition is fulfilled, the deadline is reached, the client disconnects, or the review is
+   * displaced.
+   */
   const until = async (context: WebhookContext, { isFulfilled, subscribe }: Condition): Promise<void> => {
     const signal = context.getSignal?.();
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();

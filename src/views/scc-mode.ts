@@ -15,8 +15,8 @@ import {
 export const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(namespace));
 
 /**
- * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt. SCCs
- * are only reported until API servers send the pods for which the mode is `enforce`.
+ * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt.
+ * SCCs are only reported until API servers send the pods for which the mode is `enforce`.
  */
 export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
   const namespace = store.get('Namespace', name);

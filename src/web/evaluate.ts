@@ -106,7 +106,10 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
   };
 }
 
-/** Fixes all pods and pod templates in a text to pass a policy, and moves unknown fields to the places where they belong. */
+/**
+ * Fixes all pods and pod templates in a text to pass a policy, and moves unknown fields to the places where they
+ * belong.
+ */
 export function fixManifests(text: string, policy: Policy): FixedText {
   return fixText(text, '', (pod) => podSecurityViolations(pod, policy), { moveFields });
 }

@@ -1,4 +1,6 @@
-/** The data of a fleet report, which joins the reports of many clusters. `portcullis report --fleet -o json` prints it. */
+/**
+ * The data of a fleet report, which joins the reports of many clusters. `portcullis report --fleet -o json` prints it.
+ */
 import type { Level } from '../policy/pss/index.ts';
 import type { WorkloadVerdict } from '../policy/rollout/index.ts';
 import type { REPORT_API_VERSION, ReportData } from './report-data.ts';

@@ -307,7 +307,10 @@ export const VERDICT_CHIPS = {
   restart: ['to restart', 'plain'],
 } as const;
 
-/** Returns the class for a number, or for an unknown number. The color scale is logarithmic, with steps for 1, 2 to 4, 5 to 14, and more. */
+/**
+ * Returns the class for a number, or for an unknown number. The color scale is logarithmic, with steps for 1, 2 to 4, 5
+ * to 14, and more.
+ */
 export function heatClass(number: number | undefined): string {
   return number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;
 }

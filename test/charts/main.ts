@@ -1,11 +1,11 @@
 /**
- * `node test/run.ts charts DIRECTORY [--openshift=KUBECONFIG] [--record] [NAME...]`: renders the charts in a directory, and
- * compares the verdicts of `check`, `rollout plan`, `scc plan` and a cluster with two replicas for each workload. Any
- * difference fails the run.
+ * `node test/run.ts charts DIRECTORY [--openshift=KUBECONFIG] [--record] [NAME...]`: renders the charts in a directory,
+ * and compares the verdicts of `check`, `rollout plan`, `scc plan` and a cluster with two replicas for each workload.
+ * Any difference fails the run.
  *
- * Each folder in DIRECTORY is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` contains values that
- * the chart requires. Without KUBEBUILDER_ASSETS, the cluster is the development cluster. --openshift also compares the
- * cluster with an API server of OpenShift, see `openshift.ts`. --record writes results.json.
+ * Each folder in DIRECTORY is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` contains
+ * values that the chart requires. Without KUBEBUILDER_ASSETS, the cluster is the development cluster. --openshift also
+ * compares the cluster with an API server of OpenShift, see `openshift.ts`. --record writes results.json.
  */
 import assert from 'node:assert/strict';
 import { parseArgs } from 'node:util';

@@ -226,7 +226,9 @@ suite('all readers agree with the API server', { skip }, async () => {
     ];
   };
 
-  /** Returns the workloads that `check` denies in the manifests of the cluster. It evaluates no exemptions and defaults. */
+  /**
+   * Returns the workloads that `check` denies in the manifests of the cluster. It evaluates no exemptions and defaults.
+   */
   const check = async (reviewed: readonly Reviewed[], given: World): Promise<ReadonlySet<string> | undefined> => {
     const { defaults, podSecurity } = given.settings as Readonly<Record<string, JsonObject>>;
     if (defaults?.['mode'] === 'apply') return undefined;

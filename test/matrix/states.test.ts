@@ -436,7 +436,10 @@ suite('all combinations of settings, namespace and state', () => {
 
   let hasSccs = false;
   let hasHadSccs = false;
-  /** Applies the manifests with or without SCCs, starts replicas with these features, and stores a pod in each namespace. */
+  /**
+   * Applies the manifests with or without SCCs, starts replicas with these features, and stores a pod in each
+   * namespace.
+   */
   const install = async (withSccs: boolean): Promise<void> => {
     await apply(plane.admin, localObjects(system.port, withSccs ? PROFILES.scc : DEFAULT));
     hasSccs = withSccs;

@@ -60,7 +60,9 @@ const NAMESPACES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 /** The namespaces in which the tenant tries to create forbidden pods. */
 const FORBIDDING = Object.keys(NAMESPACES).filter((name) => name !== UNENFORCED);
 
-/** Permissions that `edit` and `admin` do not include: pod templates, which replicas read, and those of `kubectl debug`. */
+/**
+ * Permissions that `edit` and `admin` do not include: pod templates, which replicas read, and those of `kubectl debug`.
+ */
 const EXTRA_ROLE = {
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind: 'ClusterRole',

@@ -141,8 +141,8 @@ async function openConnections({ server }: FastifyInstance, count: number): Prom
 }
 
 /**
- * Sends unfinished bodies to the reader of bodies, each with its sent bytes and its length. Returns for each whether it is
- * rejected or paused.
+ * Sends unfinished bodies to the reader of bodies, each with its sent bytes and its length. Returns for each whether it
+ * is rejected or paused.
  */
 function readBodies(sizes: readonly (readonly [sent: number, length: number])[]): readonly string[] {
   const { read } = createBodyReader(() => 0);

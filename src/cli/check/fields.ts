@@ -58,7 +58,8 @@ export function wrongType(object: ManifestObject, { path, error, fix }: WrongTyp
 }
 
 /**
- * Returns the fields of a built-in kind that API servers reject, and the unknown fields, which are in `warn` mode because API servers drop them if the client does not request strict validation.
+ * Returns the fields of a built-in kind that API servers reject, and the unknown fields, which are in `warn` mode
+ * because API servers drop them if the client does not request strict validation.
  */
 export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const { wrong, unknown } = findFieldProblems(object);

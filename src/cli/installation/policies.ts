@@ -1,6 +1,6 @@
 /**
- * An installation without a server, which consists of policies in the API server. An annotation on each policy contains the
- * settings from which it was generated, and other commands read it instead of a PortcullisConfiguration.
+ * An installation without a server, which consists of policies in the API server. An annotation on each policy contains
+ * the settings from which it was generated, and other commands read it instead of a PortcullisConfiguration.
  */
 import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../api/admission-policies.ts';
 import {

@@ -158,7 +158,9 @@ type Result = Remainder | (NamedRule & { readonly remainders: readonly Remainder
 
 const OTHER_POLICY = 'not a Pod Security policy, so keep it in Kyverno or convert it to a ValidatingAdmissionPolicy';
 
-/** The modes of a failure action. Kyverno only reports the violations of `Audit`, as audit annotations and warnings do. */
+/**
+ * The modes of a failure action. Kyverno only reports the violations of `Audit`, as audit annotations and warnings do.
+ */
 const ACTION_MODES: Readonly<Record<string, readonly Mode[]>> = {
   enforce: ['enforce'],
   deny: ['enforce'],

@@ -158,8 +158,8 @@ function stateVariables(state: keyof typeof STATES, { podSecurity, scc }: Omit<G
 }
 
 /**
- * Lists the labels and annotations that have changed although they may not change. Reads keys by name, because API servers
- * need seconds to iterate over thousands of labels.
+ * Lists the labels and annotations that have changed although they may not change. Reads keys by name, because API
+ * servers need seconds to iterate over thousands of labels.
  */
 function changedKeys(hasSccs: boolean): string {
   const changed = (field: string, keys: readonly string[]): string => {

@@ -270,7 +270,10 @@ function createOlmHardening({ mode: currentMode, metrics }: HardeningDeps) {
   };
 }
 
-/** The patch replaces whole lists, so it may contain members of any depth. Returns the warning for a pod that is too deep. */
+/**
+ * The patch replaces whole lists, so it may contain members of any depth. Returns the warning for a pod that is too
+ * deep.
+ */
 function findDepthWarning(object: unknown): string | undefined {
   try {
     checkSize(Buffer.from(JSON.stringify(object)), { values: 'jsonValues', levels: 'nestingLevels' });

@@ -188,7 +188,10 @@ describe('exception approve', () => {
     return objectMember(objectMember(body, 'status'), 'approval')['specHash'];
   };
 
-  /** The arguments, the environment, and the result. Approvals need the webhooks; test/e2e/exceptions.test.ts contains them. */
+  /**
+   * The arguments, the environment, and the result. Approvals need the webhooks; test/e2e/exceptions.test.ts contains
+   * them.
+   */
   const cases: readonly (readonly [
     name: string,
     args: readonly string[],

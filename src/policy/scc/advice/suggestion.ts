@@ -130,8 +130,8 @@ interface SccErrors {
 }
 
 /**
- * Returns the first SCC with the fewest disallowed fields, ignoring SCCs that have none. Prefers SCCs whose fields can all
- * be removed or set in the pod.
+ * Returns the first SCC with the fewest disallowed fields, ignoring SCCs that have none. Prefers SCCs whose fields can
+ * all be removed or set in the pod.
  */
 function findClosest(
   pod: PodFields,

@@ -25,7 +25,10 @@ export interface ExceptionDeps {
   date(): Date;
 }
 
-/** Creates the reviewer that records authors and approvers, and denies exceptions that exceed the limits in the settings. */
+/**
+ * Creates the reviewer that records authors and approvers, and denies exceptions that exceed the limits in the
+ * settings.
+ */
 export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
   const write = (request: AdmissionRequest) => ({
     request,
@@ -43,8 +46,8 @@ export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
 }
 
 /**
- * Returns the decision if the user has the `approve` verb, as for CertificateSigningRequests. The API server evaluates the request with all its
- * authorizers.
+ * Returns the decision if the user has the `approve` verb, as for CertificateSigningRequests. The API server evaluates
+ * the request with all its authorizers.
  */
 async function authorize(
   { name = '', namespace = '', userInfo }: AdmissionRequest,
