@@ -47,7 +47,7 @@ import {
 } from './controller.ts';
 import { rbacRule } from './permissions.ts';
 import { isReplicaLease } from './replica-leases.ts';
-import { createStateAge, SETTLE_MS } from './state-age.ts';
+import { createStateAge, OBSERVED_MS } from './state-age.ts';
 
 const NAME = 'admission-policy-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -299,7 +299,7 @@ function createRetention(namespace: string) {
     const hasPolicies = isOff && listFloorPolicies(store).length > 0;
     const offMs = offAge(hasPolicies ? 'off' : undefined, now());
     const unusedMs = unusedAge(hasPolicies && !isUsed ? 'unused' : undefined, now()) ?? 0;
-    return offMs !== undefined && offMs < MAX_REMAINING_MS && unusedMs < SETTLE_MS;
+    return offMs !== undefined && offMs < MAX_REMAINING_MS && unusedMs < OBSERVED_MS;
   };
 }
 

@@ -38,7 +38,7 @@ import {
 import { rbacRule, statusRule } from './permissions.ts';
 import { readiness } from './readiness.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
-import { createStateAge, SETTLE_MS } from './state-age.ts';
+import { createStateAge, OBSERVED_MS } from './state-age.ts';
 
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: SETTINGS_MANAGER };
@@ -144,7 +144,7 @@ function createGuardObserver(context: ControllerContext) {
     const isKnown = isFirst && (state === GUARD_OFF || wasReady === true);
     isFirst = false;
     age(state, isKnown ? -Infinity : nowMs);
-    return (age(state, nowMs) ?? 0) >= SETTLE_MS;
+    return (age(state, nowMs) ?? 0) >= OBSERVED_MS;
   };
 }
 

@@ -1,5 +1,5 @@
 /** Time after which API servers have observed a change to a policy or webhook configuration. They take about 1 s. */
-export const SETTLE_MS = 5_000;
+export const OBSERVED_MS = 5_000;
 
 /**
  * Creates a function that returns the milliseconds since a state was first observed. The result is 0 if the state has

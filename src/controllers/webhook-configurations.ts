@@ -46,7 +46,7 @@ import {
   requiredConfigurations,
   type RequiredWebhook,
 } from './required-webhooks.ts';
-import { createStateAge, SETTLE_MS } from './state-age.ts';
+import { createStateAge, OBSERVED_MS } from './state-age.ts';
 
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };
@@ -118,7 +118,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       if (!current && !isReady) return CHECK_AGAIN;
       const isTrusted = isReady && current !== undefined && isTrustedBy(current, context);
       const settledMs = trusted.get(key)?.(isTrusted ? key : undefined, now()) ?? 0;
-      const next = settledMs >= SETTLE_MS ? required : openUnlessClosed(required, current);
+      const next = settledMs >= OBSERVED_MS ? required : openUnlessClosed(required, current);
       // While webhooks still fail open, the policies must remain in force.
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
       const floor = policies.floor ?? recorded;
@@ -204,7 +204,7 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
     const { webhooks = [] } =
       store.get('MutatingWebhookConfiguration', CONFIGURATION_NAMES.MutatingWebhookConfiguration) ?? {};
     const hasWebhook = webhooks.some(({ name }) => name.startsWith(DEFAULTS_PREFIX));
-    const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= SETTLE_MS;
+    const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= OBSERVED_MS;
     const isOpen = floor !== undefined && (floor === recorded || isSettled(floorMs));
     return {
       floor: isOpen ? floor : undefined,
@@ -246,7 +246,7 @@ function createModeObserver({ settings }: ControllerContext) {
     if (kind !== 'MutatingWebhookConfiguration' || mode === 'off') return { mode: undefined, isSettling: false };
     const sinceMs = registered(isInPlace ? mode : undefined, nowMs) ?? 0;
     const recorded = current?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
-    if (recorded === mode || sinceMs >= SETTLE_MS) return { mode, isSettling: false };
+    if (recorded === mode || sinceMs >= OBSERVED_MS) return { mode, isSettling: false };
     return { mode: recorded === 'enforce' ? mode : recorded, isSettling: recorded !== 'enforce' };
   };
 }
