@@ -355,8 +355,8 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     within: { status: 200, code: 413 },
     beyond: { status: 413 },
     async send(size) {
-      const { uid, operation, kind, resource } = podReview({}).request;
-      const identity = JSON.stringify({ padding: 'PADDING', uid, kind, resource, operation }).slice(0, -1);
+      const { uid, operation, kind, resource, userInfo } = podReview({}).request;
+      const identity = JSON.stringify({ padding: 'PADDING', uid, kind, resource, operation, userInfo }).slice(0, -1);
       const start = `{"request":${identity}`;
       const padding = 'x'.repeat(size - start.length + 'PADDING'.length);
       const text = `${start.replace('PADDING', padding)},"object":{"x":"${'x'.repeat(200_000)}","y":${nested(200)}}}}`;
