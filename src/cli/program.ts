@@ -1,5 +1,5 @@
 /**
- * The command tree. Each command is a row in `COMMANDS` and a file in the folder of its subject. The file is loaded
+ * The command tree. Each command is a row in `GROUPS` and a file in the folder of its subject. The file is loaded
  * when the command is used.
  */
 import { Command as CommanderCommand, CommanderError, Help, Option as CommanderOption } from 'commander';
