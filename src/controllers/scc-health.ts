@@ -13,7 +13,7 @@ interface SccHealthDeps {
 
 /** SCCs change in bursts, for example during installation, so the check waits for the end of a burst. */
 const DELAY_MS = 1000;
-/** Delay of the first check if there are no SCCs, because the leader creates the standard SCCs after its start. */
+/** Delay of the first check without changes, because the leader creates the standard SCCs after its start. */
 const START_DELAY_MS = 10_000;
 
 const NO_PROBLEMS: SccProblems = { broken: new Map(), missing: [], required: [], brokenBlocks: false };
@@ -30,8 +30,11 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
       ? NO_PROBLEMS
       : findSccProblems(store.list('SecurityContextConstraints'), settings().compatibility);
   let timer: NodeJS.Timeout | undefined;
+  /** True while a check is due within `DELAY_MS`. Later changes do not delay it. */
+  let isDue = false;
 
   const check = (): void => {
+    isDue = false;
     if (!store.synced()) {
       schedule();
       return;
@@ -53,6 +56,8 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
     for (const scc of [...problems.required, ...problems.missing]) metrics.missing.set({ scc }, 1);
   };
   const schedule = (delayMs = DELAY_MS): void => {
+    if (isDue) return;
+    isDue = delayMs === DELAY_MS;
     clearTimeout(timer);
     timer = setTimeout(check, delayMs).unref();
   };

@@ -3,7 +3,7 @@ import type { Store } from '../cluster/store.ts';
 import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
 import { isWorkloadController } from '../kube/controller-pod.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/index.ts';
-import { findGrants, matchesUser } from '../policy/rbac/index.ts';
+import { findGrants, matchesUser, RBAC_KINDS } from '../policy/rbac/index.ts';
 
 type Exemptions = PodSecurityConfiguration['exemptions'];
 
@@ -19,14 +19,7 @@ export interface ExemptionProblem {
  * Kinds that the store must contain. Exemptions of a kind without objects are not checked, because the input may omit the
  * kind. Runtime classes are checked only if `readsCluster` is true.
  */
-export const EXEMPTION_KINDS = [
-  'Namespace',
-  'RuntimeClass',
-  'Role',
-  'ClusterRole',
-  'RoleBinding',
-  'ClusterRoleBinding',
-] as const;
+export const EXEMPTION_KINDS = ['Namespace', 'RuntimeClass', ...RBAC_KINDS] as const;
 
 const CREATE_PODS = { verb: 'create', apiGroup: '', resource: 'pods' };
 
@@ -61,9 +54,7 @@ export function findExemptionProblems(
       return 'creates the pods of the workloads of all users, so all of these pods are exempt';
     }
     const account = parseServiceAccountUsername(name);
-    if (account === undefined) {
-      return OWN_PODS;
-    }
+    if (account === undefined) return OWN_PODS;
     if (isMissing(account.namespace)) {
       return 'its namespace does not exist, so users who can create the namespace can use the service account';
     }

@@ -1,6 +1,7 @@
 /** Controls of hardening standards, and the checks that correspond to them. Each check names its controls. */
+import { defined } from '../../kube/defined.ts';
 import { checks } from './checks/index.ts';
-import { LEVELS, type Level } from './policy.ts';
+import type { Level } from './policy.ts';
 
 /** Standards by the name of their field in the checks. */
 export const STANDARDS = {
@@ -46,7 +47,7 @@ export function listControls(standard: Standard): readonly Control[] {
       : Object.fromEntries(checks.flatMap(({ nsa }) => (nsa === undefined ? [] : [[nsa, nsa]])));
   return Object.entries(titles).map(([id, title]) => {
     const own = checks.filter((check) => check[standard]?.split(', ').includes(id));
-    const level = own.some((check) => check.level === LEVELS[2]) ? 'restricted' : 'baseline';
+    const level = own.some((check) => check.level === 'restricted') ? 'restricted' : 'baseline';
     return { id, title, checks: own.map((check) => check.id), level };
   });
 }
@@ -54,5 +55,5 @@ export function listControls(standard: Standard): readonly Control[] {
 /** Returns the controls of a check by standard, such as `{ cis: '5.2.2', nsa: 'no privileged containers' }`. */
 export function checkControls(id: string): Readonly<Partial<Record<Standard, string>>> {
   const { cis, nsa } = checks.find((check) => check.id === id) ?? {};
-  return { ...(cis === undefined ? {} : { cis }), ...(nsa === undefined ? {} : { nsa }) };
+  return defined({ cis, nsa });
 }
