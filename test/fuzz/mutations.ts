@@ -1,6 +1,6 @@
 /** Random mutations of JSON objects. */
 import fc, { type Arbitrary } from 'fast-check';
-import { copy, type JsonObject } from '../support/oracle/json.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
 
 /** `where` is an index into all members of the object, modulo their number. */
 export type Mutation =
@@ -96,12 +96,12 @@ type Holder = Record<string, unknown> | unknown[];
 
 /** Returns a mutated copy. */
 export function mutate(object: JsonObject, changes: readonly Mutation[]): JsonObject {
-  const mutated = copy(object) as Record<string, unknown>;
+  const mutated = structuredClone(object) as Record<string, unknown>;
   for (const change of changes) {
     if ('member' in change) {
       const holders = holdersIn(mutated);
       const holder = holders[change.where % holders.length] ?? mutated;
-      setMember(holder, change.member[0], copy(change.member[1]));
+      setMember(holder, change.member[0], structuredClone(change.member[1]));
     } else changeMember(mutated, change);
   }
   return mutated;
@@ -112,9 +112,9 @@ function changeMember(root: Record<string, unknown>, change: Exclude<Mutation, {
   const place = places[change.where % Math.max(1, places.length)];
   if (place === undefined) return;
   const [holder, key] = place;
-  if ('value' in change) setMember(holder, key, copy(change.value));
+  if ('value' in change) setMember(holder, key, structuredClone(change.value));
   else if ('repeat' in change) {
-    if (Array.isArray(holder)) holder.push(copy(holder[Number(key)]));
+    if (Array.isArray(holder)) holder.push(structuredClone(holder[Number(key)]));
   } else if (Array.isArray(holder)) holder.splice(Number(key), 1);
   else Reflect.deleteProperty(holder, key);
 }

@@ -5,9 +5,9 @@
 import { fileURLToPath } from 'node:url';
 import fc, { type Arbitrary } from 'fast-check';
 import { readManifests } from '../../src/config/manifests.ts';
+import { isObject, type JsonObject, valueAt } from '../../src/kube/types.ts';
 import { pods as standardPods } from '../policy/pss/arbitrary.ts';
 import { pod as sccPod } from '../policy/scc/arbitrary.ts';
-import { at, isObject, type JsonObject } from '../support/oracle/json.ts';
 import { mutate, mutations } from './mutations.ts';
 
 const one = fc.constantFrom;
@@ -25,7 +25,7 @@ async function* emptyStdin(): AsyncGenerator<string> {}
 function getPod(object: JsonObject): readonly JsonObject[] {
   if (object['kind'] === 'Pod') return [object];
   for (const path of [['spec', 'template'], ['spec', 'jobTemplate', 'spec', 'template'], ['template']]) {
-    const template = at(object, ...path);
+    const template = valueAt(object, path);
     if (isObject(template)) return [template];
   }
   return [];
@@ -114,11 +114,11 @@ export function podsFrom(seeds: readonly JsonObject[]): Arbitrary<JsonObject> {
 }
 
 function extend(pod: JsonObject, more: JsonObject | undefined, notes: JsonObject | undefined): JsonObject {
-  const metadata = at(pod, 'metadata');
-  const own = at(metadata, 'annotations');
+  const metadata = valueAt(pod, ['metadata']);
+  const own = valueAt(metadata, ['annotations']);
   const { name, ...rest } = (isObject(metadata) ? metadata : {}) as { readonly name?: unknown };
   const merged = merge(isObject(own) ? own : {}, notes ?? {});
-  const spec = at(pod, 'spec');
+  const spec = valueAt(pod, ['spec']);
   return JSON.parse(
     JSON.stringify({
       apiVersion: 'v1',

@@ -1,7 +1,7 @@
 /** Generates AdmissionRequests of all types that the webhook configurations select, and some others. */
 import fc, { type Arbitrary } from 'fast-check';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
-import { isObject, type JsonObject } from '../support/oracle/json.ts';
 import { mutate, type Mutation, mutation, mutations } from './mutations.ts';
 import { annotations } from './pods.ts';
 import { labels, NAMESPACES } from './world.ts';

@@ -45,7 +45,7 @@ export async function fuzz({ seed, timeMs, only, round = 0 }: FuzzOptions): Prom
   let responses = 0;
   const context: Context = {
     server,
-    judge: createJudge(generated, server.stored),
+    judge: createJudge(server.stored),
     seeds: await readSeeds(),
     count: () => (responses += 1),
   };

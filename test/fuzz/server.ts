@@ -5,22 +5,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { objectPath, resourcePath } from '../../src/kube/resources.ts';
+import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { newestVersion } from '../../src/policy/pss/index.ts';
 import { hashSpec } from '../../src/views/exceptions.ts';
 import { post, type Response } from '../support/https.ts';
 import { connect } from '../support/kubeconfig.ts';
-import { isObject, type JsonObject, textAt } from '../support/oracle/json.ts';
 import { readUsage } from '../support/process-usage.ts';
 import { formatSettings, serve } from '../support/serve-process.ts';
 import { formatManifests, type World } from './world.ts';
 
-/** The objects in the cluster of the server. */
-export interface Stored {
-  readonly namespaces: ReadonlyMap<string, JsonObject>;
-  readonly sccs: readonly JsonObject[];
-  /** The pod `stored` in each namespace. */
-  readonly pods: ReadonlyMap<string, JsonObject>;
-}
+/** The objects in the cluster of the server that decisions read. */
+export type Stored = ReadonlyMap<Kind, readonly JsonObject[]>;
 
 export interface FuzzServer {
   readonly stored: Stored;
@@ -41,13 +36,12 @@ const BAD_LINE =
 /** The kinds that decisions read. */
 const KINDS: readonly Kind[] = [
   ...(['Namespace', 'SecurityContextConstraints', 'Pod'] as const),
-  ...(['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'] as const),
+  ...(['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding', 'PodSecurityException'] as const),
 ];
 
-/** The oracle evaluates `latest` as the newest version of the checks. */
-const POD_SECURITY = { emulationVersion: newestVersion, exceptions: { mode: 'approved' } };
+export const POD_SECURITY = { emulationVersion: newestVersion, exceptions: { mode: 'approved' } } as const;
 const MERGE = { 'content-type': 'application/merge-patch+json' };
-const SCC = { mode: 'enforce', exemptNamespaces: ['kube-system'] } as const;
+export const SCC = { mode: 'enforce', exemptNamespaces: ['kube-system'] } as const;
 
 export async function startFuzzServer(world: World): Promise<FuzzServer> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-fuzz-'));
@@ -69,14 +63,6 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
     objects.set(kind, isObject(body) && Array.isArray(body['items']) ? (body['items'] as readonly JsonObject[]) : []);
   }
   client.close();
-  const list = (kind: Kind): readonly JsonObject[] => objects.get(kind) ?? [];
-  const byName = (kind: Kind, field: string): ReadonlyMap<string, JsonObject> =>
-    new Map(list(kind).map((object) => [textAt(object, 'metadata', field), object]));
-  const stored = {
-    namespaces: byName('Namespace', 'name'),
-    sccs: list('SecurityContextConstraints'),
-    pods: byName('Pod', 'namespace'),
-  };
   const endpoint = { port: running.port, ca: await running.authority() };
   const agent = new Agent({ keepAlive: true });
   const errors: string[] = [];
@@ -88,7 +74,7 @@ export async function startFuzzServer(world: World): Promise<FuzzServer> {
     errors.push(...lines.filter((line) => BAD_LINE.test(line)));
   });
   return {
-    stored,
+    stored: objects,
     post: (path, body, contentType = 'application/json') => post(endpoint, path, body, contentType, agent),
     residentMiB: async () => (await readUsage(running.child.pid ?? 0)).rssMiB,
     async stop() {

@@ -2,10 +2,9 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { AUTHORS_ANNOTATION } from '../../src/api/names.ts';
 import type { ExceptionEntry, PodSecurityException } from '../../src/kube/pod-security-exception.ts';
+import type { JsonObject } from '../../src/kube/types.ts';
 import { checks } from '../../src/policy/pss/index.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
-import type { JsonObject } from '../support/oracle/json.ts';
-import type { Authorizer } from '../support/oracle/scc-order.ts';
 
 /** Grants the use of SCCs to a user or group. Without a namespace, it applies to all namespaces. */
 export interface Grant {
@@ -215,19 +214,6 @@ export const world: Arbitrary<World> = fc
     exceptions: parts.exceptions,
     approved: parts.exceptions.filter((_, index) => index % 4 !== 0),
   }));
-
-export function createAuthorizer({ grants }: World): Authorizer {
-  const all: readonly Grant[] = [
-    ...grants,
-    { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] },
-    { group: 'system:masters', sccs: ['*'] },
-  ];
-  return (subject, name, inNamespace) =>
-    all.some(({ user, group, namespace = inNamespace, sccs }) => {
-      const isSubject = user === undefined ? subject.groups.includes(group ?? '') : user === subject.username;
-      return isSubject && namespace === inNamespace && (sccs.includes('*') || sccs.includes(name));
-    });
-}
 
 export function formatManifests({ namespaces, sccs, grants, pods, exceptions }: World): string {
   const rbac = grants.flatMap((granted, index) => createBinding(granted, `grant-${index}`));
