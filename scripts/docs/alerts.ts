@@ -1,4 +1,4 @@
-import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
+import alerts from '../../src/install/alerts.json' with { type: 'json' };
 import { cell, code, formatMarkdownTable } from './markdown.ts';
 
 const HEAD = `# Alerts

@@ -39,6 +39,8 @@ import { isBreakGlassOn, listFloorPolicies, watchBreakGlass } from './break-glas
 import {
   type ControllerContext,
   type ControllerDefinition,
+  createStateAge,
+  OBSERVED_MS,
   type ReconcileContext,
   type Reconciler,
   watch,
@@ -47,7 +49,6 @@ import {
 } from './controller.ts';
 import { rbacRule } from './permissions.ts';
 import { isReplicaLease } from './replica-leases.ts';
-import { createStateAge, OBSERVED_MS } from './state-age.ts';
 
 const NAME = 'admission-policy-controller';
 const OPTIONS = { fieldManager: NAME };

@@ -42,6 +42,7 @@ import { getRolloutView, publishedDefault, publishedGeneration } from '../views/
 import {
   type ControllerContext,
   type ControllerDefinition,
+  createStateAge,
   forEachYielding,
   type ReconcileContext,
   type Reconciler,
@@ -51,7 +52,6 @@ import {
 } from './controller.ts';
 import { rbacRule, statusRule } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
-import { createStateAge } from './state-age.ts';
 
 const NAME = 'pod-security-config-observer';
 const OPTIONS = { fieldManager: NAME };

@@ -1,14 +1,16 @@
-/** Events about workloads whose pods the webhooks deny, so `kubectl describe deployment` shows the reason. */
+/**
+ * Events about workloads whose pods are denied or would be denied under enforcement, so `kubectl describe deployment` shows
+ * the reason.
+ */
 import { INSTALLATION } from '../api/names.ts';
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';
-import type { Cluster } from '../cluster/cluster.ts';
-import { isRecordable, writeEvent } from '../cluster/event-recorder.ts';
+import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
+import { isRecordable, truncateNote, writeEvent } from '../cluster/event-recorder.ts';
 import type { AdmissionRequest, Denied } from '../kube/admission.ts';
 import { isWorkloadController } from '../kube/controller-pod.ts';
 import { isObject, type KubeObject, objectMember, type Pod } from '../kube/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { findPodWorkload } from '../views/workloads.ts';
-import { workloadDenialEvent } from './workload-denial-event.ts';
+import { findPodWorkload, type WorkloadReference } from '../views/workloads.ts';
 
 interface DenialEventsOptions {
   readonly cluster: Pick<Cluster, 'store' | 'recordEvent'>;
@@ -60,4 +62,41 @@ function readControlledPod({ namespace = '', object }: AdmissionRequest): Pod | 
   if ([apiVersion, kind, name, uid].some((field) => typeof field !== 'string')) return undefined;
   if (!isRecordable({ apiVersion, kind, metadata: { name, namespace, uid } } as KubeObject)) return undefined;
   return { metadata: { namespace, ownerReferences: [{ apiVersion, kind, name, uid, controller: true }] } } as Pod;
+}
+
+/** The policy that denies the pods. */
+type Policy = 'PodSecurity' | 'SCC';
+
+const REASONS: Readonly<Record<Policy, string>> = { PodSecurity: 'PodSecurityViolation', SCC: 'SCCViolation' };
+
+interface WorkloadDenial {
+  readonly policy: Policy;
+  readonly action: string;
+  /** The policy's message, in upstream's wording. */
+  readonly text: string;
+  /** Level that the pods violate, and its version. Absent for SCCs. */
+  readonly denied?: { readonly level: string; readonly version: string } | undefined;
+}
+
+/**
+ * Creates an event about a workload's denied pods. The note consists of the policy's message and a command that prints
+ * the fix or the reason.
+ */
+export function workloadDenialEvent(
+  { kind, metadata }: WorkloadReference,
+  { policy, action, text, denied }: WorkloadDenial,
+): Pick<ClusterEvent, 'type' | 'reason' | 'action' | 'note'> {
+  const target = `${kind.toLowerCase()}/${metadata.name ?? ''} -n ${metadata.namespace ?? ''}`;
+  const { level, version } = denied ?? { level: 'restricted', version: 'latest' };
+  const versionOption = version === 'latest' ? '' : ` --kubernetes-version=${version}`;
+  const command =
+    policy === 'SCC'
+      ? `portcullis explain ${target}`
+      : `kubectl get ${target} -o yaml | portcullis check --level=${level}${versionOption} --fix=diff -f -`;
+  return {
+    type: 'Warning',
+    reason: REASONS[policy],
+    action,
+    note: truncateNote(text, `. To fix: ${command}`),
+  };
 }

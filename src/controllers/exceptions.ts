@@ -20,7 +20,7 @@ import {
 } from '../policy/psa/index.ts';
 import { evaluateExcepted, indexExceptions } from '../policy/pss/index.ts';
 import { readException, unapproved } from '../views/exceptions.ts';
-import { readExemptionUses } from '../views/exemption-uses.ts';
+import { readExemptionUses } from '../views/exemptions.ts';
 import { effectivePodSecurity } from '../views/rollout.ts';
 import { findPodWorkload, type WorkloadReference } from '../views/workloads.ts';
 import {

@@ -37,9 +37,9 @@ import {
   runYielding,
   watchValue,
 } from './controller.ts';
+import { workloadDenialEvent } from './denial-events.ts';
 import { type EvaluationChange, wasViolating } from './evaluations.ts';
 import { rbacRule } from './permissions.ts';
-import { workloadDenialEvent } from './workload-denial-event.ts';
 
 export const policyReports: ControllerDefinition = {
   name: 'policy-report-controller',

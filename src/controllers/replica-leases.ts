@@ -1,7 +1,7 @@
 /** Reads the Leases in which replicas publish their state. */
 import { COMPONENT_LABEL, REPLICA, SERVING_CERTIFICATE_ANNOTATION } from '../api/names.ts';
 import type { Lease } from '../kube/types.ts';
-import { createStateAge } from './state-age.ts';
+import { createStateAge } from './controller.ts';
 
 /** Lease duration of a replica, and the maximum duration accepted from other replicas. */
 export const REPLICA_LEASE_MS = 60_000;

@@ -26,11 +26,12 @@ import type { Lease, Secret } from '../kube/types.ts';
 import { formatTimestamp } from '../kube/units.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { findTrustProblems, type KeyPair, keyPairProblem, pemFingerprint, type Service } from '../tls/index.ts';
-import { formatExemptionUses } from '../views/exemption-uses.ts';
+import { formatExemptionUses } from '../views/exemptions.ts';
 import { getRolloutView, replicaAnnotations, ROLLOUT_KINDS } from '../views/rollout.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
+  createStateAge,
   type ReconcileContext,
   type Reconciler,
   type ReconcileResult,
@@ -41,7 +42,6 @@ import { acquiredSpec } from './leadership.ts';
 import { rbacRule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, REPLICA_LEASE_MS, REPLICA_RENEW_MS } from './replica-leases.ts';
 import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts';
-import { createStateAge } from './state-age.ts';
 
 const NAME = 'replica-controller';
 

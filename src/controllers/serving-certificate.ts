@@ -37,13 +37,13 @@ import {
 import {
   type ControllerContext,
   type ControllerDefinition,
+  createStateAge,
   type ReconcileContext,
   type Reconciler,
   watch,
 } from './controller.ts';
 import { configurationRules, rbacRule, WATCH_VERBS } from './permissions.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
-import { createStateAge } from './state-age.ts';
 
 const NAME = 'serving-certificate-controller';
 

@@ -29,7 +29,9 @@ import { configObserver } from './config-observer.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
+  createStateAge,
   isDisabled,
+  OBSERVED_MS,
   type ReconcileContext,
   type Reconciler,
   watch,
@@ -38,7 +40,6 @@ import {
 import { rbacRule, statusRule } from './permissions.ts';
 import { readiness } from './readiness.ts';
 import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
-import { createStateAge, OBSERVED_MS } from './state-age.ts';
 
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: SETTINGS_MANAGER };

@@ -33,8 +33,8 @@ import {
   runYielding,
   watchChanges,
 } from './controller.ts';
+import { workloadDenialEvent } from './denial-events.ts';
 import { statusRule } from './permissions.ts';
-import { workloadDenialEvent } from './workload-denial-event.ts';
 
 const NAME = 'unreviewed-pods-controller';
 const KIND = 'PortcullisConfiguration';

@@ -30,6 +30,8 @@ import { isBreakGlassOn } from './break-glass.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
+  createStateAge,
+  OBSERVED_MS,
   type ReconcileContext,
   type Reconciler,
   type Source,
@@ -46,7 +48,6 @@ import {
   requiredConfigurations,
   type RequiredWebhook,
 } from './required-webhooks.ts';
-import { createStateAge, OBSERVED_MS } from './state-age.ts';
 
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };

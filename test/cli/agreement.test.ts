@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { openDashboard } from '../../src/cli/report/live-report.ts';
+import { openDashboard } from '../../src/cli/report/dashboard-server.ts';
 import { createPooling, project } from '../../src/cluster/projection.ts';
 import { createStore, type Store, type WritableStore } from '../../src/cluster/store.ts';
 import { settingsFromObject } from '../../src/config/configuration.ts';

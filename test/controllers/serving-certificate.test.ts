@@ -6,7 +6,7 @@ import { servingCertificate } from '../../src/controllers/serving-certificate.ts
 import { draft, isObject, type ValidatingWebhookConfiguration } from '../../src/kube/types.ts';
 import { pemFingerprint } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
-import { readExemptionUses } from '../../src/views/exemption-uses.ts';
+import { readExemptionUses } from '../../src/views/exemptions.ts';
 import {
   configuration,
   createStage,

@@ -7,6 +7,7 @@ import { INSTALLATION, OPTIONAL_FEATURES, PART_OF, PART_OF_LABEL } from '../../s
 import { CONFIGURATION_NAMES } from '../../src/api/webhooks.ts';
 import { resolveValues } from '../../src/cli/options.ts';
 import { serveOptions } from '../../src/cli/serve-options.ts';
+import alerts from '../../src/install/alerts.json' with { type: 'json' };
 import definition from '../../src/install/definitions/psaenforcementconfigs.json' with { type: 'json' };
 import {
   ALL_FEATURES,
@@ -16,9 +17,7 @@ import {
   type Manifest,
   type ManifestOf,
 } from '../../src/install/index.ts';
-import { RECORDING_RULES } from '../../src/install/monitoring.ts';
-import alerts from '../../src/install/monitoring/alerts.json' with { type: 'json' };
-import { DASHBOARDS } from '../../src/install/monitoring/dashboards.ts';
+import { DASHBOARDS, RECORDING_RULES } from '../../src/install/monitoring.ts';
 import { type ManifestSettings, parseFeatures, PROFILES } from '../../src/install/settings.ts';
 import { ENFORCEMENT_MODES, MAX_VIOLATING_NAMESPACES } from '../../src/kube/psa-enforcement-config.ts';
 import { evaluatePod } from '../../src/policy/pss/index.ts';

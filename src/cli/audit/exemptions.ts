@@ -1,8 +1,13 @@
 import type { Kind } from '../../kube/kinds.ts';
 import { printCount } from '../../kube/text.ts';
 import { readException } from '../../views/exceptions.ts';
-import { EXEMPTION_KINDS, type ExemptionProblem, findExemptionProblems } from '../../views/exemption-problems.ts';
-import { type ExemptionUses, readExemptionUses } from '../../views/exemption-uses.ts';
+import {
+  EXEMPTION_KINDS,
+  type ExemptionProblem,
+  type ExemptionUses,
+  findExemptionProblems,
+  readExemptionUses,
+} from '../../views/exemptions.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 import { clustersOptions, defineClusterCommand } from '../clusters.ts';
 import { EXIT } from '../command.ts';

@@ -9,7 +9,7 @@ import type { Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import type { EndpointSlice, JsonObject, Lease, Node, Pod, PortcullisConfiguration } from '../../kube/types.ts';
 import type { RbacGrant } from '../../policy/rbac/index.ts';
-import type { ExemptionProblem } from '../../views/exemption-problems.ts';
+import type { ExemptionProblem } from '../../views/exemptions.ts';
 import type { SccGrant } from '../../views/scc-grants.ts';
 import type { InstalledPolicy } from '../installation/policies.ts';
 import type { ShellCommand } from '../output/shell.ts';

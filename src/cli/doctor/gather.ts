@@ -41,15 +41,15 @@ import { LOWER_LEVEL, type PodSecurityConfiguration } from '../../policy/psa/ind
 import { RBAC_KINDS, type RbacGrant, type RbacObjects, whoCan } from '../../policy/rbac/index.ts';
 import { isTerminating } from '../../policy/rollout/index.ts';
 import { STANDARD_SCCS } from '../../policy/scc/index.ts';
-import { EXEMPTION_KINDS, type ExemptionProblem, findExemptionProblems } from '../../views/exemption-problems.ts';
+import { EXEMPTION_KINDS, type ExemptionProblem, findExemptionProblems } from '../../views/exemptions.ts';
 import { sccGrants } from '../../views/scc-grants.ts';
 import { VERSION } from '../command.ts';
 import { certificateSecret, deploymentSettings, findOtherInstallations } from '../installation/deployment.ts';
+import { readUpgradeProblem } from '../installation/installation.ts';
 import { findObsolete } from '../installation/obsolete-objects.ts';
 import { hasSettings, type InstalledPolicy, readAnnotatedSettings } from '../installation/policies.ts';
 import { readServerCertificate } from '../installation/served-certificate.ts';
 import { isOpenShift } from '../installation/settings.ts';
-import { readUpgradeProblem } from '../installation/upgrade-problem.ts';
 import { effectiveSpec, readRolloutState, findWeakerThanPolicies } from '../installation/weakening.ts';
 import {
   type Fact,

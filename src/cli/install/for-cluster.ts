@@ -14,9 +14,13 @@ import { WEBHOOK_REGISTRATIONS } from '../../server/webhooks/index.ts';
 import { ignoreApiError, withCluster } from '../cluster.ts';
 import { EXIT, type Io, VERSION } from '../command.ts';
 import { findIncompatibility } from '../installation/deployment.ts';
-import { divideSettings, type Installation, readInstallation } from '../installation/installation.ts';
+import {
+  divideSettings,
+  type Installation,
+  readInstallation,
+  readUpgradeProblem,
+} from '../installation/installation.ts';
 import { deleteObsolete, findObsolete } from '../installation/obsolete-objects.ts';
-import { readUpgradeProblem } from '../installation/upgrade-problem.ts';
 import {
   readRolloutState,
   checkWeakenings,

@@ -7,12 +7,13 @@ import { listSettings, type Setting, settingOwners, withSetting } from '../../co
 import { INITIAL_SETTINGS, type Manifest, type ManifestSettings, readConfigurations } from '../../install/index.ts';
 import { defined } from '../../kube/defined.ts';
 import type { Kinds } from '../../kube/kinds.ts';
+import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { getApiVersion, namespaced, RESOURCES } from '../../kube/resources.ts';
 import type { JsonObject, PortcullisConfiguration } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { jsonObject } from '../serve-options.ts';
 import { deploymentSettings, replicaContainer } from './deployment.ts';
-import { readPolicyObjects, readAnnotatedSettings, type AnnotatedSettings } from './policies.ts';
+import { type AnnotatedSettings, readAnnotatedSettings, readPolicyObjects } from './policies.ts';
 import { patchSettings } from './settings.ts';
 
 /** Name of the CRD for the minimum kubelet version. */
@@ -149,4 +150,13 @@ export function divideSettings(
     /** Command that removes settings owned by other clients, which server-side apply cannot remove. */
     removal: removed.length === 0 ? undefined : patchSettings(removed),
   };
+}
+
+/**
+ * Returns the message of `Upgradeable=False` in the PSAEnforcementConfig, or `undefined` if the condition is not false.
+ */
+export async function readUpgradeProblem(client: ClusterClient): Promise<string | undefined> {
+  const object = await client.get(RESOURCES.PSAEnforcementConfig, PSA_ENFORCEMENT_CONFIG);
+  const { conditions } = (object as PSAEnforcementConfig | undefined)?.status ?? {};
+  return conditions?.find(({ type, status }) => type === 'Upgradeable' && status === 'False')?.message;
 }

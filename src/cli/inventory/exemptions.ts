@@ -16,7 +16,7 @@ import { KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { type PodSecurity, type PreparedException, psaLevel, resolvePolicies } from '../../policy/psa/index.ts';
 import { matchesUser } from '../../policy/rbac/index.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, sccMode, type SccSettings } from '../../policy/scc/index.ts';
-import type { ExemptionUses } from '../../views/exemption-uses.ts';
+import type { ExemptionUses } from '../../views/exemptions.ts';
 import { type GrantSource, printGrantSource, sccGrants } from '../../views/scc-grants.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 

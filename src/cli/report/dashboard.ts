@@ -7,7 +7,7 @@ import { POLICY_SCOPE } from '../inventory/inventory.ts';
 import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../inventory/rollout.ts';
 import { aborted, explainAddressError } from '../listen.ts';
 import { integer, option } from '../options.ts';
-import { openDashboard } from './live-report.ts';
+import { openDashboard } from './dashboard-server.ts';
 
 const { kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode } = rolloutOptions;
 

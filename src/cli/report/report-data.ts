@@ -20,7 +20,7 @@ import { resolvePolicies } from '../../policy/psa/index.ts';
 import { checkFix, type Level } from '../../policy/pss/index.ts';
 import { countNamespaces, type PlannedNamespace, type ViolatingWorkload } from '../../policy/rollout/index.ts';
 import { type AdmissionPlan, listDenials } from '../../policy/scc/index.ts';
-import { readExemptionUses } from '../../views/exemption-uses.ts';
+import { readExemptionUses } from '../../views/exemptions.ts';
 import { printGrantSource, sccGrants } from '../../views/scc-grants.ts';
 import { listPodCreators } from '../../views/workloads.ts';
 import {
@@ -39,8 +39,7 @@ import type { RolloutFacts } from '../inventory/rollout.ts';
 import { planSccs } from '../inventory/scc-input.ts';
 import { mapNamespaces, referenceName } from '../output/print.ts';
 import { countEvaluated, evaluatePolicy, findNewerVersions, planNamespaces } from './namespaces.ts';
-import { rolloutStatus, rolloutSteps } from './rollout-status.ts';
-import { describeInterface, describeStatus } from './state-rows.ts';
+import { describeInterface, describeStatus, rolloutStatus, rolloutSteps } from './rollout-status.ts';
 
 interface ReportInput {
   readonly facts: RolloutFacts;

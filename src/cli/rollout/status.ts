@@ -12,8 +12,7 @@ import {
   planNamespaces,
   selectNamespaces,
 } from '../report/namespaces.ts';
-import { rolloutStatus } from '../report/rollout-status.ts';
-import { describeInterface, describeStatus } from '../report/state-rows.ts';
+import { describeInterface, describeStatus, rolloutStatus } from '../report/rollout-status.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
 const WITHOUT_SERVER: RolloutStatus = {

@@ -4,8 +4,9 @@ import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { compareBytes } from '../../kube/text.ts';
 import type { Pod } from '../../kube/types.ts';
 import { matchesUser, RBAC_KINDS } from '../../policy/rbac/index.ts';
-import { auditPod, sccMode, type SccSettings } from '../../policy/scc/index.ts';
+import { findSccViolations, type SccMode, sccMode, type SccSettings } from '../../policy/scc/index.ts';
 import { findScc, type GrantSource, printGrantSource, type SccGrant, sccGrants } from '../../views/scc-grants.ts';
+import { formatCsv } from '../../web/csv.ts';
 import { defineCommand, EXIT } from '../command.ts';
 import {
   findNamespace,
@@ -46,24 +47,66 @@ function createGrantLookup(store: Store): GrantLookup {
   };
 }
 
-/** Returns the function that audits a pod in the store. */
+/**
+ * Returns the function that determines which SCC admitted a pod in the store according to its annotations. The note
+ * explains a missing SCC, a missing grant, or fields that the SCC does not allow.
+ */
 function createAuditor(store: Store, settings: Pick<SccSettings, 'mode' | 'exemptNamespaces'>) {
   const findGrants = createGrantLookup(store);
   return (pod: Pod) => {
-    const { namespace: namespaceName = '', annotations } = pod.metadata ?? {};
-    const namespace = store.get('Namespace', namespaceName) ?? { metadata: {} };
-    const name = annotations?.[POD_SCC_ANNOTATIONS.scc] ?? '';
-    const account = pod.spec?.serviceAccountName ?? '';
-    const through = name === '' || account === '' ? [] : findGrants(name, namespaceName, account);
-    const scc = store.get('SecurityContextConstraints', name);
-    const { note, ...audited } = auditPod(pod, {
-      namespace,
-      mode: sccMode(namespace, settings).mode,
-      scc,
-      grants: through?.length,
-    });
-    return { ...audited, through: through ?? [], note };
+    const { name = '', namespace = '', annotations, creationTimestamp: since, ownerReferences } = pod.metadata ?? {};
+    const namespaceObject = store.get('Namespace', namespace) ?? { metadata: {} };
+    const mode = pod.spec?.os?.name === 'windows' ? 'windows' : sccMode(namespaceObject, settings).mode;
+    const serviceAccount = pod.spec?.serviceAccountName || undefined;
+    const controller = ownerReferences?.find((owner) => owner.controller === true);
+    const owner = controller && { kind: controller.kind, name: controller.name };
+    const scc = annotations?.[POD_SCC_ANNOTATIONS.scc];
+    if (!scc) {
+      const facts = { namespace, name, serviceAccount, since, owner };
+      return { ...facts, scc: undefined, subject: undefined, through: [], note: NOTES[mode] };
+    }
+    const subject = annotations?.[POD_SCC_ANNOTATIONS.subjectType] || undefined;
+    const object = store.get('SecurityContextConstraints', scc);
+    const through = serviceAccount === undefined ? [] : findGrants(scc, namespace, serviceAccount);
+    const disallowed = object === undefined ? [] : findSccViolations(pod, object, namespaceObject);
+    const notes = [grantNote(subject, through?.length, mode), disallowedNote(scc, disallowed)];
+    const note = notes.filter((text) => text !== undefined).join('; ') || undefined;
+    return { namespace, name, serviceAccount, since, owner, scc, subject, through: through ?? [], note };
   };
+}
+
+/** SCC mode for a pod. Windows pods are exempt. */
+type PodMode = SccMode | 'windows';
+
+/** Why a pod has no SCC. */
+const NOTES: Readonly<Record<PodMode, string>> = {
+  windows: 'Windows pod: exempt from SCC admission',
+  off: 'exempt namespace',
+  report: 'SCC admission only reports here',
+  enforce: 'created before SCC admission was enforced here',
+};
+
+const MAX_FIELDS = 3;
+
+/**
+ * Ephemeral containers may have been added under another SCC, but the recorded SCC must have admitted all other fields.
+ */
+function disallowedNote(scc: string, disallowed: readonly string[]): string | undefined {
+  if (disallowed.length === 0) return undefined;
+  const more = disallowed.length > MAX_FIELDS ? ` and ${disallowed.length - MAX_FIELDS} more` : '';
+  const fields = `${disallowed.slice(0, MAX_FIELDS).join(', ')}${more}`;
+  const isAddedLater = disallowed.every((field) => field.startsWith('spec.ephemeralContainers['));
+  return isAddedLater ? `added under another SCC: ${fields}` : `not allowed by ${scc}: ${fields}`;
+}
+
+function grantNote(subject: string | undefined, grants: number | undefined, mode: PodMode): string | undefined {
+  if (mode !== 'enforce')
+    return 'SCC admission is not enforced here: the creator of the pod may have written the annotation';
+  if (grants === undefined) return 'the SCC no longer exists';
+  if (grants > 0) return undefined;
+  return subject === 'serviceaccount'
+    ? 'the grant no longer exists'
+    : "admitted only because of its creator's permissions";
 }
 
 type AuditedPod = ReturnType<ReturnType<typeof createAuditor>>;
@@ -82,26 +125,6 @@ const WIDE_HEADER = [...HEADER, 'SERVICE ACCOUNT'];
 
 function printWidePod(pod: AuditedPod): string[] {
   return [...printPod(pod), pod.serviceAccount ?? ''];
-}
-
-/**
- * Prints CSV with a header and one line for each pod.
- * @see https://www.rfc-editor.org/rfc/rfc4180
- */
-function printCsv(pods: readonly AuditedPod[]): string {
-  const header = WIDE_HEADER.map((title) => title.toLowerCase());
-  const rows = pods.map(printWidePod);
-  return [header, ...rows].map((cells) => `${cells.map(printCell).join(',')}\r\n`).join('');
-}
-
-/**
- * Annotations contain arbitrary text, which a spreadsheet must not evaluate as a formula, and which must not control the
- * terminal.
- */
-function printCell(text: string): string {
-  const shown = printable(text);
-  const safe = /^[=+\-@]/.test(shown) ? `'${shown}` : shown;
-  return /[",]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 const DETAILS = `
@@ -149,8 +172,15 @@ export const command = defineCommand({
       .filter((pod) => subject === undefined || pod.subject === subject)
       .sort((a, b) => compareBytes(a.namespace, b.namespace) || compareBytes(a.name, b.name));
     const assumptions = [...missing, ...settings.assumptions];
-    if (output === 'csv') io.stdout.write(printCsv(pods));
-    else {
+    if (output === 'csv') {
+      const header = WIDE_HEADER.map((title) => title.toLowerCase());
+      io.stdout.write(
+        formatCsv(
+          header,
+          pods.map((pod) => printWidePod(pod).map(printable)),
+        ),
+      );
+    } else {
       const isWide = output === 'wide';
       const rows = pods.map((pod) => (isWide ? printWidePod(pod) : printPod(pod)).map((cell) => cell || '<none>'));
       const headed = withHeader(isWide ? WIDE_HEADER : HEADER, rows, options);

@@ -160,7 +160,7 @@ const UNREAD = { source: 'cluster', objects: [], customSources: [], assumptions:
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
   // Loaded here because a live cluster does not need these modules.
-  const { openDashboard } = await import('../report/live-report.ts');
+  const { openDashboard } = await import('../report/dashboard-server.ts');
   const { KUBERNETES_VERSION, OLM_DEFINITIONS } = await import('../../dev-cluster/index.ts');
   const manifests = await readClusterManifests(values.manifests, settings, OLM_DEFINITIONS);
   const { definitions, namespace, seed, configurations, sccs } = manifests;

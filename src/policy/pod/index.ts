@@ -6,7 +6,17 @@ export {
   SE_LINUX_TYPES,
   sysctlName,
 } from './allowed-values.ts';
-export { findConflicts, lacksWindows } from './conflicts.ts';
+export {
+  ANY_USER,
+  capabilityName,
+  correctCapability,
+  findConflicts,
+  lacksWindows,
+  LOST,
+  type Repair,
+  SYSCTL_REPAIR,
+  VOLUME_CHOICES,
+} from './repair.ts';
 export {
   type Capabilities,
   type ContainerFields,
@@ -40,15 +50,6 @@ export {
   stringMapAt,
   stringsAt,
 } from './reader.ts';
-export {
-  ANY_USER,
-  capabilityName,
-  correctCapability,
-  LOST,
-  type Repair,
-  SYSCTL_REPAIR,
-  VOLUME_CHOICES,
-} from './repair.ts';
 export {
   APP_ARMOR_ANNOTATION_PREFIX,
   BESIDE_TEMPLATE,

@@ -36,7 +36,15 @@ export {
   type PodInput,
   type PodVerdict,
 } from './advice/explain.ts';
-export { findInvalidValues, type InvalidValue } from './advice/invalid-values.ts';
+export {
+  findInvalidValues,
+  findSccDefect,
+  findSccProblems,
+  formatSccProblems,
+  type InvalidValue,
+  type SccProblems,
+  sccWarnings,
+} from './advice/scc-problems.ts';
 export {
   type AdmissionPlan,
   type AdmissionPlanInput,
@@ -50,9 +58,6 @@ export {
   type WorkloadName,
   workloadPod,
 } from './advice/plan.ts';
-export { auditPod } from './advice/pod-audit.ts';
-export { findSccDefect, findSccProblems, formatSccProblems, type SccProblems } from './advice/scc-defects.ts';
-export { sccWarnings } from './advice/scc-warnings.ts';
 export {
   admitTemplate,
   assignScc,

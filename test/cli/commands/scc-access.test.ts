@@ -35,11 +35,11 @@ describe('scc pods shows', () => {
     assert.equal(lines[0], 'namespace,pod,scc,subject,granted through,since,owner,service account');
     assert.equal(
       lines[5],
-      `kube-system,forged,"'=HYPERLINK(""https://example.com"",""a,b"")",,SCC admission is not enforced here: the creator of the pod may have written the annotation,,,default`,
+      `"kube-system","forged","'=HYPERLINK(""https://example.com"",""a,b"")","","SCC admission is not enforced here: the creator of the pod may have written the annotation","","","default"`,
     );
     assert.equal(
       lines[6],
-      'shop,build-1,anyuid,serviceaccount,"RoleBinding build, ClusterRole system:openshift:scc:anyuid",2026-01-02T03:04:05Z,Job/build,builder',
+      '"shop","build-1","anyuid","serviceaccount","RoleBinding build, ClusterRole system:openshift:scc:anyuid","2026-01-02T03:04:05Z","Job/build","builder"',
     );
     assert.deepEqual([lines.length, lines.at(-1)], [11, '']);
   });
@@ -83,10 +83,10 @@ describe('scc pods shows', () => {
   test('pods without SCC admission', async () => {
     const args = ['-n', 'shop', '--config=test/fixtures/scc-access/exempt.json', '-o', 'csv'];
     const { stdout } = await runProgram(['scc', 'pods', ...args, ...CLUSTER]);
-    assert.match(stdout, /^shop,old,,,exempt namespace,/m);
+    assert.match(stdout, /^"shop","old","","","exempt namespace",/m);
     assert.match(
       stdout,
-      /^shop,web-1,.*; SCC admission is not enforced here: the creator of the pod may have written the annotation",/m,
+      /^"shop","web-1",.*; SCC admission is not enforced here: the creator of the pod may have written the annotation",/m,
     );
   });
 });
@@ -133,10 +133,10 @@ describe('scc pods notes', () => {
   for (const [name, stdin, note, args = []] of cases) {
     test(name, async () => {
       const outcome = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv', ...args], { stdin });
-      const granted = `"${[through, note].filter((part) => part !== '').join('; ')}"`;
+      const granted = [through, note].filter((part) => part !== '').join('; ');
       assert.deepEqual(outcome, {
         code: 0,
-        stdout: `namespace,pod,scc,subject,granted through,since,owner,service account\r\none,web,restricted-v2,serviceaccount,${granted},,,default\r\n`,
+        stdout: `namespace,pod,scc,subject,granted through,since,owner,service account\r\n"one","web","restricted-v2","serviceaccount","${granted}","","","default"\r\n`,
         stderr: '',
       });
     });
@@ -145,7 +145,7 @@ describe('scc pods notes', () => {
   test('CSV contains neither formulas nor control characters', async () => {
     const stdin = claiming({}).replace('"restricted-v2"', String.raw`"=\u001b[2J\r\n\u202e"`);
     const { stdout } = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv'], { stdin });
-    assert.equal(stdout.split('\r\n')[1]?.split(',')[2], String.raw`'=\u001b[2J\r\n\u202e`);
+    assert.equal(stdout.split('\r\n')[1]?.split(',')[2], String.raw`"'=\u001b[2J\r\n\u202e"`);
   });
 
   test('that pods without an SCC are in report mode', async () => {
@@ -174,7 +174,7 @@ describe('scc pods with a cluster', () => {
     assert.equal(code, 0);
     assert.match(
       stdout,
-      /\ndefault,web,anyuid,,admitted only because of its creator's permissions,\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ,,default\r\n$/,
+      /\n"default","web","anyuid","","admitted only because of its creator's permissions","\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ","","default"\r\n$/,
     );
     // The progress is cleared at the end.
     assert.match(stderr, /Reading https:\/\/127\.0\.0\.1:\d+: \d+ objects/);

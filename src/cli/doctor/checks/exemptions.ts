@@ -1,5 +1,5 @@
 import { summarizeNames } from '../../../kube/text.ts';
-import type { ExemptionProblem } from '../../../views/exemption-problems.ts';
+import type { ExemptionProblem } from '../../../views/exemptions.ts';
 import { type CheckResult, type DoctorCheck, evaluateFact, info, warning } from '../facts.ts';
 import { instruction } from '../fix.ts';
 
