@@ -171,11 +171,6 @@ function printCluster({ name, context = name ?? '' }: ClusterIdentity): string {
   return name === undefined || name === context ? context : `${name} (${context})`;
 }
 
-/** The highest exit code. A cluster that was not read has the exit code of an error. */
-function worstCode(outcomes: readonly ClusterOutcome<{ readonly code: number }>[]): number {
-  return Math.max(...outcomes.map((outcome) => (outcome.error === undefined ? outcome.result.code : EXIT.usage)));
-}
-
 /** The output of a command for one cluster. */
 interface ClusterListing {
   readonly data: object;
@@ -217,7 +212,8 @@ export function defineClusterCommand<O extends ListingOptions>(command: ClusterC
         printClusters(outcomes, { columns, style, ...values }),
         ...(output === 'wide' ? outcomes.flatMap((outcome) => clusterBlocks(outcome, style)) : []),
       ]);
-      return worstCode(outcomes);
+      // A cluster that was not read has the exit code of an error.
+      return Math.max(...outcomes.map(({ error, result }) => (error === undefined ? result.code : EXIT.usage)));
     },
   });
 }

@@ -102,7 +102,7 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     try {
       const response = await open({ ...raw, signal, agent });
       const { statusCode: code = 0 } = response;
-      const error = isSuccess(code) ? undefined : responseError(response, await readBytes(response));
+      const error = code >= 200 && code < 300 ? undefined : responseError(response, await readBytes(response));
       const result = error ?? (await handle(response));
       count(request.method, code);
       if (result instanceof ApiError) throw result;
@@ -226,10 +226,6 @@ function rawRequest(
     body,
     socket: address === undefined ? {} : socketOptions(target, address),
   };
-}
-
-function isSuccess(code: number): boolean {
-  return code >= 200 && code < 300;
 }
 
 /** Returns the HTTP status code of an ApiError. */

@@ -430,7 +430,7 @@ export function createWrites(
       // Without an explicit policy, the finalizers of an earlier foreground deletion would keep the object.
       const query = { propagationPolicy: 'Background' };
       const result = await connection.request({ method: 'DELETE', path: objectPath(kind, name, namespace), query });
-      const uid = deletedUid(result);
+      const uid = objectMember(result, result['kind'] === 'Status' ? 'details' : 'metadata')['uid'];
       if (isTerminating(kind, result)) writerFor(kind)?.written(result);
       else if (uid !== undefined) writerFor(kind)?.deleted(uid, name, namespace);
     },
@@ -455,9 +455,4 @@ function isTerminating(kind: Kind, { kind: resultKind, metadata }: JsonObject): 
   const { finalizers, deletionGracePeriodSeconds: graceSeconds } = metadata;
   const hasFinalizers = Array.isArray(finalizers) && finalizers.length > 0;
   return hasFinalizers || kind === 'Namespace' || (typeof graceSeconds === 'number' && graceSeconds > 0);
-}
-
-/** Returns the UID of the deleted object from the details of a Status. */
-function deletedUid(result: JsonObject): unknown {
-  return objectMember(result, result['kind'] === 'Status' ? 'details' : 'metadata')['uid'];
 }

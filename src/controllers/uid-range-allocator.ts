@@ -372,11 +372,7 @@ async function forEachConcurrently<T>(items: readonly T[], call: (item: T) => Pr
     for (const item of open) await call(item).catch((error: unknown) => errors.push(error));
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, work));
-  if (errors.length > 0) throw errors.find((error) => !isConflict(error)) ?? errors[0];
-}
-
-function isConflict(error: unknown): boolean {
-  return httpStatusCode(error) === 409;
+  if (errors.length > 0) throw errors.find((error) => httpStatusCode(error) !== 409) ?? errors[0];
 }
 
 /** Applies the annotations to a namespace. Rejects with a conflict if the namespace has changed since it was read. */

@@ -113,7 +113,7 @@ function createReconciler(context: ControllerContext): Reconciler {
         logger.info(id, 'webhook configuration deleted');
         return undefined;
       }
-      const installed = listInstalled(store);
+      const installed = CONFIGURATION_KINDS.flatMap((kind) => store.get(kind, CONFIGURATION_NAMES[kind]) ?? []);
       if (isBreakGlassOn(store)) return undefined;
       const isReady = !context.certificate.served.isTemporary() && hasEndpoint(store, context);
       if (!current && !isReady) return CHECK_AGAIN;
@@ -160,10 +160,6 @@ function watchInputs({ settings, service, apiServerVersion }: ControllerContext)
     ...DEFAULTS_KINDS.map((kind) => watch(kind, ({ metadata }) => (metadata?.name === DEFAULTS_POLICY ? KEYS : []))),
     watchValue(apiServerVersion, () => KEYS),
   ];
-}
-
-function listInstalled(store: Store): readonly WebhookConfiguration[] {
-  return CONFIGURATION_KINDS.flatMap((kind) => store.get(kind, CONFIGURATION_NAMES[kind]) ?? []);
 }
 
 /**

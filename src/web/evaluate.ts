@@ -15,7 +15,7 @@ import {
   readPods,
 } from '../config/objects.ts';
 import { findUnreadable } from '../config/unrendered.ts';
-import { type ManifestError, parsePath, type Path, type Position, readDocuments } from '../config/yaml.ts';
+import { type ManifestError, parsePath, type Position, readDocuments } from '../config/yaml.ts';
 import type { PodCreator } from '../kube/controller-pod.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
@@ -187,7 +187,10 @@ function evaluatePod(
   const { kind, value } = object;
   const { path, pod, sourcePath } = objectPod;
   const namespace = fieldNamespace(value, path) ?? NAMESPACE;
-  const locate = (field: string): FieldPosition => fieldPosition(object, sourcePath(parsePath(field)));
+  const locate = (field: string): FieldPosition => {
+    const path = sourcePath(parsePath(field));
+    return { path: printFieldPath(path), ...object.locate(path) };
+  };
   const findings = (level: Level): readonly LocatedViolation[] =>
     podSecurityViolations(pod, { level, version }, cluster.exceptions(namespace)).map(
       ({ check, reason, detail, fix, fields }) => ({
@@ -206,10 +209,6 @@ function evaluatePod(
     findings: Object.fromEntries(LEVELS.map((level) => [level, findings(level)])) as EvaluatedObject['findings'],
     scc: selectScc(podCreator(object, objectPod), { namespace: cluster.namespace(namespace), cluster, locate }),
   };
-}
-
-function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
-  return { path: printFieldPath(path), ...object.locate(path) };
 }
 
 function podCreator({ apiVersion, kind, value }: ManifestObject, pod: ObjectPod): PodCreator {

@@ -1,6 +1,5 @@
 import { CONFIGURATION_NAME } from '../../api/names.ts';
 import { reviewAccess } from '../../cluster/access-reviews.ts';
-import type { Condition } from '../../kube/conditions.ts';
 import { printCount } from '../../kube/text.ts';
 import type { UserInfo } from '../../kube/types.ts';
 import { type EnforcementCheck, parseMinimum, printServer, reportedMinimum } from '../../policy/kubelet/index.ts';
@@ -47,7 +46,9 @@ export const command = defineCommand({
     const objects = nodes.map(({ name }) => ({ kind: 'Node', name }));
     printListing(io, options.output, { data, objects }, (style) => [
       ...(isSet ? [printMinimums(minimums, authorizer)] : []),
-      ...(conditions.length === 0 ? [] : [printConditions(conditions)]),
+      ...(conditions.length === 0
+        ? []
+        : [printTable(conditions.map(({ type, status, reason, message }) => [`${type}=${status}`, reason, message]))]),
       ...(nodes.length === 0 ? [] : [printNodes(nodes, options, style)]),
       ...assumptionBlocks(assumptions),
       `${style('bold', summary)}\n`,
@@ -76,8 +77,4 @@ function printMinimums(
     ['Rendered:', rendered || 'none'],
     ...(authorizer ? [['Authorizer:', authorizer.webhook, printServer(authorizer)]] : []),
   ]);
-}
-
-function printConditions(conditions: readonly Condition[]): string {
-  return printTable(conditions.map(({ type, status, reason, message }) => [`${type}=${status}`, reason, message]));
 }

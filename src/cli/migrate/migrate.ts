@@ -203,7 +203,9 @@ async function migrate(
       ...describeAdditions([defaults, ...planned.map(({ policies }) => policies)]),
       ...sortedSet(
         rules.flatMap(({ exclusions }) =>
-          exclusions.filter((exclusion) => !used.has(exclusion)).map(describeExclusion),
+          exclusions
+            .filter((exclusion) => !used.has(exclusion))
+            .map(({ source, checks }) => `the exclusion of ${checks.join(', ')} in ${source}`),
         ),
       ).map((exclusion) => `no workload that was read needs ${exclusion}`),
     ],
@@ -227,10 +229,6 @@ const RELAXED: readonly string[] = ['procMount', 'runAsNonRoot', 'runAsUser'];
 
 function isEmpty(value: object): boolean {
   return Object.keys(value).length === 0;
-}
-
-function describeExclusion({ source, checks }: Exclusion): string {
-  return `the exclusion of ${checks.join(', ')} in ${source}`;
 }
 
 /** Returns the users whose pods no rule evaluates. */

@@ -4,15 +4,7 @@ import { type PodFieldChange, findChanges } from '../../kube/pod-changes.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { compareBy } from '../../kube/text.ts';
-import {
-  type CatalogSource,
-  isObject,
-  type JsonObject,
-  type KubeObject,
-  type Namespace,
-  valueAt,
-  objectMember,
-} from '../../kube/types.ts';
+import { isObject, type JsonObject, type KubeObject, type Namespace, valueAt, objectMember } from '../../kube/types.ts';
 import { decodeMutablePod, type FieldPath, printFieldPath } from '../pod/index.ts';
 import { isCopied } from './auto-labeler.ts';
 import { catalogMode, hasCatalogPods, rewriteDisableSecurity } from './catalog-source.ts';
@@ -205,14 +197,10 @@ function hardenCatalogs({ list, findNamespace }: OlmInput): readonly HardenedObj
       mode: hasPods ? `${mode} (${from})` : 'no pods',
       changes: findChanges({ spec: catalog.spec }, { spec: spec ?? catalog.spec }),
       notes: [...(spec ? [REWRITTEN] : []), ...(hasPods ? problems : [])],
-      ...(spec ? { patch: catalogPatch(catalog, spec) } : {}),
+      ...(spec ? { patch: diff({ spec: catalog.spec }, { spec }) } : {}),
     };
   });
 }
 
 const REWRITTEN =
   'the OLM CRD drops spec.disableSecurity, and no release reads it. Use spec.grpcPodConfig.securityContextConfig instead';
-
-function catalogPatch({ spec }: CatalogSource, rewritten: JsonObject): readonly JsonPatchOp[] {
-  return diff({ spec }, { spec: rewritten });
-}

@@ -78,14 +78,10 @@ const VOLUME: Selection = {
   others: 'all',
 };
 
-function selectAll(fields: Iterable<string>): Selections {
-  return Object.fromEntries(Array.from(fields, (field) => [field, 'all']));
-}
-
 /** The pod spec fields that Pod Security checks, SCCs and exemptions read. */
 export const POD_SPEC = {
   members: {
-    ...selectAll(POD_SPEC_FIELDS.keys()),
+    ...Object.fromEntries(Array.from(POD_SPEC_FIELDS.keys(), (field) => [field, 'all' as const])),
     initContainers: CONTAINERS,
     containers: CONTAINERS,
     ephemeralContainers: CONTAINERS,

@@ -55,7 +55,8 @@ function* reviewUpdate(input: PodSecurityInput): NamespaceReview {
   if (policies.errors.length > 0 && !areEqual(policies.errors, oldPolicies.errors)) return denyLabels(input, policies);
   if (!canAddViolations(policies, oldPolicies)) return allow();
   if (podSecurity.exemptions.namespace(request.namespace)) return warnOfExemption(namespace, policies, input);
-  return allowWithWarnings(yield* findPodWarnings(namespace.metadata?.name ?? '', policies, input));
+  const warnings = yield* findPodWarnings(namespace.metadata?.name ?? '', policies, input);
+  return warnings.length === 0 ? allow() : allow({ warnings });
 }
 
 /** Errors that already exist do not block other changes. */
@@ -91,10 +92,6 @@ function warnOfExemption(namespace: Namespace, policies: NamespacePolicy, input:
 
 function denyLabels({ request }: PodSecurityInput, { errors }: NamespacePolicy): Decision {
   return deny(invalid({ group: '', kind: 'Namespace' }, request.name ?? '', errors));
-}
-
-function allowWithWarnings(warnings: readonly string[]): Decision {
-  return warnings.length === 0 ? allow() : allow({ warnings });
 }
 
 /**

@@ -385,7 +385,7 @@ export function decideReadiness(input: DecisionInput): ReadinessDecision {
     input: enforcementInput,
     plan,
     violating: violating.map(({ name }) => name),
-    restarts: countRestarts(sweep?.evaluations ?? []),
+    restarts: countVerdicts((sweep?.evaluations ?? []).flatMap(({ workloads }) => workloads)).restart,
     lastEvaluationTime: lastEvaluationTime ?? undefined,
   })
     .filter(({ type }) => OWN_CONDITIONS.has(type))
@@ -421,10 +421,6 @@ function withStoredReason(condition: ConditionState, stored: PSAEnforcementConfi
   const before = stored?.conditions?.find(({ type }) => type === 'ViolationsDetected');
   const isSame = condition.type === before?.type && condition.status === before.status;
   return isSame ? { ...condition, reason: before.reason, message: before.message } : condition;
-}
-
-function countRestarts(evaluations: readonly NamespaceEvaluation[]): number {
-  return evaluations.flatMap(({ workloads }) => workloads).filter(({ verdict }) => verdict === 'restart').length;
 }
 
 /** Returns the conditions in a stored status that the decision replaces or removes. */

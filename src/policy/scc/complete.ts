@@ -167,11 +167,7 @@ function toJson(value: unknown): unknown {
   const json: Record<string, unknown> = {};
   for (const key in value) {
     const member = value[key];
-    if (member !== '' && !isEmptyList(member)) json[key] = member;
+    if (member !== '' && !(Array.isArray(member) && member.length === 0)) json[key] = member;
   }
   return json;
-}
-
-function isEmptyList(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 0;
 }

@@ -58,7 +58,7 @@ export const capabilitiesRestricted: Check = {
 };
 
 function mustDropAll(pod: PodFields): Finding | undefined {
-  const keeping = findContainers(pod, keepsCapabilities);
+  const keeping = findContainers(pod, ({ capabilities }) => !capabilities?.drop.some((name) => name === 'ALL'));
   const added = findAddedCapabilities(pod, ALLOWED);
   if (keeping.length === 0 && added === undefined) return undefined;
   const dropText =
@@ -70,10 +70,6 @@ function mustDropAll(pod: PodFields): Finding | undefined {
     detail: joinTexts(dropText, '; ', added?.detail ?? ''),
     fields: () => [...keeping.map(dropError), ...(added?.fields() ?? [])],
   };
-}
-
-function keepsCapabilities({ capabilities }: ContainerFields): boolean {
-  return !capabilities?.drop.some((name) => name === 'ALL');
 }
 
 function dropError(container: ContainerFields): FieldError {

@@ -1,12 +1,6 @@
 import { celList } from '../../../kube/cel.ts';
 import { plural } from '../../../kube/text.ts';
-import {
-  type PodFields,
-  RESTRICTED_SOURCES,
-  VOLUME_CHOICES,
-  VOLUME_SOURCES,
-  type VolumeFields,
-} from '../../pod/index.ts';
+import { type PodFields, RESTRICTED_SOURCES, VOLUME_CHOICES, VOLUME_SOURCES } from '../../pod/index.ts';
 import { bind, type BuildCel, celNames, celPlural, celQuotedList, celSortedSet } from '../cel.ts';
 import { type Check, distinct, type Finding, forbiddenValue, formatNames, quotedList } from '../check.ts';
 
@@ -45,7 +39,7 @@ export const restrictedVolumes: Check = {
 };
 
 function onlyAllowedSources(pod: PodFields): Finding | undefined {
-  const volumes = pod.volumes.filter(isRestricted);
+  const volumes = pod.volumes.filter(({ sources }) => !sources.some((source) => RESTRICTED_SOURCES.has(source)));
   if (volumes.length === 0) return undefined;
   const types = distinct(volumes.map(({ sources }) => sources[0] ?? 'unknown'));
   const verb = plural(volumes.length, 'uses', 'use');
@@ -58,8 +52,4 @@ function onlyAllowedSources(pod: PodFields): Finding | undefined {
         forbiddenValue(pod, source === undefined ? `volumes[${index}]` : `volumes[${index}].${source}`),
       ),
   };
-}
-
-function isRestricted({ sources }: VolumeFields): boolean {
-  return !sources.some((source) => RESTRICTED_SOURCES.has(source));
 }
