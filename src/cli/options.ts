@@ -214,15 +214,6 @@ export function integer(min: number, max: number): Parse<number> {
   };
 }
 
-/** A decimal number within inclusive bounds. */
-export function decimal(min: number, max: number): Parse<number> {
-  return (value) => {
-    const number = /^-?\d+(?:\.\d+)?$/.test(value) ? Number(value) : NaN;
-    if (number >= min && number <= max) return number;
-    throw new UserError(`must be a number from ${min} to ${max}`);
-  };
-}
-
 /** A Go duration such as `5s` or `1m30s`, in milliseconds. */
 export function durationMs(value: string): number {
   const duration = parseDurationMs(value);

@@ -7,7 +7,6 @@ import { UserError } from '../kube/user-error.ts';
 import { LOG_FORMATS, LOG_LEVELS } from '../telemetry/logger.ts';
 import { TLS_CIPHER_SUITES, TLS_VERSIONS } from '../tls/index.ts';
 import {
-  decimal,
   durationMs,
   flag,
   flagOn,
@@ -43,10 +42,6 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   context: option('NAME', text, undefined, { help: 'Context of the kubeconfig. Default: its current context' }),
   'in-cluster': flag({ help: 'Serve the cluster that the pod runs in' }),
   'dev-cluster': flag({ help: 'Start and serve a development cluster, even if KUBECONFIG is set' }),
-  'kube-api-qps': option('N', decimal(0, 10_000), 0, { help: 'Maximum API requests per second. 0: unlimited' }),
-  'kube-api-burst': option('N', integer(1, 10_000), 100, {
-    help: 'Maximum burst of requests to the API server, if --kube-api-qps limits their rate',
-  }),
   namespace: option('NAME', namespaceName, undefined, {
     help: `Installation namespace, which contains the Leases and certificates. Default: the namespace of the pod, or ${INSTALLATION.namespace} outside a cluster`,
   }),

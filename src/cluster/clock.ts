@@ -115,8 +115,6 @@ export async function withTimeout<T>(
 
 /** A rate limit that permits bursts. */
 export interface TokenBucket {
-  /** Takes a token. Callers wait for tokens in call order, until the signal is aborted. */
-  take(signal?: AbortSignal): Promise<void>;
   /** Reserves a token. Returns the delay in milliseconds until the token is available. */
   reserve(): number;
   /** Takes a token if one is available. */
@@ -144,10 +142,6 @@ export function createTokenBucket({ perSecond, burst }: Rate, clock: Clock): Tok
   };
   return {
     reserve,
-    async take(signal) {
-      const delayMs = reserve();
-      if (delayMs > 0) await sleep(clock, delayMs, signal);
-    },
     tryTake() {
       fill();
       if (tokens < 1) return false;

@@ -15,7 +15,7 @@ import { isObject, type JsonObject } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 import type { Tally } from '../telemetry/counters.ts';
 import { createBytes } from './bytes.ts';
-import { type Clock, systemClock, type TokenBucket } from './clock.ts';
+import { type Clock, systemClock } from './clock.ts';
 import { type ClusterSource, type ClusterTarget, type Credentials, resolveCluster } from './cluster-source.ts';
 import { parseJson, TooLargeError } from './json.ts';
 import { networkError } from './network-error.ts';
@@ -68,8 +68,6 @@ export interface ConnectOptions extends ClusterSource {
   readonly clock?: Clock;
   /** Counts responses by status code. Failed connections count as `<error>`. */
   readonly requests?: Tally<'code' | 'method' | 'host'>;
-  /** Client-side rate limit. If absent, only the server limits requests. */
-  readonly limit?: TokenBucket;
 }
 
 const TIMEOUT_MS = 30_000;
@@ -83,7 +81,7 @@ const MAX_WAIT_SECONDS = 60;
  * @throws {UserError} if the source does not identify a cluster
  */
 export async function connect(options: ConnectOptions): Promise<Connection> {
-  const { userAgent, timeoutMs = TIMEOUT_MS, clock = systemClock, requests, limit, ...source } = options;
+  const { userAgent, timeoutMs = TIMEOUT_MS, clock = systemClock, requests, ...source } = options;
   const target = await resolveCluster(source);
   const { server, namespace } = target;
   const { host } = new URL(server);
@@ -94,7 +92,6 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
 
   /** Sends a request and passes the response to a function. */
   const exchange = async <T>(request: ApiRequest, timeout: Timeout, handle: Handler<T>): Promise<T> => {
-    await limit?.take(request.signal);
     const credentials = await target.credentials();
     const signal = request.signal ? AbortSignal.any([request.signal, timeout.signal]) : timeout.signal;
     const raw = rawRequest(request, target, { 'user-agent': userAgent, ...credentials.headers });

@@ -62,21 +62,12 @@ describe('a store writer', () => {
 });
 
 describe('a token bucket', () => {
-  test('permits a burst, then a constant rate', async () => {
-    const clock = createFakeClock();
-    const bucket = createTokenBucket({ perSecond: 2, burst: 3 }, clock);
-    let taken = '';
-    for (const name of 'abcde') void bucket.take().then(() => (taken += name));
-    for (const [ms, expected] of [
-      [0, 'abc'],
-      [499, 'abc'],
-      [1, 'abcd'],
-      [500, 'abcde'],
-    ] as const) {
-      clock.advance(ms);
-      await new Promise(setImmediate);
-      assert.equal(taken, expected);
-    }
+  test('permits a burst, then a constant rate', () => {
+    const bucket = createTokenBucket({ perSecond: 2, burst: 3 }, createFakeClock());
+    assert.deepEqual(
+      Array.from({ length: 5 }, () => bucket.reserve()),
+      [0, 0, 0, 500, 1000],
+    );
   });
 
   test('holds at most one burst', () => {
@@ -86,15 +77,6 @@ describe('a token bucket', () => {
     assert.deepEqual([bucket.tryTake(), bucket.tryTake(), bucket.tryTake()], [true, true, false]);
     clock.advance(1000);
     assert.deepEqual([bucket.tryTake(), bucket.tryTake()], [true, false]);
-  });
-
-  test('stops waiting when the signal is aborted', async () => {
-    const bucket = createTokenBucket({ perSecond: 1, burst: 1 }, createFakeClock());
-    await bucket.take();
-    const controller = new AbortController();
-    const waiting = bucket.take(controller.signal);
-    controller.abort();
-    await waiting;
   });
 });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { INSTALLATION } from '../../api/names.ts';
-import { createTokenBucket, systemClock } from '../../cluster/clock.ts';
+import { systemClock } from '../../cluster/clock.ts';
 import { connect, type Connection } from '../../cluster/connection.ts';
 import { createLiveCluster, type LiveCluster } from '../../cluster/live-cluster.ts';
 import { createServerVersion, type ServerVersion } from '../../cluster/server-version.ts';
@@ -44,8 +44,6 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
  */
 export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, env, logger, metrics, heap, parser } = options;
-  const perSecond = values['kube-api-qps'];
-  const rate = { perSecond, burst: values['kube-api-burst'] };
   const connection = await connect({
     kubeconfig: values.kubeconfig,
     context: values.context,
@@ -53,7 +51,6 @@ export async function connectLiveCluster(options: ClusterOptions): Promise<Runni
     env,
     userAgent: `${PROGRAM}/${VERSION}`,
     requests: metrics.cluster.requests,
-    ...(perSecond === 0 ? {} : { limit: createTokenBucket(rate, systemClock) }),
   });
   const version = createServerVersion(connection, {
     clock: systemClock,
