@@ -72,7 +72,7 @@ const MEMBERS: readonly (readonly [name: string, value: unknown])[] = [
 
 const where = fc.nat({ max: 400 });
 
-export const mutation: Arbitrary<Mutation> = fc.oneof(
+const mutation: Arbitrary<Mutation> = fc.oneof(
   { weight: 2, arbitrary: where.map((index) => ({ where: index, remove: true as const })) },
   { weight: 1, arbitrary: where.map((index) => ({ where: index, repeat: true as const })) },
   {

@@ -46,7 +46,7 @@ const otherFields = fc.record(
   { requiredKeys: [] },
 );
 
-export const annotations = fc.dictionary(
+const annotations = fc.dictionary(
   one(
     'openshift.io/required-scc',
     'openshift.io/scc',
@@ -65,47 +65,11 @@ export const annotations = fc.dictionary(
 const sometimes = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | undefined> =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 
-const CAPABILITIES = ['ALL', 'CHOWN', 'KILL', 'NET_BIND_SERVICE', 'NET_ADMIN', 'CAP_SYS_ADMIN', 'chown'];
-
-const SECURITY_FIELDS: readonly JsonObject[] = [
-  ...CAPABILITIES.flatMap((name) => [{ capabilities: { add: [name] } }, { capabilities: { drop: [name] } }]),
-  ...[0, 1000, 65_535, 1_000_650_000].map((runAsUser) => ({ runAsUser })),
-  ...['RuntimeDefault', 'Unconfined', 'Localhost', ''].map((type) => ({ seccompProfile: { type } })),
-  ...['s0', 's0:c5,c26', ''].map((level) => ({ seLinuxOptions: { level } })),
-  ...[true, false].flatMap((flag) => [
-    { privileged: flag },
-    { runAsNonRoot: flag },
-    { allowPrivilegeEscalation: flag },
-    { readOnlyRootFilesystem: flag },
-  ]),
-  { seLinuxOptions: { type: 'spc_t' } },
-  { appArmorProfile: { type: 'Unconfined' } },
-  { windowsOptions: { hostProcess: true } },
-  { procMount: 'Unmasked' },
-];
-
-/** Pods with a single security context field. */
-const simplePods: Arbitrary<JsonObject> = fc
-  .record({
-    field: one(...SECURITY_FIELDS),
-    list: one('containers', 'initContainers', 'ephemeralContainers', 'pod'),
-    isCompliant: fc.boolean(),
-  })
-  .map(({ field, list, isCompliant }) => {
-    const own = isCompliant ? { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } } : {};
-    const podContext = isCompliant ? { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } } : {};
-    const container = (name: string, context: object): object => ({ name, image: 'i', securityContext: context });
-    const containers = list === 'pod' ? {} : { [list]: [container('b', { ...own, ...field })] };
-    const securityContext = list === 'pod' ? { ...podContext, ...field } : podContext;
-    return { metadata: {}, spec: { securityContext, containers: [container('a', own)], ...containers } };
-  });
-
 /** Generates pods, including mutated pods that no API server would send. */
 export function podsFrom(seeds: readonly JsonObject[]): Arbitrary<JsonObject> {
   const base = fc.oneof(
     { weight: 4, arbitrary: standardPods() },
     { weight: 5, arbitrary: sccPod },
-    { weight: 5, arbitrary: simplePods },
     { weight: 2, arbitrary: one(...seeds) },
   ) as Arbitrary<JsonObject>;
   return fc

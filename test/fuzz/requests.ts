@@ -2,8 +2,7 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
-import { mutate, type Mutation, mutation, mutations } from './mutations.ts';
-import { annotations } from './pods.ts';
+import { mutate, mutations } from './mutations.ts';
 import { labels, NAMESPACES } from './world.ts';
 
 const one = fc.constantFrom;
@@ -75,101 +74,31 @@ export function inOtherNamespaces(request: JsonObject): readonly JsonObject[] {
   ];
 }
 
-/** The changes of an update. `anything` includes changes that an API server would reject. */
-interface Change {
-  readonly subResource: string;
-  readonly image?: string | undefined;
-  readonly debug?: JsonObject | undefined;
-  readonly annotations?: JsonObject | undefined;
-  readonly labels?: JsonObject | undefined;
-  readonly finalizers?: readonly string[] | undefined;
-  readonly gates?: readonly JsonObject[] | undefined;
-  readonly anything?: readonly Mutation[] | undefined;
-}
-
 const subResource = fc.oneof(
   { weight: 4, arbitrary: fc.constant('') },
   { weight: 3, arbitrary: one('ephemeralcontainers', 'resize') },
   { weight: 1, arbitrary: one('status', 'binding', 'eviction', 'exec', 'future') },
 );
 
-const parts: Readonly<Record<string, Arbitrary<unknown>>> = {
-  image: one('other:2'),
-  debug: one(
-    { name: 'debug', image: 'i' },
-    { name: 'a', image: 'i' },
-    { name: 'debug', image: 'i', securityContext: { runAsUser: 0 } },
-    { name: 'debug', image: 'i', securityContext: { privileged: true } },
-  ),
-  annotations,
-  labels: one({ app: 'b' }),
-  finalizers: one(['f']),
-  gates: one([], [{ name: 'g' }]),
-  anything: fc.array(mutation, { minLength: 1, maxLength: 2 }),
-};
-
-/** Generates one or two changes. More changes would mask each other. */
-const change: Arbitrary<Change> = fc
-  .tuple(subResource, fc.subarray(Object.keys(parts), { maxLength: 2 }), fc.record(parts))
-  .map(([subResourceName, chosen, values]) => ({
-    subResource: subResourceName,
-    ...Object.fromEntries(Object.entries(values).filter(([name]) => chosen.includes(name))),
-  }));
-
 /** Generates pod updates. In some of them, the pod already has the changes of the first pass. */
 export function updates(
   pods: Arbitrary<JsonObject>,
   complete: (request: JsonObject) => JsonObject | undefined,
 ): Arbitrary<JsonObject> {
-  return fc.record({ create: creates(pods), user, change, isCompleted: fc.boolean() }).map((given) => {
-    const created = given.create['object'] as JsonObject;
-    const old = (given.isCompleted ? complete(given.create) : undefined) ?? created;
-    const { subResource } = given.change;
-    return {
-      ...given.create,
-      operation: 'UPDATE',
-      userInfo: given.user,
-      oldObject: old,
-      object: applyChange(old, given.change),
-      ...(subResource === '' ? {} : { subResource, requestSubResource: subResource }),
-    };
-  });
-}
-
-function applyChange(
-  pod: JsonObject,
-  { image, debug, labels: labelled, finalizers, gates, ...more }: Change,
-): JsonObject {
-  const { metadata, spec } = pod;
-  if (!isObject(metadata) || !isObject(spec)) return mutate(pod, more.anything ?? []);
-  const { containers, ephemeralContainers } = spec;
-  const notes = isObject(metadata['annotations']) ? metadata['annotations'] : {};
-  const merged = Object.fromEntries([...Object.entries(notes), ...Object.entries(more.annotations ?? {})]);
-  const next = {
-    ...pod,
-    metadata: {
-      ...metadata,
-      ...(more.annotations === undefined ? {} : { annotations: merged }),
-      ...(labelled === undefined ? {} : { labels: labelled }),
-      ...(finalizers === undefined ? {} : { finalizers }),
-    },
-    spec: {
-      ...spec,
-      ...(image !== undefined && Array.isArray(containers)
-        ? { containers: containers.map((one: unknown) => (isObject(one) ? { ...one, image } : one)) }
-        : {}),
-      ...(debug === undefined
-        ? {}
-        : {
-            ephemeralContainers: [
-              ...(Array.isArray(ephemeralContainers) ? (ephemeralContainers as unknown[]) : []),
-              debug,
-            ],
-          }),
-      ...(gates === undefined ? {} : { schedulingGates: gates }),
-    },
-  };
-  return mutate(next, more.anything ?? []);
+  return fc
+    .record({ create: creates(pods), user, subResource, changes: mutations, isCompleted: fc.boolean() })
+    .map((given) => {
+      const created = given.create['object'] as JsonObject;
+      const old = (given.isCompleted ? complete(given.create) : undefined) ?? created;
+      return {
+        ...given.create,
+        operation: 'UPDATE',
+        userInfo: given.user,
+        oldObject: old,
+        object: mutate(old, given.changes),
+        ...(given.subResource === '' ? {} : { subResource: given.subResource, requestSubResource: given.subResource }),
+      };
+    });
 }
 
 const WORKLOADS: readonly (Envelope & { readonly wrap: (template: JsonObject) => JsonObject })[] = [
@@ -277,44 +206,19 @@ export const execs: Arbitrary<JsonObject> = fc
     kind: { group: '', version: 'v1', kind: 'PodExecOptions' },
   }));
 
-const oddFields: Arbitrary<JsonObject> = fc.record(
-  {
-    priority: one(-1, 2 ** 31, null),
-    allowedUnsafeSysctls: one(['net.*'], ['*', 'a'], ['*'], ['net/ipv4'], ['a.b', ''], ['A']),
-    forbiddenSysctls: one(['net.ipv4.*'], ['net.core'], ['*'], ['.a']),
-    volumes: one(['none', 'secret'], [], ['none'], ['*', 'hostPath'], null),
-    requiredDropCapabilities: one(['KILL', 'ALL'], null),
-    allowedCapabilities: one(['*'], ['KILL']),
-    defaultAddCapabilities: one(['KILL']),
-    allowedFlexVolumes: one([{ driver: '' }], [{}], [{ driver: 'a' }]),
-    fsGroup: one({}, null, { type: 'MustRunAs', ranges: [{ min: 5, max: 1 }] }, { type: 'X' }),
-    supplementalGroups: one({ ranges: [{ min: -1 }] }, { type: '' }),
-    runAsUser: one({ type: 'MustRunAs', uid: -1 }, {}, null, { type: 'RunAsAny' }),
-    seLinuxContext: one({ type: 'MustRunAsRange' }, null, { type: 'RunAsAny' }),
-    metadata: one({ name: 'Bad_Name' }, {}, { name: 'a.b' }),
-    users: one(null, ['']),
-    allowHostDirVolumePlugin: fc.boolean(),
-    userNamespaceLevel: one('AllowHostLevel', 'RequirePodLevel'),
-  },
-  { requiredKeys: [] },
-);
-
-/** Generates creations and updates of complete and partial SCCs. */
+/** Generates creations and updates of SCCs. */
 export const sccObjects: Arbitrary<JsonObject> = fc
   .record({
     scc: scc.map((object) => JSON.parse(JSON.stringify(object)) as JsonObject),
-    removed: fc.array(fc.nat({ max: 40 }), { maxLength: 6 }),
-    odd: fc.oneof({ weight: 1, arbitrary: fc.constant({}) }, { weight: 1, arbitrary: oddFields }),
     changes: mutations,
     operation: one('CREATE', 'UPDATE', 'CREATE', 'UPDATE', 'DELETE'),
     user,
   })
-  .map(({ scc: given, removed, odd, changes, operation, user: userInfo }) => {
-    const keys = Object.keys(given).filter((key) => key !== 'metadata');
-    const removedKeys = removed.map((index) => keys[index % Math.max(1, keys.length)]);
-    const kept = Object.fromEntries(Object.entries(given).filter(([key]) => !removedKeys.includes(key)));
-    const apiVersion = 'security.openshift.io/v1';
-    const object = mutate({ apiVersion, kind: 'SecurityContextConstraints', ...kept, ...odd }, changes);
+  .map(({ scc: given, changes, operation, user: userInfo }) => {
+    const object = mutate(
+      { apiVersion: 'security.openshift.io/v1', kind: 'SecurityContextConstraints', ...given },
+      changes,
+    );
     return buildRequest(
       { group: 'security.openshift.io', kind: 'SecurityContextConstraints', resource: 'securitycontextconstraints' },
       {
