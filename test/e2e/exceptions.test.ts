@@ -202,68 +202,7 @@ suite('exceptions', async () => {
     assert.equal(code, 0, stderr);
     assert.match(stdout, /podsecurityexception\/gateway approved\n$/);
     await eventually(async () => assert.equal(await createPod('gateway', template()), ''), 30_000);
-    const denied = /violates PodSecurity "restricted:latest"/;
-    const cases: readonly (readonly [name: string, spec: JsonObject, expected: RegExp | ''])[] = [
-      ['another tag', template({}, { image: `${IMAGE}:2` }), ''],
-      ['a digest', template({}, { image: `${IMAGE}@sha256:${'a'.repeat(64)}` }), ''],
-      ['another repository', template({}, { image: `${IMAGE}2:1` }), denied],
-      ['another container', template({}, { name: 'other' }), denied],
-      ['another service account', template({ serviceAccountName: 'other' }), denied],
-      [
-        'another capability',
-        template({}, { securityContext: { ...SAFE, capabilities: { drop: ['ALL'], add: ['SYS_ADMIN'] } } }),
-        denied,
-      ],
-      ['another violation', template({ hostPID: true }), denied],
-      [
-        'an init container',
-        template({ initContainers: [{ name: 'init', image: `${IMAGE}:1`, securityContext: SAFE }] }),
-        denied,
-      ],
-    ];
-    for (const [name, spec, expected] of cases) {
-      const message = await createPod('case', spec);
-      if (expected === '') assert.equal(message, '', name);
-      else assert.match(message, expected, name);
-    }
-  });
-
-  test('an approved exception for an init container with a digest applies to each workload of its account', async () => {
-    const digest = `sha256:${'a'.repeat(64)}`;
-    const allow = [
-      { check: 'capabilities_restricted', container: 'init', image: `${IMAGE}@${digest}`, values: ['NET_ADMIN'] },
-    ];
-    const spec = { ...(manifest['spec'] as JsonObject), serviceAccountName: 'other', allow };
-    const metadata = { name: 'pinned', namespace: 'shop' };
-    assert.equal(await send('POST', GROUP, { ...manifest, metadata, spec }, as('alice')), '');
-    const approve = (...args: readonly string[]) =>
-      runProgram(['exception', 'approve', 'pinned', '-n', 'shop', '--kubeconfig', kubeconfigs['bob'] ?? '', ...args]);
-    const simulated = await approve('--dry-run=server');
-    assert.match(simulated.stdout, /^podsecurityexception\/pinned approved \(server dry run\)\n$/m, simulated.stderr);
-    const refused = await approve();
-    assert.equal(refused.code, 2);
-    const [hash = ''] = /--spec-hash=[0-9a-f]{64}$/m.exec(refused.stderr) ?? [];
-    assert.equal(hash, `--spec-hash=${hashSpec(spec)}`, refused.stderr);
-    assert.equal((await approve(hash)).code, 0);
-    const withInit = (image: string, name = 'init'): JsonObject =>
-      template(
-        { serviceAccountName: 'other', initContainers: [{ name, image, securityContext: SAFE }] },
-        { securityContext: { ...SAFE, capabilities: { drop: ['ALL'] } } },
-      );
-    await eventually(async () => assert.equal(await createPod('first', withInit(`${IMAGE}:1@${digest}`)), ''), 30_000);
-    assert.equal(await createPod('second', withInit(`${IMAGE}@${digest}`)), '');
-    const denied: readonly (readonly [name: string, spec: JsonObject])[] = [
-      ['the tag without the digest', withInit(`${IMAGE}:1`)],
-      ['another digest', withInit(`${IMAGE}@${digest.replace('a', 'b')}`)],
-      ['another init container', withInit(`${IMAGE}@${digest}`, 'other')],
-    ];
-    for (const [name, spec] of denied) assert.match(await createPod('case', spec), /violates PodSecurity/, name);
-    assert.equal((await plane.admin.send('DELETE', `${GROUP}/pinned`)).status, 200);
-  });
-
-  test('other versions of the API are not served', async () => {
-    const other = await plane.admin.send('POST', GROUP.replace('v1alpha1', 'v1'), manifest, as('alice'));
-    assert.equal(other.status, 404);
+    assert.match(await createPod('case', template({}, { name: 'other' })), /violates PodSecurity "restricted:latest"/);
   });
 
   test('the exception does not apply to a level that the plugin enforces, or to an invalid label', async (t) => {

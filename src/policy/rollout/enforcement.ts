@@ -17,8 +17,7 @@ import type { RolloutPhase } from './settings.ts';
  * Result of evaluating the namespaces. `never` means that there was no evaluation, `stale` that the last evaluation is
  * too old, and `inconclusive` that it has no verdict for some namespaces.
  */
-export const EVALUATION_RESULTS = ['never', 'stale', 'clean', 'violations', 'inconclusive'] as const;
-export type EvaluationResult = (typeof EVALUATION_RESULTS)[number];
+export type EvaluationResult = 'never' | 'stale' | 'clean' | 'violations' | 'inconclusive';
 
 /** The level of unlabeled namespaces. */
 export type DefaultLevel = 'privileged' | 'restricted';

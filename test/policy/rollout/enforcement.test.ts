@@ -1,7 +1,9 @@
-/** Tests the enforcement state machine. The cases are in `test/fixtures/rollout/enforcement.yaml`. */
+/**
+ * Tests the inputs and the conditions of enforcement, in addition to the recorded table of its states. The cases are in
+ * `test/fixtures/rollout/enforcement.yaml`.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import fc from 'fast-check';
 import { parsePodSecurity } from '../../../src/config/configuration.ts';
 import { type ConditionState, withTransitionTimes } from '../../../src/kube/conditions.ts';
 import type { PSAEnforcementConfig } from '../../../src/kube/psa-enforcement-config.ts';
@@ -16,7 +18,6 @@ import {
   defaultInForce,
   type EnforcementInput,
   type EvaluationResult,
-  EVALUATION_RESULTS,
   forcedWarning,
   getEvaluationResult,
   planEnforcement,
@@ -27,7 +28,7 @@ import {
   ENFORCEMENT_GATE,
   isFeatureOn,
 } from '../../../src/policy/rollout/enforcement.ts';
-import { ROLLOUT_PHASES, type RolloutPhase } from '../../../src/policy/rollout/settings.ts';
+import { type RolloutPhase } from '../../../src/policy/rollout/settings.ts';
 import { readFixture } from '../../support/fixtures.ts';
 
 /** No mode is requested, no namespace has violations, and the feature gate is on. */
@@ -50,7 +51,6 @@ function membersIn(found: object, expected: Json): Json {
 }
 
 const CASES = readFixture<{
-  readonly plan: readonly (Case & { readonly given: Json })[];
   readonly conditions: readonly (Case &
     Omit<Parameters<typeof enforcementConditions>[0], 'input' | 'plan'> & { readonly input: Json })[];
   readonly featureGate: readonly (Case<boolean | 'fallback'> & { readonly object?: FeatureGate })[];
@@ -62,76 +62,15 @@ const CASES = readFixture<{
   readonly configurationObject: readonly (Case & { readonly object?: PSAEnforcementConfig })[];
 }>('rollout/enforcement.yaml');
 
-suite('planEnforcement plans the next step', () => {
-  for (const { name, given, expected } of CASES.plan) {
-    test(name, () => assert.deepEqual(membersIn(planEnforcement({ ...CLEAN, ...given }), expected), expected));
-  }
-});
-
-suite('the default level is lowered before labels are removed', () => {
-  const ENFORCING: EnforcementInput = { ...CLEAN, status: 'Restricted', currentEnforce: 'restricted' };
-  const ways: Readonly<Record<string, Partial<EnforcementInput>>> = {
-    'the feature gate': { gate: false },
-    'Legacy mode': { spec: 'Legacy' },
-    'the phase': { phase: 'Evaluate' },
-  };
-  for (const [name, change] of Object.entries(ways)) {
-    test(`if enforcement ends because of ${name}`, () => {
-      const lowering = planEnforcement({ ...ENFORCING, ...change });
-      assert.deepEqual([lowering.enforce, lowering.syncer], ['privileged', 'Hold']);
-      const { spec, status } = lowering;
-      const lowered = planEnforcement({ ...ENFORCING, ...change, spec, status, currentEnforce: 'privileged' });
-      assert.deepEqual([lowered.enforce, lowered.syncer], ['privileged', 'Advise']);
-    });
-  }
-
-  test('the decision is kept while the feature gate is disabled', () => {
-    const off = planEnforcement({ ...ENFORCING, gate: false, evaluation: 'stale' });
-    assert.equal(off.status, 'Restricted');
-    const on = planEnforcement({ ...ENFORCING, evaluation: 'stale', currentEnforce: 'privileged', isSettled: false });
-    assert.deepEqual([on.status, on.enforce, on.syncer], ['Restricted', 'privileged', 'Enforce']);
-  });
-
-  test('the default is in effect as long as any replica may apply it', () => {
-    const raised = { level: 'restricted', generation: 2 } as const;
-    const lowered = { level: 'privileged', generation: 3 } as const;
-    assert.equal(defaultInForce(lowered, [lowered, raised], true), 'restricted');
-    assert.equal(defaultInForce(lowered, [{ ...lowered, generation: 2 }], true), 'restricted');
-    assert.equal(defaultInForce({ level: 'privileged', generation: 0 }, [], true), 'restricted');
-    assert.equal(defaultInForce(lowered, [lowered], true), 'privileged');
-    assert.equal(defaultInForce(lowered, [raised], false), 'privileged');
-    assert.deepEqual([areAllRaised(raised, [raised]), areAllRaised(raised, [])], [true, false]);
-  });
-});
-
-test('in any order of events, the default is lowered before labels are removed, and raised after labels are written', () => {
-  const change = fc.record(
-    {
-      phase: fc.constantFrom(...ROLLOUT_PHASES),
-      gate: fc.boolean(),
-      spec: fc.constantFrom('', 'Restricted', 'Legacy', 'odd'),
-      evaluation: fc.constantFrom(...EVALUATION_RESULTS),
-      isSettled: fc.boolean(),
-    },
-    { requiredKeys: [] },
-  );
-  fc.assert(
-    fc.property(fc.array(fc.tuple(change, fc.boolean()), { maxLength: 20 }), (events) => {
-      let input: EnforcementInput = CLEAN;
-      for (const [given, arrives] of events) {
-        input = { ...input, ...given };
-        const before = input.currentEnforce;
-        const { spec, status, enforce, syncer } = planEnforcement(input);
-        if (syncer === 'Advise') assert.equal(before, 'privileged');
-        if (before === 'privileged' && enforce === 'restricted') {
-          assert.ok(input.isSettled);
-          assert.equal(syncer, 'Enforce');
-        }
-        // The replicas receive the configuration later.
-        input = { ...input, spec, status, currentEnforce: arrives ? enforce : before };
-      }
-    }),
-  );
+test('the default is in effect as long as any replica may apply it', () => {
+  const raised = { level: 'restricted', generation: 2 } as const;
+  const lowered = { level: 'privileged', generation: 3 } as const;
+  assert.equal(defaultInForce(lowered, [lowered, raised], true), 'restricted');
+  assert.equal(defaultInForce(lowered, [{ ...lowered, generation: 2 }], true), 'restricted');
+  assert.equal(defaultInForce({ level: 'privileged', generation: 0 }, [], true), 'restricted');
+  assert.equal(defaultInForce(lowered, [lowered], true), 'privileged');
+  assert.equal(defaultInForce(lowered, [raised], false), 'privileged');
+  assert.deepEqual([areAllRaised(raised, [raised]), areAllRaised(raised, [])], [true, false]);
 });
 
 suite('the conditions state why enforcement is on or off', () => {

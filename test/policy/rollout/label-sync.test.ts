@@ -1,7 +1,6 @@
-/** Tests the planned Pod Security labels of a namespace with cases and with random sequences of writes. */
+/** Tests the planned Pod Security labels of a namespace. */
 import assert from 'node:assert/strict';
 import { describe, suite, test } from 'node:test';
-import fc from 'fast-check';
 import { applyJsonPatch } from '../../../src/dev-cluster/json-patch.ts';
 import { getMetadataOwners } from '../../../src/kube/managed-fields.ts';
 import { finishSteps } from '../../../src/kube/steps.ts';
@@ -14,12 +13,7 @@ import {
 } from '../../../src/kube/well-known.ts';
 import { SYNCER_MODES, type SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import { planRunLevelZero } from '../../../src/policy/rollout/label-owners.ts';
-import {
-  createSccLevels,
-  findNeededLevel,
-  type LabelSyncInput,
-  planLabels,
-} from '../../../src/policy/rollout/label-sync.ts';
+import { createSccLevels, type LabelSyncInput, planLabels } from '../../../src/policy/rollout/label-sync.ts';
 import { isAwaitingLabel } from '../../../src/policy/rollout/sync-state.ts';
 import { type Compatibility, STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import {
@@ -30,11 +24,9 @@ import {
   syncUntilDone,
   updateLabelsAs,
 } from '../../support/namespace-writes.ts';
-import { accessBy, type Grant, laxScc } from '../../support/scc.ts';
+import { accessBy, type Grant } from '../../support/scc.ts';
 
 const plan = (input: LabelSyncInput) => finishSteps(planLabels(input));
-const needed = (input: LabelSyncInput) =>
-  finishSteps(findNeededLevel({ ...input, compatibility: input.settings.scc.compatibility }));
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const ENFORCE_VERSION = 'pod-security.kubernetes.io/enforce-version';
@@ -128,9 +120,6 @@ suite('the warn label, where the webhook warns', () => {
     const owner = managedFieldsEntry({ manager, operation: 'Update', labels: Object.keys(labels) });
     return { ...namespace, metadata: { ...namespace.metadata, managedFields: [owner] } };
   };
-  test('is privileged', () => {
-    assert.deepEqual(state(synced(namespaceWith(), WARNS)), SILENT);
-  });
   test('of an earlier version becomes privileged', () => {
     const before = synced(namespaceWith());
     assert.deepEqual(state(before), labelsFor('restricted'));
@@ -194,63 +183,16 @@ suite('the labels of a managed namespace', () => {
       },
     });
   });
-
-  test('consider the groups of all service accounts, including groups that the SCC lists', () => {
-    for (const group of ['system:authenticated', 'system:serviceaccounts', 'system:serviceaccounts:demo']) {
-      assert.equal(needed(inputFor(namespaceWith(), { grants: [{ group, sccs: ['anyuid'] }] }))?.level, 'baseline');
-      const sccLevels = createSccLevels([laxScc({ name: 'own', groups: [group] })], { profile: 'accurate' });
-      assert.equal(
-        needed({ ...inputFor(namespaceWith()), sccLevels, access: { canUse: () => false } })?.level,
-        'privileged',
-      );
-    }
-  });
-
-  test('state the service account and the SCC that require the level', () => {
-    assert.deepEqual(needed(inputFor(namespaceWith(), { grants: [PRIVILEGED] })), {
-      level: 'privileged',
-      cause: { serviceAccount: 'deployer', scc: 'privileged' },
-    });
-  });
 });
 
 suite('fields of other managers are kept unless the namespace opts in', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
-      'a user owns five of six labels, so the sixth and the annotation are added',
-      updateLabelsAs('kubectl-label', namespaceWith(), {
-        ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline' },
-        ...{ [AUDIT_VERSION]: 'v1.30', [WARN]: 'baseline' },
-      }),
-      {
-        ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline', [AUDIT_VERSION]: 'v1.30' },
-        ...{ [WARN]: 'baseline', [WARN_VERSION]: 'latest', level: 'restricted' },
-      },
-    ],
-    [
       'a user owns all six labels, so nothing is written',
       updateLabelsAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
       Object.fromEntries(ALL.map((key) => [key, 'latest'])),
     ],
-    [
-      'a user owns all six labels and opts in, so all are overwritten',
-      updateLabelsAs('gitops', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }), {
-        ...Object.fromEntries(ALL.map((key) => [key, 'latest'])),
-      }),
-      labelsFor('restricted'),
-    ],
-    [
-      'an invalid value of the opt-in label is ignored',
-      namespaceWith({ [LABEL_SYNC_LABEL]: 'True' }),
-      labelsFor('restricted'),
-    ],
-    ['a name that only resembles a platform namespace', namespaceWith({}, 'openshiftfoo'), labelsFor('restricted')],
     ['an exempt namespace that opts in', namespaceWith({ [LABEL_SYNC_LABEL]: 'true' }, 'kube-system'), {}],
-    [
-      'SCCs are disabled and the namespace opts in',
-      namespaceWith({ 'openshift.io/run-level': '1', [LABEL_SYNC_LABEL]: 'true' }),
-      labelsFor('restricted'),
-    ],
   ];
   for (const [name, given, expected] of cases) {
     test(name, () => assert.deepEqual(state(synced(given)), expected));
@@ -322,11 +264,6 @@ suite('each mode sets and removes labels:', () => {
     assert.deepEqual(state(synced(namespaceWith(), { mode: 'Hold' })), rest);
   });
 
-  test('a co-owned enforce label is kept in Advise mode', () => {
-    const shared = applyAs('gitops', enforced, { metadata: { name: 'demo', labels: { [ENFORCE]: 'baseline' } } });
-    assert.equal(state(synced(shared, { mode: 'Advise' }))[ENFORCE], 'baseline');
-  });
-
   for (const mode of ['Enforce', 'Hold'] as const) {
     test(`a namespace that opts out keeps the labels and loses the annotation: ${mode}`, () => {
       const out = updateLabelsAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
@@ -357,7 +294,6 @@ suite('a namespace whose level is unknown does not change', () => {
   const { metadata } = namespaceWith();
   const cases: readonly { readonly name: string; readonly namespace: Namespace; readonly given?: Given }[] = [
     { name: 'no range', namespace: { metadata: { ...metadata, annotations: {} } } },
-    { name: 'no service account', namespace: namespaceWith(), given: { serviceAccounts: [] } },
     { name: 'terminating', namespace: { ...namespaceWith(), status: { phase: 'Terminating' } } },
     {
       name: 'malformed managed fields',
@@ -380,14 +316,13 @@ suite('a namespace whose level is unknown does not change', () => {
     const standard = ['restricted-v2', 'privileged'].map(
       (name) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc ?? {},
     );
-    const [restricted = {}, privileged = {}] = standard;
+    const [restricted = {}] = standard;
     const unknown = { ...restricted, volumes: ['warp'] };
     const invalid = { metadata: { ...metadata, annotations: { 'openshift.io/sa.scc.uid-range': 'odd' } } };
     const levels: readonly (readonly [name: string, sccs: readonly object[], namespace: Namespace, level?: string])[] =
       [
         ['no unknown SCC', [restricted], namespaceWith(), 'restricted'],
         ['an unknown volume type', [restricted, unknown], namespaceWith()],
-        ['an unknown volume type and a privileged SCC', [unknown, privileged], namespaceWith(), 'privileged'],
         ['an invalid range', [restricted], invalid],
       ];
     for (const [name, sccs, namespace, level] of levels) {
@@ -588,159 +523,4 @@ suite('namespaces without their labels delay raising the default', () => {
     ['younger than the grace period', isAwaitingLabel(state(bare), nowMs - 1)],
   ];
   for (const [name, isAwaited] of cases) test(name, () => assert.equal(isAwaited, false));
-});
-
-const PREFIX = 'pod-security.kubernetes.io/';
-const MODES = ['enforce', 'audit', 'warn'];
-const SCC_OF = { restricted: 'restricted-v2', baseline: 'anyuid', privileged: 'privileged' } as const;
-
-interface World {
-  readonly namespace: Namespace;
-  readonly mode: SyncerMode;
-  readonly level: keyof typeof SCC_OF;
-}
-
-type Step = (world: World) => World;
-
-const one = fc.constantFrom;
-const value = one('privileged', 'baseline', 'restricted', 'latest', 'v1.24', 'odd');
-const labels = fc.dictionary(one(...ALL), value, { maxKeys: 6, noNullPrototype: true });
-
-/** Writes between two reconciliations by the syncer. */
-const step: fc.Arbitrary<Step> = fc.oneof(
-  one('kubectl', 'gitops', PREVIOUS_LABEL_SYNC_MANAGER).chain((manager) =>
-    labels.map((given): Step => (world) => ({ ...world, namespace: updateLabelsAs(manager, world.namespace, given) })),
-  ),
-  labels.map((given): Step => {
-    const config = { metadata: { name: 'demo', labels: given } };
-    return (world) => ({ ...world, namespace: applyAs('gitops', world.namespace, config) });
-  }),
-  one(...ALL).map((key): Step => (world) => ({
-    ...world,
-    namespace: updateLabelsAs('kubectl', world.namespace, { [key]: undefined }),
-  })),
-  one('true', 'false', undefined).map((asked): Step => (world) => ({
-    ...world,
-    namespace: updateLabelsAs('kubectl', world.namespace, { [LABEL_SYNC_LABEL]: asked }),
-  })),
-  fc.constant<Step>((world) => ({
-    ...world,
-    namespace: { ...world.namespace, metadata: { ...world.namespace.metadata, managedFields: [] } },
-  })),
-  one<SyncerMode>('Enforce', 'Hold', 'Advise').map((mode): Step => (world) => ({ ...world, mode })),
-  one('privileged', 'baseline', 'restricted').map((level): Step => (world) => ({ ...world, level })),
-);
-
-const START: World = {
-  namespace: {
-    apiVersion: 'v1',
-    kind: 'Namespace',
-    metadata: {
-      name: 'demo',
-      resourceVersion: '1',
-      annotations: { 'openshift.io/sa.scc.uid-range': '1000660000/10000' },
-    },
-  },
-  mode: 'Enforce',
-  level: 'restricted',
-};
-
-function worldInput({ namespace, mode, level }: World): LabelSyncInput {
-  return {
-    namespace,
-    serviceAccounts: ['default'],
-    sccLevels: SCC_LEVELS,
-    access: { canUse: (_subject, name) => name === SCC_OF[level] },
-    mode,
-    settings: {
-      exemptNamespaces: new Set(),
-      scc: { mode: 'enforce', exemptNamespaces: [], compatibility: 'openshift', preferUserNamespaces: false },
-    },
-  };
-}
-
-/** Returns the owners of a label except the syncer and the unknown manager. */
-function otherOwners(namespace: Namespace, key: string): readonly string[] {
-  const owners = labelOwners(getMetadataOwners(namespace.metadata) ?? [], key);
-  return owners.filter((owner) => !owner.startsWith(LABEL_SYNC_MANAGER) && !owner.startsWith('before-first-apply'));
-}
-
-function valueOf({ metadata }: Namespace, key: string): string | undefined {
-  return metadata?.labels?.[key];
-}
-
-function isOptedIn({ metadata }: Namespace): boolean {
-  return metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
-}
-
-/** Checks random sequences of steps with a reconcile after each step. */
-function always(verify: (before: World, after: ReturnType<typeof syncUntilDone>) => void): void {
-  fc.assert(
-    fc.property(fc.array(step, { minLength: 1, maxLength: 8 }), (steps) => {
-      let world = START;
-      for (const change of steps) {
-        world = change(world);
-        const after = syncUntilDone(worldInput(world));
-        verify(world, after);
-        world = { ...world, namespace: after.namespace };
-      }
-    }),
-    { numRuns: 60 },
-  );
-}
-
-suite('labels', () => {
-  test('are stable after at most three writes', () => {
-    always((_before, { writes }) => assert.ok(writes.length <= 3, `${writes.length} writes`));
-  });
-
-  test('owned by other managers do not change without opt-in', () => {
-    always(({ namespace: before }, { namespace: after }) => {
-      if (isOptedIn(before)) return;
-      for (const key of ALL) {
-        const others = otherOwners(before, key).filter((owner) => !owner.startsWith(PREVIOUS_LABEL_SYNC_MANAGER));
-        if (others.length > 0) assert.equal(valueOf(after, key), valueOf(before, key), key);
-      }
-    });
-  });
-
-  test('that have no recorded owner are never deleted', () => {
-    always(({ namespace: before }, { namespace: after }) => {
-      const owners = getMetadataOwners(before.metadata) ?? [];
-      for (const key of ALL) {
-        const isUnowned = valueOf(before, key) !== undefined && labelOwners(owners, key).length === 0;
-        if (isUnowned) assert.notEqual(valueOf(after, key), undefined, key);
-      }
-    });
-  });
-
-  test('for enforce are not owned by the syncer in Advise mode', () => {
-    always(({ mode }, { namespace }) => {
-      const owners = labelOwners(getMetadataOwners(namespace.metadata) ?? [], ENFORCE);
-      if (mode === 'Advise') assert.ok(!owners.includes(`${LABEL_SYNC_MANAGER}/Apply`));
-    });
-  });
-
-  test('for enforce are present after every write except in Advise mode', () => {
-    always(({ mode, namespace: before }, { writes }) => {
-      if (mode === 'Advise' || valueOf(before, ENFORCE) === undefined) return;
-      for (const written of writes) assert.notEqual(valueOf(written, ENFORCE), undefined);
-    });
-  });
-
-  test('of a managed namespace have the required level unless another manager owns them', () => {
-    always((world, { namespace }) => {
-      const { isManaged, neededLevel: need } = plan(worldInput({ ...world, namespace }));
-      if (!isManaged || need === undefined) return;
-      assert.equal(need.level, world.level);
-      const enforced = world.mode === 'Enforce' ? MODES : ['audit', 'warn'];
-      for (const mode of enforced) {
-        const key = PREFIX + mode;
-        const isOurs = labelOwners(getMetadataOwners(namespace.metadata) ?? [], key).includes(
-          `${LABEL_SYNC_MANAGER}/Apply`,
-        );
-        assert.ok(isOurs ? valueOf(namespace, key) === world.level : valueOf(namespace, key) !== undefined, key);
-      }
-    });
-  });
 });
