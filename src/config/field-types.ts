@@ -1,11 +1,14 @@
 /** The fields of the built-in kinds and their types, as API servers decode them. */
 import { type FieldError, formatFieldError, invalidValue } from '../kube/field-error.ts';
 import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
+import { printJson } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
+import { manifestErrors } from '../kube/validation.ts';
 import { printFieldPath } from '../policy/pod/index.ts';
 import document from './field-types.json' with { type: 'json' };
 import { errorAt, type ManifestObject, type ObjectPod, readPods } from './objects.ts';
-import { type ManifestError, type Path, readDocuments } from './yaml.ts';
+import { findPlaceholder } from './placeholders.ts';
+import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
 /** The names of the types of the kinds by API version, and the fields of each type, such as `string a b; []T c`. */
 type Table = Readonly<Record<string, string>>;
@@ -68,6 +71,26 @@ export function findFieldProblems(object: ManifestObject): FieldProblems {
     wrong: errors.flatMap((error) => ('known' in error ? [] : [describeWrongType(error)])),
     unknown: errors.flatMap((error) => ('known' in error ? [error.path] : [])),
   };
+}
+
+const FIXES: Partial<Record<FieldError['type'], string>> = {
+  FieldValueRequired: 'Set the field.',
+  FieldValueDuplicate: 'Use another name.',
+  FieldValueNotFound: 'Use a name that exists.',
+  FieldValueNotSupported: 'Use a supported value.',
+};
+
+/**
+ * Finds missing and invalid fields in an object of a built-in kind without wrong types, which API servers reject for any
+ * policy. Ignores values with placeholders, which are not final.
+ */
+export function findInvalidFields(object: ManifestObject): readonly WrongType[] {
+  if (builtInShape(object) === undefined) return [];
+  return manifestErrors(object.value).flatMap((error) => {
+    const text = typeof error.value === 'string' ? error.value : printJson(error.value ?? '');
+    const fix = FIXES[error.type] ?? 'Correct the value.';
+    return findPlaceholder(text) === undefined ? [{ path: parsePath(error.path), error, fix }] : [];
+  });
 }
 
 const POD = { apiVersion: 'v1', kind: 'Pod' } as const;

@@ -7,6 +7,7 @@ const TITLES = {
   FieldValueRequired: 'Required value',
   FieldValueDuplicate: 'Duplicate value',
   FieldValueInvalid: 'Invalid value',
+  FieldValueNotFound: 'Not found',
   FieldValueNotSupported: 'Unsupported value',
   FieldValueForbidden: 'Forbidden',
   FieldValueTooLong: 'Too long',
@@ -70,6 +71,11 @@ export function invalidValue(path: string, value: unknown, detail: string): Fiel
 
 export function duplicateValue(path: string, value: unknown): FieldError {
   return { type: 'FieldValueDuplicate', path, value, detail: '' };
+}
+
+/** Returns the error for the name of an object that does not exist. */
+export function notFound(path: string, value: unknown): FieldError {
+  return { type: 'FieldValueNotFound', path, value, detail: '' };
 }
 
 /** Returns the error for a list that has too many items. */

@@ -50,6 +50,13 @@ export function matchesLabelSelector(selector: unknown, labels: Labels | undefin
   );
 }
 
+/** Returns true if a LabelSelector matches everything. */
+export function isEmptySelector(selector: JsonObject): boolean {
+  const { matchLabels, matchExpressions } = selector;
+  const hasLabels = isObject(matchLabels) && Object.keys(matchLabels).length > 0;
+  return !hasLabels && !(Array.isArray(matchExpressions) && matchExpressions.length > 0);
+}
+
 function matchesExpression(expression: JsonObject, labels: Labels | undefined): boolean {
   const value = labelValue(labels, String(expression['key']));
   const values = Array.isArray(expression['values']) ? expression['values'] : [];

@@ -10,6 +10,7 @@ import { readDocuments } from '../../src/config/yaml.ts';
 import { type FieldShape, isList } from '../../src/kube/field-shape.ts';
 import { printFieldPath } from '../../src/policy/pod/index.ts';
 import { ASSETS, useControlPlane } from '../support/control-plane/index.ts';
+import { readFixture } from '../support/fixtures.ts';
 
 /** Number of objects with a random value in each run. */
 const OBJECTS = 1500;
@@ -116,7 +117,7 @@ suite('the API server', { skip }, async () => {
   for (const apiVersion of Object.keys(document.kinds)) {
     const prefix = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
     const { body } = await plane.admin.send('GET', prefix);
-    const list = (body as { readonly resources?: readonly Resource[] }).resources ?? [];
+    const list = (body as { readonly resources?: readonly Resource[] } | undefined)?.resources ?? [];
     for (const { name, kind, namespaced, verbs } of list) {
       if (name.includes('/') || !verbs.includes('create')) continue;
       resources.set(`${apiVersion} ${kind}`, `${prefix}/${namespaced ? 'namespaces/default/' : ''}${name}`);
@@ -160,6 +161,17 @@ suite('the API server', { skip }, async () => {
       assert.ok((counts.get(outcome) ?? 0) > cases.length / 20, `${outcome}: ${counts.get(outcome)}`);
   }
 
+  for (const { name, object, errors } of readFixture<readonly InvalidObject[]>('invalid-objects.yaml')) {
+    test(`${errors.length === 0 ? 'accepts' : 'rejects'} ${name} like \`check\``, async () => {
+      const path = resources.get(`${object.apiVersion} ${object.kind}`) ?? assert.fail(object.kind);
+      const { status, body } = await plane.admin.send('POST', `${path}?dryRun=All`, object);
+      const { causes = [] } = (body as Partial<Rejection>).details ?? {};
+      assert.equal(status, errors.length === 0 ? 201 : 422);
+      const actual = causes.map(({ field, message }) => `${field}: ${withoutGo(message)}`);
+      assert.deepEqual(actual.sort(), errors.toSorted());
+    });
+  }
+
   const fields = Object.entries(document.kinds).flatMap(([apiVersion, types]) =>
     types.split(' ').flatMap((type) => listFields({ apiVersion, kind: type.replace(/^.*\./, '') })),
   );
@@ -179,6 +191,22 @@ suite('the API server', { skip }, async () => {
     });
   }
 });
+
+/** Old API servers print maps and selectors in the syntax of Go. */
+function withoutGo(message: string): string {
+  const selectors = message.replace(/v1\.LabelSelector\{.*\}/, '{}');
+  return selectors.replace('map[string]string(nil)', 'null').replace('map[string]string{', '{');
+}
+
+interface InvalidObject {
+  readonly name: string;
+  readonly object: { readonly apiVersion: string; readonly kind: string };
+  readonly errors: readonly string[];
+}
+
+interface Rejection {
+  readonly details: { readonly causes?: readonly { readonly field: string; readonly message: string }[] };
+}
 
 interface Resource {
   readonly name: string;

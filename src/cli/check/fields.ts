@@ -1,22 +1,14 @@
 /** Finds fields, labels, annotations and PodSecurityExceptions in manifests that are invalid or have no effect. */
 import { exceptionErrors, readManifestException } from '../../config/exceptions.ts';
-import { findFieldProblems, type WrongType } from '../../config/field-types.ts';
+import { findFieldProblems, findInvalidFields, type WrongType } from '../../config/field-types.ts';
 import { describePlace, findUnknownFields } from '../../config/misplaced-fields.ts';
-import { type ManifestObject, manifestLabels, errorAt, apiGroup } from '../../config/objects.ts';
+import { type ManifestObject, manifestLabels, errorAt } from '../../config/objects.ts';
 import { type Path, parsePath, type ManifestError } from '../../config/yaml.ts';
-import { formatFieldError, requiredField } from '../../kube/field-error.ts';
-import { podTemplatePath } from '../../kube/pod.ts';
+import { formatFieldError } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import { valueAt } from '../../kube/types.ts';
 import { printFieldPath, type PodFields } from '../../policy/pod/index.ts';
-import {
-  isKnownKind,
-  type Mode,
-  findUnusedKeys,
-  type NamespacePolicy,
-  findShadow,
-  type Labels,
-} from '../../policy/psa/index.ts';
+import { type Mode, findUnusedKeys, type NamespacePolicy, findShadow, type Labels } from '../../policy/psa/index.ts';
 import { evaluateExcepted, findUnusable, indexExceptions, type Policy } from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
 import type { FieldPosition, ViolatedCheck, OtherCheck } from '../output/findings.ts';
@@ -63,7 +55,10 @@ export function wrongType(object: ManifestObject, { path, error, fix }: WrongTyp
  */
 export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const { wrong, unknown } = findFieldProblems(object);
-  const rejected = wrong.length > 0 ? wrong.map((value) => wrongType(object, value)) : missingContainers(object);
+  const rejected =
+    wrong.length > 0
+      ? wrong.map((value) => wrongType(object, value))
+      : findInvalidFields(object).map((field) => invalidField(object, field));
   if (unknown.length === 0) return rejected;
   return [
     ...rejected,
@@ -73,17 +68,9 @@ export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[
   ];
 }
 
-/** Returns a finding for a built-in pod or pod template that has no containers. */
-function missingContainers(object: ManifestObject): readonly ViolatedCheck[] {
-  const { apiVersion, kind, value } = object;
-  const template = kind === 'Pod' ? [] : podTemplatePath(apiGroup(apiVersion), kind);
-  if (template === undefined || !isKnownKind(apiVersion, kind)) return [];
-  const path = [...template, 'spec', 'containers'];
-  const containers = valueAt(value, path);
-  if (Array.isArray(containers) && containers.length > 0) return [];
-  const detail = formatFieldError(requiredField(printFieldPath(path), ''));
-  const fix = 'Add at least one container.';
-  return [createFinding(object, path, { check: 'decode', reason: 'required field', detail, fix })];
+function invalidField(object: ManifestObject, { path, error, fix }: WrongType): ViolatedCheck {
+  const reason = error.type === 'FieldValueRequired' ? 'required field' : 'invalid field';
+  return createFinding(object, path, { check: 'decode', reason, detail: formatFieldError(error), fix });
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */
@@ -130,9 +117,7 @@ export function unusedKeyFindings(object: ManifestObject, path: Path = []): Viol
 
 /** Returns the fields that API servers reject. */
 export function exceptionFindings(object: ManifestObject): readonly ViolatedCheck[] {
-  return exceptionErrors(object).map(({ path, error, fix }) =>
-    createFinding(object, path, { check: 'decode', reason: 'invalid field', detail: formatFieldError(error), fix }),
-  );
+  return exceptionErrors(object).map((field) => invalidField(object, field));
 }
 
 interface ExceptionContext {

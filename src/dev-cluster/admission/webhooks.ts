@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { matchesLabelSelector } from '../../kube/label-selector.ts';
+import { isEmptySelector, matchesLabelSelector } from '../../kube/label-selector.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { ApiError, createStatus, forbidden, internalError, notFound, type Status } from '../../kube/status.ts';
 import { quote } from '../../kube/text.ts';
@@ -11,7 +11,6 @@ import type { Attributes, RequestContext } from '../attributes.ts';
 import { decodeValue } from '../fields/decode.ts';
 import { applyJsonPatch } from '../json-patch.ts';
 import { matchesConditions } from '../match-conditions.ts';
-import { isEmptySelector } from '../objects/strategy.ts';
 import {
   type ApiObject,
   at,

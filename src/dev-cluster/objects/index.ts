@@ -8,11 +8,12 @@ import { semanticEqual } from '../../kube/equality.ts';
 import { type FieldError, invalidValue, requiredField } from '../../kube/field-error.ts';
 import { dnsLabelErrors } from '../../kube/names.ts';
 import type { JsonObject } from '../../kube/types.ts';
+import type { NameRule } from '../../kube/validation.ts';
 import { conditionError } from '../match-conditions.ts';
 import { type ApiObject, at, hasField, itemsAt, nestedObject, textAt, textsAt } from '../types.ts';
 import { definitionRules } from './custom-resources.ts';
-import { podRules, templateErrors } from './pod.ts';
-import { createStrategy, type KindRules, type NameRule, type Strategy } from './strategy.ts';
+import { podRules } from './pod.ts';
+import { createStrategy, type KindRules, type Strategy } from './strategy.ts';
 
 /**
  * Validates webhook configurations. Checks only for mistakes that prevent API servers from calling a webhook.
@@ -62,17 +63,10 @@ const RBAC = 'rbac.authorization.k8s.io';
 /** RBAC names may contain colons and uppercase letters. */
 const anyName: NameRule = () => [];
 
-/**
- * Validates workloads in the apps group.
- * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/validation/validation.go
- */
+/** The rules of workloads in the apps group. */
 const WORKLOAD: KindRules = {
   generation: 'counted',
   initialStatus: () => ({}),
-  validate: (object) => [
-    ...(hasField(object, 'spec', 'selector') ? [] : [requiredField('spec.selector', '')]),
-    ...templateErrors(nestedObject(object, 'spec', 'template'), 'spec.template'),
-  ],
   validateUpdate(object, old, subresource) {
     const [selector, before] = [object, old].map((version) => at(version, 'spec', 'selector'));
     const isChanged = subresource === '' && !semanticEqual(selector, before);
@@ -98,15 +92,8 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   '/PersistentVolume': { initialStatus: () => ({ phase: 'Pending' }) },
   '/PersistentVolumeClaim': { initialStatus: () => ({ phase: 'Pending' }) },
   '/Pod': podRules,
-  '/PodTemplate': {
-    generation: 'counted',
-    validate: (object) => templateErrors(nestedObject(object, 'template'), 'template'),
-  },
-  '/ReplicationController': {
-    generation: 'counted',
-    initialStatus: () => ({ replicas: 0 }),
-    validate: (object) => templateErrors(nestedObject(nestedObject(object, 'spec'), 'template'), 'spec.template'),
-  },
+  '/PodTemplate': { generation: 'counted' },
+  '/ReplicationController': { generation: 'counted', initialStatus: () => ({ replicas: 0 }) },
   '/ResourceQuota': { initialStatus: () => ({}) },
   '/Secret': {
     prepareForCreate: encodeStringData,
@@ -125,16 +112,8 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'apps/Deployment': WORKLOAD,
   'apps/ReplicaSet': WORKLOAD,
   'apps/StatefulSet': WORKLOAD,
-  'batch/CronJob': {
-    generation: 'counted',
-    initialStatus: () => ({}),
-    validate: cronJobErrors,
-  },
-  'batch/Job': {
-    generation: 'counted',
-    initialStatus: () => ({}),
-    validate: (job) => jobSpecErrors(nestedObject(job, 'spec'), 'spec'),
-  },
+  'batch/CronJob': { generation: 'counted', initialStatus: () => ({}) },
+  'batch/Job': { generation: 'counted', initialStatus: () => ({}) },
   // Go always serializes the spec.
   'coordination.k8s.io/Lease': { defaults: (lease) => void (lease['spec'] ??= {}) },
   'policy/PodDisruptionBudget': { generation: 'counted', initialStatus: () => ({}) },
@@ -156,25 +135,6 @@ function encodeStringData(secret: ApiObject): void {
   const encoded = entries.map(([key, value]) => [key, Buffer.from(String(value)).toString('base64')] as const);
   secret['data'] = { ...nestedObject(secret, 'data'), ...Object.fromEntries(encoded) };
   delete secret['stringData'];
-}
-
-/** @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/validation/validation.go */
-function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
-  const policy = textAt(spec, 'template', 'spec', 'restartPolicy');
-  const needsPolicy = policy === 'Always' || policy === '';
-  return [
-    ...templateErrors(nestedObject(spec, 'template'), `${path}.template`),
-    ...(needsPolicy
-      ? [requiredField(`${path}.template.spec.restartPolicy`, 'valid values: "OnFailure", "Never"')]
-      : []),
-  ];
-}
-
-function cronJobErrors(cronJob: ApiObject): FieldError[] {
-  return [
-    ...(textAt(cronJob, 'spec', 'schedule') === '' ? [requiredField('spec.schedule', '')] : []),
-    ...jobSpecErrors(nestedObject(cronJob, 'spec', 'jobTemplate', 'spec'), 'spec.jobTemplate.spec'),
-  ];
 }
 
 function roleRefErrors(binding: ApiObject, old: ApiObject): FieldError[] {

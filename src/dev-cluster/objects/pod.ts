@@ -1,22 +1,15 @@
 /**
- * Validates pods and pod templates. Checks only the rules that users of an evaluation cluster are likely to violate.
+ * The rules of pods for writes. Checks only the rules that users of an evaluation cluster are likely to violate.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */
 import { defined } from '../../kube/defined.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import {
-  duplicateValue,
-  type FieldError,
-  forbiddenField,
-  invalidValue,
-  notSupported,
-  requiredField,
-} from '../../kube/field-error.ts';
-import { dnsLabelErrors } from '../../kube/names.ts';
+import { type FieldError, forbiddenField } from '../../kube/field-error.ts';
 import { quote } from '../../kube/text.ts';
 import type { JsonObject } from '../../kube/types.ts';
+import { podErrors } from '../../kube/validation.ts';
 import { type ApiObject, at, hasField, itemsAt, nestedObject, textAt } from '../types.ts';
-import { type KindRules, labelErrors, restore } from './strategy.ts';
+import { type KindRules, restore } from './strategy.ts';
 
 export const podRules: KindRules = {
   generation: 'counted',
@@ -28,7 +21,6 @@ export const podRules: KindRules = {
     if (subresource === 'resize') restoreSpec(pod, old, withResources(before, spec));
     if (subresource === 'status') restoreStatus(pod, old);
   },
-  validate: (pod) => podSpecErrors(nestedObject(pod, 'spec'), 'spec'),
   validateCreate: (pod) =>
     itemsAt(pod, 'spec', 'ephemeralContainers').length > 0
       ? [forbiddenField('spec.ephemeralContainers', 'cannot be set on create')]
@@ -37,7 +29,7 @@ export const podRules: KindRules = {
     const [spec, before] = [nestedObject(pod, 'spec'), nestedObject(old, 'spec')];
     if (subresource === '') return updateErrors(spec, before);
     if (subresource !== 'ephemeralcontainers') return [];
-    return [...podSpecErrors(spec, 'spec'), ...ephemeralUpdateErrors(spec, before)];
+    return [...podErrors(pod), ...ephemeralUpdateErrors(spec, before)];
   },
   warnings(pod) {
     const key = 'seccomp.security.alpha.kubernetes.io/pod';
@@ -70,45 +62,6 @@ function restoreStatus(pod: ApiObject, old: ApiObject): void {
   restore((pod.metadata ??= {}), old.metadata ?? {}, (field) => field === 'ownerReferences');
   const oldClass = at(old, 'status', 'qosClass');
   pod['status'] = { ...defined({ qosClass: oldClass }), ...nestedObject(pod, 'status') };
-}
-
-/** Validates the pod template of a workload. */
-export function templateErrors(template: JsonObject, path: string): FieldError[] {
-  return [
-    ...labelErrors(at(template, 'metadata', 'labels'), `${path}.labels`),
-    ...podSpecErrors(nestedObject(template, 'spec'), `${path}.spec`),
-  ];
-}
-
-function podSpecErrors(spec: JsonObject, path: string): FieldError[] {
-  const seen = new Set<unknown>();
-  return [
-    ...(itemsAt(spec, 'containers').length === 0 ? [requiredField(`${path}.containers`, '')] : []),
-    ...['containers', 'initContainers', 'ephemeralContainers'].flatMap((list) =>
-      itemsAt(spec, list).flatMap((container, index) => {
-        const isTaken = seen.has(container['name']);
-        seen.add(container['name']);
-        const containerPath = `${path}.${list}[${index}]`;
-        return [
-          ...nameErrors(textAt(container, 'name'), `${containerPath}.name`),
-          ...(textAt(container, 'image') === '' ? [requiredField(`${containerPath}.image`, '')] : []),
-          ...(isTaken ? [duplicateValue(`${containerPath}.name`, container['name'])] : []),
-        ];
-      }),
-    ),
-    ...restartPolicyErrors(textAt(spec, 'restartPolicy'), `${path}.restartPolicy`),
-  ];
-}
-
-function restartPolicyErrors(policy: string, path: string): FieldError[] {
-  const policies = ['Always', 'OnFailure', 'Never'];
-  if (policy === '') return [requiredField(path, '')];
-  return policies.includes(policy) ? [] : [notSupported(path, policy, policies)];
-}
-
-function nameErrors(name: string, path: string): FieldError[] {
-  if (name === '') return [requiredField(path, '')];
-  return dnsLabelErrors(name).map((error) => invalidValue(path, name, error));
 }
 
 const MUTABLE = [

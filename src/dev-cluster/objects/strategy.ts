@@ -1,13 +1,9 @@
 import { setApiDefaults } from '../../kube/defaults.ts';
 import { semanticEqual } from '../../kube/equality.ts';
-import { type FieldError, forbiddenField, invalidValue, requiredField, tooLong } from '../../kube/field-error.ts';
-import { LIMITS } from '../../kube/limits.ts';
-import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from '../../kube/names.ts';
-import type { JsonObject } from '../../kube/types.ts';
-import { type ApiObject, getMetadata, itemsAt, nestedObject } from '../types.ts';
-
-/** Validates a name. Returns the API server's error messages. */
-export type NameRule = (name: string) => readonly string[];
+import { type FieldError, forbiddenField, invalidValue, requiredField } from '../../kube/field-error.ts';
+import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
+import { metadataMapErrors, nameErrors, type NameRule, podErrors } from '../../kube/validation.ts';
+import { type ApiObject, getMetadata } from '../types.ts';
 
 /** Properties of a kind. Omitted properties default to the values that most kinds have. */
 export interface KindRules {
@@ -24,6 +20,7 @@ export interface KindRules {
   readonly prepareForCreate?: (object: ApiObject) => void;
   /** Runs once the fields that the request cannot change have been restored. */
   readonly prepareForUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => void;
+  /** Validates the object. By default, validates the pods of built-in kinds. */
   readonly validate?: (object: ApiObject) => readonly FieldError[];
   /** Returns additional errors for a new object. */
   readonly validateCreate?: (object: ApiObject) => readonly FieldError[];
@@ -37,7 +34,7 @@ export type Strategy = ReturnType<typeof createStrategy>;
 
 /** Creates the strategy for a kind. Its functions modify the given object in place and never throw. */
 export function createStrategy(rules: KindRules, namespaced: boolean) {
-  const validate = (object: ApiObject): readonly FieldError[] => rules.validate?.(object) ?? [];
+  const validate = (object: ApiObject): readonly FieldError[] => (rules.validate ?? podErrors)(object);
   return {
     prune: rules.prune ?? (() => []),
     defaults(object: ApiObject): void {
@@ -61,7 +58,9 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
       setGeneration(object, rules.generation === 'counted' ? nextGeneration(rules, object, old) : undefined);
     },
     validateCreate: (object: ApiObject): FieldError[] => [
-      ...validateMetadata(object, rules, namespaced),
+      ...nameErrors(object.metadata ?? {}, rules.nameErrors ?? dnsSubdomainErrors),
+      ...namespaceErrors(getMetadata(object).namespace ?? '', namespaced),
+      ...metadataMapErrors(object.metadata ?? {}),
       ...validate(object),
       ...(rules.validateCreate?.(object) ?? []),
     ],
@@ -100,30 +99,6 @@ function setGeneration(object: ApiObject, generation: number | undefined): void 
   put((object.metadata ??= {}), 'generation', generation);
 }
 
-/**
- * Validates the metadata of a new object.
- * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validation/objectmeta.go
- */
-function validateMetadata(
-  object: ApiObject,
-  { nameErrors = dnsSubdomainErrors }: KindRules,
-  namespaced: boolean,
-): FieldError[] {
-  const { name = '', namespace = '', generateName = '' } = getMetadata(object);
-  // A prefix may end with a dash, because the generated suffix follows.
-  const prefix = generateName.replace(/-$/, 'a');
-  return [
-    ...(prefix === ''
-      ? []
-      : nameErrors(prefix).map((error) => invalidValue('metadata.generateName', generateName, error))),
-    ...(name === ''
-      ? [requiredField('metadata.name', 'name or generateName is required')]
-      : nameErrors(name).map((error) => invalidValue('metadata.name', name, error))),
-    ...namespaceErrors(namespace, namespaced),
-    ...commonErrors(object.metadata ?? {}),
-  ];
-}
-
 /** Validates the metadata of a changed object. */
 function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[] {
   const [after, before] = [object.metadata ?? {}, old.metadata ?? {}];
@@ -131,7 +106,7 @@ function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[]
     ...['name', 'namespace', 'uid']
       .filter((field) => (before[field] ?? '') !== (after[field] ?? ''))
       .map((field) => invalidValue(`metadata.${field}`, after[field] ?? '', 'field is immutable')),
-    ...commonErrors(after),
+    ...metadataMapErrors(after),
   ];
 }
 
@@ -139,35 +114,4 @@ function namespaceErrors(namespace: string, namespaced: boolean): FieldError[] {
   if (!namespaced) return namespace === '' ? [] : [forbiddenField('metadata.namespace', 'not allowed on this type')];
   if (namespace === '') return [requiredField('metadata.namespace', '')];
   return dnsLabelErrors(namespace).map((error) => invalidValue('metadata.namespace', namespace, error));
-}
-
-function commonErrors(metadata: JsonObject): FieldError[] {
-  return [
-    ...labelErrors(metadata['labels'], 'metadata.labels'),
-    ...annotationErrors(metadata['annotations'], 'metadata.annotations'),
-  ];
-}
-
-/** Validates a map of labels. */
-export function labelErrors(labels: unknown, path: string): FieldError[] {
-  return Object.entries(nestedObject({ labels }, 'labels')).flatMap(([key, value]) => [
-    ...labelKeyErrors(key).map((error) => invalidValue(path, key, error)),
-    ...labelValueErrors(String(value)).map((error) => invalidValue(path, String(value), error)),
-  ]);
-}
-
-/** Validates a map of annotations, whose keys are case-insensitive. */
-function annotationErrors(annotations: unknown, path: string): FieldError[] {
-  const entries = Object.entries(nestedObject({ annotations }, 'annotations'));
-  const bytes = entries.reduce((sum, [key, value]) => sum + Buffer.byteLength(key + String(value)), 0);
-  return [
-    ...entries.flatMap(([key]) => labelKeyErrors(key.toLowerCase()).map((error) => invalidValue(path, key, error))),
-    ...(bytes <= LIMITS.annotationBytes ? [] : [tooLong(path, LIMITS.annotationBytes)]),
-  ];
-}
-
-/** Returns true if the selector matches everything. */
-export function isEmptySelector(selector: JsonObject): boolean {
-  const labels = Object.keys(nestedObject(selector, 'matchLabels'));
-  return labels.length === 0 && itemsAt(selector, 'matchExpressions').length === 0;
 }

@@ -13,6 +13,9 @@ const CONTAINERS = `  containers:
     image: i
 `;
 
+/** The end of a template, and the selector of its labels. */
+const SELECTED = 'metadata: {labels: {a: b}}}\n  selector: {matchLabels: {a: b}}\n';
+
 interface JsonReport {
   readonly objects: readonly {
     readonly findings: readonly {
@@ -100,7 +103,7 @@ describe('a value that API servers cannot decode fails at every level', () => {
     ],
     [
       'a pod template in a custom resource',
-      'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: r}\nspec:\n  unknown: 1\n  template: {spec: {containers: [{name: a, unknown: b, env: [{name: A, value: 1}]}]}}\n',
+      'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: r}\nspec:\n  unknown: 1\n  template: {spec: {containers: [{name: a, unknown: b, env: [{name: A, value: 1}], image: i}]}}\n',
       `6:72 spec.template.spec.containers[0].env[0].value: Invalid value: 1: must be a string | ${QUOTES}`,
     ],
     [
@@ -221,25 +224,25 @@ describe('an unknown field is a violation in warn mode with the place where it b
     ],
     [
       'a field of the pod in a workload',
-      `${deployment}  serviceAccountName: a\n  template: {spec: {containers: [{name: c}]}}\n`,
+      `${deployment}  serviceAccountName: a\n  template: {spec: {containers: [{name: c, image: i}]}, ${SELECTED}`,
       '5:3 "spec.serviceAccountName"',
       'Move it to spec.template.spec.',
     ],
     [
       'init containers outside the spec of a template',
-      `${deployment}  template: {initContainers: [], spec: {containers: [{name: c}]}}\n`,
+      `${deployment}  template: {initContainers: [], spec: {containers: [{name: c, image: i}]}, ${SELECTED}`,
       '5:14 "spec.template.initContainers"',
       'Move it to spec.template.spec.',
     ],
     [
       'labels outside the metadata',
-      `${deployment.replace('metadata', 'labels: {a: b}\nmetadata')}  template: {spec: {containers: [{name: c}]}}\n`,
+      `${deployment.replace('metadata', 'labels: {a: b}\nmetadata')}  template: {spec: {containers: [{name: c, image: i}]}, ${SELECTED}`,
       '3:1 "labels"',
       'Move it to metadata.',
     ],
     [
       'a workload field in the pod',
-      `${deployment}  template: {spec: {replicas: 1, containers: [{name: c}]}}\n`,
+      `${deployment}  template: {spec: {replicas: 1, containers: [{name: c, image: i}]}, ${SELECTED}`,
       '5:21 "spec.template.spec.replicas"',
       'Move it to spec.',
     ],

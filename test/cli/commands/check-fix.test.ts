@@ -26,6 +26,9 @@ spec:
       containers:
         - name: db
           securityContext: {runAsUser: 1001}
+          image: db
+    metadata: {labels: {app: db}}
+  selector: {matchLabels: {app: db}}
 `;
 const GRANT = `---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -62,9 +65,11 @@ spec:
         capabilities: {drop: [ALL]}
         runAsUser: 0
         runAsNonRoot: false
+      image: chown
   containers:
     - name: db
       securityContext: {runAsUser: 0, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+      image: db
 `;
 
 const RAN_AS_ROOT =
@@ -156,7 +161,7 @@ describe('API servers accept the fixed pods', () => {
   const spec = (text: string): string => `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n${text}`;
   const SAFE =
     'allowPrivilegeEscalation: false, runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}, capabilities: {drop: [ALL]';
-  const WINDOWS = spec('  nodeSelector: {kubernetes.io/os: windows}\n  containers: [{name: c}]\n');
+  const WINDOWS = spec('  nodeSelector: {kubernetes.io/os: windows}\n  containers: [{name: c, image: i}]\n');
   const exception = (check: string): string =>
     `---\napiVersion: policy.portcullis.dev/v1alpha1\nkind: PodSecurityException\nmetadata: {name: e}\nspec: {serviceAccountName: default, reason: r, expiresAt: "2100-01-01T00:00:00Z", allow: [{check: ${check}}]}\n`;
   const cases: readonly (readonly [
@@ -286,10 +291,10 @@ describe('API servers accept the fixed pods', () => {
       'capability names in the form that container runtimes accept',
       '--level=restricted',
       spec(
-        `  containers: [{name: c, securityContext: {${SAFE.replace('ALL', 'all')}, add: [CAP_NET_BIND_SERVICE]}}}]\n`,
+        `  containers: [{name: c, securityContext: {${SAFE.replace('ALL', 'all')}, add: [CAP_NET_BIND_SERVICE]}}, image: i}]\n`,
       ),
       0,
-      `+${spec(`  containers: [{name: c, securityContext: {${SAFE}, add: [NET_BIND_SERVICE]}}}]\n`).split('\n').at(-2)}\n`,
+      `+${spec(`  containers: [{name: c, securityContext: {${SAFE}, add: [NET_BIND_SERVICE]}}, image: i}]\n`).split('\n').at(-2)}\n`,
       [
         'fixed: stdin:5:152: capabilities_restricted: spec.containers[0].securityContext.capabilities.drop set to include "ALL"',
         'fixed: stdin:5:165: capabilities_restricted: spec.containers[0].securityContext.capabilities.add set with "NET_BIND_SERVICE" instead of "CAP_NET_BIND_SERVICE"',
@@ -381,9 +386,9 @@ test('a sysctl with slashes is rewritten with dots if the pod then passes', asyn
 });
 
 test('a field is moved to a place whose value --fix corrects', async () => {
-  const stdin = `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  securityContext: {privileged: false}\n  containers: [{name: c, securityContext: {privileged: true}}]\n`;
+  const stdin = `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  securityContext: {privileged: false}\n  containers: [{name: c, securityContext: {privileged: true}, image: i}]\n`;
   const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
-  assert.match(stdout, /^spec:\n {2}containers: \[\{name: c, securityContext: \{privileged: false\}\}\]\n$/m);
+  assert.match(stdout, /^spec:\n {2}containers: \[\{name: c, securityContext: \{privileged: false\}, image: i\}\]\n$/m);
   assert.match(
     stderr,
     /^fixed: stdin:5:21: unknownField: spec.securityContext.privileged moved to spec.containers\[0\].securityContext$/m,
@@ -492,11 +497,11 @@ stdin: 2 fields fixed, 0 not fixed
       `fixed: stdin:12:9: runAsNonRoot: spec.initContainers[0].securityContext.runAsNonRoot set to true
 fixed: stdin:5:21: runAsUser: spec.securityContext.runAsUser removed
 fixed: stdin:11:9: runAsUser: spec.initContainers[0].securityContext.runAsUser removed
-fixed: stdin:15:25: runAsUser: spec.containers[0].securityContext.runAsUser removed
+fixed: stdin:16:25: runAsUser: spec.containers[0].securityContext.runAsUser removed
 fixed: stdin:5:3: runAsNonRoot: spec.securityContext.runAsNonRoot set to true
 verify: stdin:12:9: init container "chown": ${RAN_AS_ROOT}
 verify: stdin:5:21: pod: ${RAN_AS_ROOT}
-verify: stdin:15:25: container "db": ${RAN_AS_ROOT}
+verify: stdin:16:25: container "db": ${RAN_AS_ROOT}
 verify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image
 stdin: 5 fields fixed, 0 not fixed
 1 passed, 0 failed
@@ -524,11 +529,11 @@ stdin: 5 fields fixed, 0 not fixed
 `,
       `fixed: stdin:5:35: scc-admission: spec.securityContext.fsGroup removed
 fixed: stdin:11:9: scc-admission: spec.initContainers[0].securityContext.runAsUser removed
-fixed: stdin:15:25: scc-admission: spec.containers[0].securityContext.runAsUser removed
+fixed: stdin:16:25: scc-admission: spec.containers[0].securityContext.runAsUser removed
 fixed: stdin:5:21: scc-admission: spec.securityContext.runAsUser removed
 verify: stdin:5:35: pod: ${ANY_USER}
 verify: stdin:11:9: init container "chown": ${ANY_USER}
-verify: stdin:15:25: container "db": ${ANY_USER}
+verify: stdin:16:25: container "db": ${ANY_USER}
 stdin: 4 fields fixed, 0 not fixed
 1 passed, 0 failed
 `,

@@ -16,7 +16,7 @@ function deployment(metadata: string, template: string): string {
   return `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop, ${metadata}}
-spec: {template: {metadata: {${template}}, spec: {containers: [{ name: c, image: i }]}}}
+spec: {template: {metadata: {${template}labels: {a: b}}, spec: {containers: [{ name: c, image: i }]}}, selector: {matchLabels: {a: b}}}
 `;
 }
 
@@ -51,7 +51,7 @@ describe('check warns about Pod Security labels and annotations without effect',
     ],
     [
       'an annotation of a pod template',
-      deployment('', `annotations: {${PREFIX}/enforce: privileged}`),
+      deployment('', `annotations: {${PREFIX}/enforce: privileged}, `),
       `4:44 annotation without effect ("${PREFIX}/enforce") ${ONLY_NAMESPACES('Deployment')}`,
     ],
     [

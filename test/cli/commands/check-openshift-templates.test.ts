@@ -32,7 +32,7 @@ function pod(spec: string): string {
 }
 
 function container(fields: string): string {
-  return pod(`{containers: [{name: a, ${fields}}]}`);
+  return pod(`{containers: [{name: a, ${fields}, image: i}]}`);
 }
 
 const PROCESS = (path: string, reference: string, name: string): string =>
@@ -49,7 +49,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
   [
     'an unquoted reference',
     template(
-      '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c}]\n',
+      '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c, image: i}]\n',
     ),
     1,
     ['Pod default/a: hostNamespaces'],
@@ -165,7 +165,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
 
   test('findings have positions in the template', async () => {
     const stdin = template(
-      '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c}]\n',
+      '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c, image: i}]\n',
     );
     const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline'], { stdin });
     assert.match(stdout, /^ {2}stdin:19:5 {2}hostNamespaces /m);
@@ -186,7 +186,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
   });
 
   test('other commands evaluate their objects', async () => {
-    const stdin = pod('{hostNetwork: "${{FLAG}}", containers: [{name: a}]}');
+    const stdin = pod('{hostNetwork: "${{FLAG}}", containers: [{name: a, image: i}]}');
     const { stdout } = await runProgram(['explain', '-f', '-', '--offline'], { stdin });
     assert.match(stdout, /^Pod default\/a: /);
   });

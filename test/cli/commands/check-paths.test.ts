@@ -6,7 +6,8 @@ import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { runProgram } from '../../support/memory-io.ts';
 
-const POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {hostPID: true, containers: [{name: c}]}\n';
+const POD =
+  'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {hostPID: true, containers: [{name: c, image: i}]}\n';
 const CHART = 'apiVersion: v2\nname: web\nversion: 0.1.0\n';
 const COMPONENT = 'apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n';
 const OTHER_FILES = {

@@ -72,7 +72,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
   }),
   ...CONTAINER.map(([container, path]) => {
     const message = `not rendered yet: spec.containers[0].${path} contains \${A}. ${ENVSUBST}`;
-    return [container, pod(`containers: [{name: a, ${container}}]`), 2, [message]] as const;
+    return [container, pod(`containers: [{name: a, ${container}, image: i}]`), 2, [message]] as const;
   }),
   [
     'strings that no policy reads',
@@ -116,7 +116,12 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     2,
     [`not rendered yet: kind contains {{ .Values.kind }}. ${HELM}`],
   ],
-  ['a ConfigMap', 'apiVersion: v1\nkind: ConfigMap\ndata: {a: "${A}", b: "{{ B }}"}\n', 0, []],
+  [
+    'a ConfigMap',
+    'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "${A}", labels: {a: "{{ B }}"}}\ndata: {a: "${A}", b: "{{ B }}"}\n',
+    0,
+    [],
+  ],
   [
     'a ConfigMap without text',
     'apiVersion: v1\nkind: ConfigMap\nimmutable: ${A}\n',
@@ -137,7 +142,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
   ],
   [
     'a variable in a text that is not YAML',
-    pod('containers: [{name: a, securityContext: {privileged: ${A}}}]'),
+    pod('containers: [{name: a, securityContext: {privileged: ${A}}, image: i}]'),
     2,
     [`did not find expected ',' or '}', not rendered yet: \${A}. ${ENVSUBST}`],
   ],

@@ -8,6 +8,8 @@ import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { VERSION } from '../../../src/cli/command.ts';
 import { type CheckedObject, printFindingTable } from '../../../src/cli/output/findings.ts';
+import { dnsSubdomainErrors } from '../../../src/kube/names.ts';
+import { readFixture } from '../../support/fixtures.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
 const fixtures = join(import.meta.dirname, '../../fixtures/check');
@@ -43,7 +45,7 @@ describe('check prints all findings', () => {
 const POD = `apiVersion: v1
 kind: Pod
 metadata: {name: p}
-spec: {hostPID: true, containers: [{name: c}]}
+spec: {hostPID: true, containers: [{name: c, image: i}]}
 `;
 
 type Labels = Readonly<Record<string, string>>;
@@ -151,22 +153,21 @@ describe('check evaluates the policies of the namespace', () => {
 
 const SPEC = '{"hostPID":true,"containers":[{"name":"c","image":"i"}]}';
 
-const TEMPLATE = `{"template":{"spec":${SPEC}}}`;
+const TEMPLATE = `{"template":{"metadata":{"labels":{"a":"b"}},"spec":${SPEC}}}`;
+const WORKLOAD = `{"selector":{"matchLabels":{"a":"b"}},${TEMPLATE.slice(1)}`;
+const JOB = TEMPLATE.replace('"hostPID"', '"restartPolicy":"Never","hostPID"');
 
 /** The expected counter of the summary, or the message. */
 const kinds: readonly (readonly [apiVersion: string, kind: string, body: string, expected: string])[] = [
   ['v1', 'Pod', `"spec":${SPEC}`, 'failed'],
   ['v1', 'PodTemplate', `"template":{"spec":${SPEC}}`, 'failed'],
   ['v1', 'ReplicationController', `"spec":${TEMPLATE}`, 'failed'],
-  ['apps/v1', 'Deployment', `"spec":${TEMPLATE}`, 'failed'],
-  ['apps/v1', 'ReplicaSet', `"spec":${TEMPLATE}`, 'failed'],
-  ['apps/v1', 'StatefulSet', `"spec":${TEMPLATE}`, 'failed'],
-  ['apps/v1', 'DaemonSet', `"spec":${TEMPLATE}`, 'failed'],
-  ['batch/v1', 'Job', `"spec":${TEMPLATE}`, 'failed'],
-  ['batch/v1', 'CronJob', `"spec":{"jobTemplate":{"spec":${TEMPLATE}}}`, 'failed'],
-  ...['"spec":{"selector":{}}', '"spec":{"template":null}', '"spec":{"template":{"spec":{"containers":[]}}}'].map(
-    (body) => ['apps/v1', 'Deployment', body, 'spec.template.spec.containers: Required value'] as const,
-  ),
+  ['apps/v1', 'Deployment', `"spec":${WORKLOAD}`, 'failed'],
+  ['apps/v1', 'ReplicaSet', `"spec":${WORKLOAD}`, 'failed'],
+  ['apps/v1', 'StatefulSet', `"spec":${WORKLOAD}`, 'failed'],
+  ['apps/v1', 'DaemonSet', `"spec":${WORKLOAD}`, 'failed'],
+  ['batch/v1', 'Job', `"spec":${JOB}`, 'failed'],
+  ['batch/v1', 'CronJob', `"spec":{"schedule":"@daily","jobTemplate":{"spec":${JOB}}}`, 'failed'],
   ['v1', 'Pod', '"spec":{"containers":null}', 'spec.containers: Required value'],
   ['v1', 'ConfigMap', '"data":{}', 'otherKinds'],
   ['batch.volcano.sh/v1alpha1', 'Job', `"spec":${TEMPLATE}`, 'failed'],
@@ -206,7 +207,7 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
 describe('check evaluates every kind with pods', () => {
   for (const [apiVersion, kind, body, expected] of kinds) {
     test(`${apiVersion} ${kind} with ${body}`, async () => {
-      const text = `{"apiVersion":"${apiVersion}","kind":"${kind}",${body}}`;
+      const text = `{"apiVersion":"${apiVersion}","kind":"${kind}","metadata":{"name":"x"},${body}}`;
       const { code, summary, objects, notEvaluated } = await report(['--level=baseline'], text);
       const [finding] = objects.flatMap(({ findings }) => findings);
       const outcome = Object.entries(summary).find(([, count]) => count > 0)?.[0];
@@ -217,12 +218,32 @@ describe('check evaluates every kind with pods', () => {
 
   test('with the defaults of the API server', async () => {
     const spec =
-      '{"hostNetwork":true,"containers":[{"name":"c","ports":[{"containerPort":80}]}],"volumes":[{"name":"v"}]}';
-    const { objects } = await report([], `{"apiVersion":"batch/v1","kind":"Job","spec":{"template":{"spec":${spec}}}}`);
+      '{"hostNetwork":true,"restartPolicy":"Never","containers":[{"name":"c","image":"i","ports":[{"containerPort":80}]}],"volumes":[{"name":"v"}]}';
+    const template = `{"template":{"spec":${spec}}}`;
+    const { objects } = await report(
+      [],
+      `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":${template}}`,
+    );
     const checks = objects.flatMap(({ findings }) => findings.map(({ check }) => check));
     assert.ok(checks.includes('hostPorts'));
     assert.ok(!checks.includes('restrictedVolumes'));
   });
+});
+
+interface InvalidObject {
+  readonly name: string;
+  readonly object: object;
+  readonly errors: readonly string[];
+}
+
+describe('check reports the errors of API servers for', () => {
+  for (const { name, object, errors } of readFixture<readonly InvalidObject[]>('invalid-objects.yaml')) {
+    test(name, async () => {
+      const { code, objects } = await report(['--level=privileged'], JSON.stringify(object));
+      const findings = objects.flatMap((one) => one.findings.map(({ detail }) => detail));
+      assert.deepEqual([code, findings.sort()], [errors.length > 0 ? 1 : 0, errors.toSorted()]);
+    });
+  }
 });
 
 const CUSTOM_TABLE = `Rollout shop/web (spec.template) violates PodSecurity "baseline:latest"
@@ -336,14 +357,14 @@ describe('check escapes control characters in names', () => {
     test(shown, async () => {
       const stdin = `{"apiVersion":"v1","kind":"Pod","metadata":${JSON.stringify({ name })},"spec":${SPEC}}`;
       const { stdout } = await runProgram(['check', '--level=baseline', '-f', '-'], { stdin });
-      assert.equal(stdout.split('\n')[0], `Pod default/${shown} violates PodSecurity "baseline:latest"`);
+      assert.equal(stdout.split('\n')[0], `Pod default/${shown} is invalid`);
     });
     for (const format of ['github', 'junit', 'sarif', 'json', 'yaml']) {
       test(`${shown} in ${format}`, async () => {
         const stdin = `{"apiVersion":"v1","kind":"Pod","metadata":${JSON.stringify({ name })},"spec":${SPEC}}`;
         const { stdout } = await runProgram(['check', '--level=baseline', '-f', '-', '-o', format], { stdin });
         assert.doesNotMatch(stdout.replaceAll('\n', ''), /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/u);
-        if (format === 'github') assert.ok(stdout.includes(`::Pod default/${shown} violates`));
+        if (format === 'github') assert.ok(stdout.includes(`::Pod default/${shown} is invalid`));
         if (format === 'json' || format === 'yaml') {
           assert.equal((parse(stdout) as { objects: { name: string }[] }).objects[0]?.name, name);
         }
@@ -371,9 +392,11 @@ test('a finding with 200,000 positions is printed', () => {
   assert.equal(printFindingTable(report, (_tone, text) => text).split('\n').length, 200_004);
 });
 
+const SUBDOMAIN_RULE = dnsSubdomainErrors('-').join('');
+
 test('names from manifests do not break XML or workflow commands', async () => {
   const stdin =
-    '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true,"containers":[{"name":"c"}]}}';
+    '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true,"containers":[{"name":"c","image":"i"}]}}';
   const junit = await runProgram(['check', '--level=baseline', '-f', '-', '-o=junit'], { stdin });
   assert.match(
     junit.stdout,
@@ -381,9 +404,8 @@ test('names from manifests do not break XML or workflow commands', async () => {
   );
   const github = await runProgram(['check', '--level=baseline', '-f', '-', '-o=github'], { stdin });
   assert.deepEqual(github.stdout.split('\n'), [
-    '::error file=stdin,line=1,col=104,title=hostNamespaces::Pod default/a\\u0001]]><b>&%0A::set-output name=x::%250A ' +
-      'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)%0AFix: Remove hostNetwork, hostPID and hostIPC ' +
-      'from the pod spec, or set them to false.',
+    '::error file=stdin,line=1,col=45,title=decode::Pod default/a\\u0001]]><b>&%0A::set-output name=x::%250A is invalid: ' +
+      `invalid field (metadata.name: Invalid value: "a\\x01]]><b>&\\n::set-output name=x::%250A": ${SUBDOMAIN_RULE})%0AFix: Correct the value.`,
     '0 passed, 1 failed',
     '',
   ]);
@@ -401,14 +423,14 @@ const AMBIGUOUS_TEXTS: readonly (readonly [name: string, text: string, code: num
     'a merge key after the key',
     'securityContext: {privileged: false, <<: {privileged: true}}',
     1,
-    'stdin:7:42: the merge key replaces "privileged", because kubectl applies the keys of an object in order. In kustomize, the explicit key applies: put the merge key before "privileged"',
+    'stdin:8:42: the merge key replaces "privileged", because kubectl applies the keys of an object in order. In kustomize, the explicit key applies: put the merge key before "privileged"',
   ],
   ['the last of two merge keys', 'securityContext: {<<: {privileged: true}, <<: {privileged: false}}', 0, ''],
   [
     'text after the end of a document',
     'tty: true\n...\nb: 2',
     0,
-    'stdin:9:1: kubectl ignores the text from here to the next separator: put a line with --- before it',
+    'stdin:10:1: kubectl ignores the text from here to the next separator: put a line with --- before it',
   ],
 ];
 
@@ -437,6 +459,7 @@ for (const [name, text, code, warning] of AMBIGUOUS_TEXTS) {
       'spec:',
       '  containers:',
       '  - name: c',
+      '    image: i',
       `    ${text}`,
     ];
     const read = await runProgram(['check', '--level=baseline', '-f', '-'], { stdin: `${lines.join('\n')}\n` });
@@ -478,6 +501,12 @@ describe('the process of check', () => {
     const { code, stdout, stderr } = await start(['--level=privileged', '-f', pipe, '-f', join(folder, 'a.yaml')]);
     assert.deepEqual([code, stdout], [2, '1 passed, 0 failed, 1 unreadable\n']);
     assert.equal(stderr, `error: ${pipe}: not a regular file; use - to read standard input\n`);
+  });
+
+  test('started by npm, reads paths relative to the folder of the user', async () => {
+    const npm = ['run', '-s', 'portcullis', '--', 'check', '../check/empty.yaml'];
+    const outcome = promisify(execFile)('npm', npm, { cwd: fixtures });
+    await assert.rejects(outcome, { stderr: 'error: no objects in ../check/empty.yaml\n', code: 2 });
   });
 
   test('exits with a code and writes findings and errors to separate streams', async (context) => {

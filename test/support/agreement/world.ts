@@ -101,6 +101,10 @@ function withValidLists(spec: PodLike['spec']): object {
     })),
     containers: (containers.length === 0 ? [{}] : containers).map((one, index) => ({
       ...one,
+      ports: ('ports' in one ? (one.ports ?? []) : []).map((port) => ({
+        ...port,
+        containerPort: port.containerPort || 8080,
+      })),
       name: `c-${index}`,
       image,
     })),
@@ -232,6 +236,8 @@ function namespaceObjects(name: string, given: object, granted: readonly string[
   return [{ apiVersion: 'v1', kind: 'Namespace', metadata }, ...accounts, ...bindings];
 }
 
+const LABELS = { app: 'x' };
+
 function createWorkload({ kind, namespace, template, pod, older, isFinished }: Draft, index: number): Workload {
   const name = `${kind.toLowerCase()}-${index}`;
   const metadata = { name, namespace, uid: `uid-${index}` };
@@ -248,11 +254,17 @@ function createWorkload({ kind, namespace, template, pod, older, isFinished }: D
   const base = {
     ...type,
     metadata,
-    ...(kind === 'StatefulSet' ? { spec: { volumeClaimTemplates: [{ metadata: { name: 'data' } }] } } : {}),
+    spec: {
+      ...(getApiVersion(kind) === 'apps/v1' ? { selector: { matchLabels: LABELS } } : {}),
+      ...(kind === 'StatefulSet' ? { volumeClaimTemplates: [{ metadata: { name: 'data' } }] } : {}),
+      ...(kind === 'CronJob' ? { schedule: '@daily' } : {}),
+    },
     ...(finished ? { status: { conditions: [{ type: 'Complete', status: 'True' }] } } : {}),
   };
   const path = podTemplatePath(RESOURCES[kind].group, kind) ?? [];
-  const withTemplate = (one: PodLike): KubeObject => withValueAt(base, path, one) as KubeObject;
+  const restart = getApiVersion(kind) === 'batch/v1' ? { restartPolicy: 'Never' } : {};
+  const withTemplate = ({ metadata: own, spec }: PodLike): KubeObject =>
+    withValueAt(base, path, { metadata: { ...own, labels: LABELS }, spec: { ...spec, ...restart } }) as KubeObject;
   const object = withTemplate(template);
   if (pod === 'none' || finished) return { kind, object };
   const before = { ...template, spec: { ...template.spec, ...older } } as PodLike;
