@@ -165,7 +165,7 @@ export function describeStatus(
     ['State', `${name}${date}${reasons.length === 0 ? '' : `: ${reasons.join('; ')}`}`],
     ['Next', next ?? 'nothing to do'],
     ['Default', `${state.default} for namespaces without a label`],
-    ...(phase === 'Disabled'
+    ...(phase === 'Disabled' || (replicas === undefined && lastEvaluationTime === '')
       ? []
       : [['Evaluated', lastEvaluationTime === '' ? 'never' : lastEvaluationTime + EVALUATIONS[evaluation]] as const]),
     ...(replicas === undefined ? [] : [['Replicas', printReplicas(replicas)] as const]),
