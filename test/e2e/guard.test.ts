@@ -173,6 +173,11 @@ suite('the guard of labels', { skip }, async () => {
       stdout,
       /guard +levels of all namespaces: may be lowered by Group system:masters, ServiceAccount portcullis\/portcullis, User bob/,
     );
+    const lists = (await plane.calls()).filter(({ user, verb }) => user === 'root' && verb === 'list');
+    const counts = Object.groupBy(lists, ({ resource }) => resource);
+    const read = ['namespaces', 'clusterroles', 'clusterrolebindings'].map((resource) => counts[resource]?.length);
+    // The second lists contain only the roles and bindings of Portcullis.
+    assert.deepEqual(read, [1, 2, 2]);
   });
 
   test('the settings are ready once the guard follows them', async () => {

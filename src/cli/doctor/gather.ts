@@ -8,7 +8,7 @@ import {
 } from '../../api/names.ts';
 import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { type AnyObject, type ClusterClient, DEFINITIONS, readServer } from '../../cluster/client.ts';
-import { createStore } from '../../cluster/store.ts';
+import { createStore, type Store } from '../../cluster/store.ts';
 import { decodeSettings } from '../../config/portcullis-configuration.ts';
 import { CONTROLLER_NAMES } from '../../controllers/index.ts';
 import {
@@ -24,7 +24,7 @@ import {
 import { withApiDefaults } from '../../kube/defaults.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { formatFieldError } from '../../kube/field-error.ts';
-import type { Kinds } from '../../kube/kinds.ts';
+import type { Kind, Kinds } from '../../kube/kinds.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { namespaced, objectName, resourcePath, RESOURCES } from '../../kube/resources.ts';
 import { ApiError, ConnectionError } from '../../kube/status.ts';
@@ -67,6 +67,19 @@ import { namespaceTier, type Tier } from './matching.ts';
 
 type Deployment = Kinds['Deployment'];
 
+/** Lists the objects of a kind in all namespaces. */
+type ListKind = (kind: Kind) => Promise<readonly AnyObject[]>;
+
+/** Returns a function that lists each kind once, because clusters may have many namespaces and roles. */
+export function createLister(client: ClusterClient): ListKind {
+  const lists = new Map<Kind, ReturnType<ListKind>>();
+  return (kind) => {
+    const list = lists.get(kind) ?? client.list(RESOURCES[kind]);
+    lists.set(kind, list);
+    return list;
+  };
+}
+
 /**
  * Gathers the facts about an installation and its cluster. Rejects with an ApiError if the webhook configurations
  * cannot be read, and with a UserError if the cluster cannot be reached.
@@ -80,7 +93,8 @@ export async function gatherFacts(
   }: Pick<Facts, 'namespace' | 'now'> & { readonly policyObjects: readonly InstalledPolicy[] },
 ): Promise<Facts> {
   const configurations = await readConfigurations(client);
-  const { namespaces, deployment, ...objects } = await readClusterObjects(client, namespace);
+  const list = createLister(client);
+  const { namespaces, deployment, ...objects } = await readClusterObjects(client, list, namespace);
   const { server, settingsObject } = objects;
   const running = factValue(deployment);
   const groups = factValue(server)?.groups ?? [];
@@ -116,10 +130,10 @@ export async function gatherFacts(
       : readFact(
           async () => (await client.list(RESOURCES.PodSecurityException)) as unknown as readonly PodSecurityException[],
         ),
-    readFact(() => readSuspectGrants(client, factValue(namespaces) ?? [])),
+    readFact(() => readSuspectGrants(list)),
     readFact(() => readUpgradeProblem(client)),
-    decodePolicy(settings).guard.labels === 'off' ? undefined : readFact(() => readGuard(client)),
-    readFact(() => readExemptionProblems(client, decodePolicy(settings).podSecurity.configuration.exemptions)),
+    decodePolicy(settings).guard.labels === 'off' ? undefined : readFact(() => readGuard(client, list)),
+    readFact(() => readExemptionProblems(list, decodePolicy(settings).podSecurity.configuration.exemptions)),
     Promise.all(requests.map((request) => runProbe(client, request))),
   ]);
   return {
@@ -148,21 +162,21 @@ export async function gatherFacts(
 }
 
 /** Reads the objects that do not depend on other facts. */
-async function readClusterObjects(client: ClusterClient, namespace: string) {
-  const list = <T>(resource: GroupVersionResource, within?: string): Promise<Fact<readonly T[]>> =>
-    readFact(async () => (await client.list(resource, { namespace: within })) as unknown as readonly T[]);
+async function readClusterObjects(client: ClusterClient, listKind: ListKind, namespace: string) {
+  const list = <T>(resource: GroupVersionResource): Promise<Fact<readonly T[]>> =>
+    readFact(async () => (await client.list(resource, { namespace })) as unknown as readonly T[]);
   const get = <T>(resource: GroupVersionResource, name: string, within?: string): Promise<Fact<T | undefined>> =>
     readFact(() => client.get(resource, name, within) as Promise<T | undefined>);
   const [server, namespaces, nodes, deployment, pods, endpointSlices, disruptionBudgets, leases, settingsObject] =
     await Promise.all([
       readFact(() => readServer(client)),
-      list<AnyObject>(RESOURCES.Namespace),
-      list<Kinds['Node']>(RESOURCES.Node),
+      readFact(() => listKind('Namespace')),
+      readFact(async () => (await listKind('Node')) as unknown as readonly Kinds['Node'][]),
       get<Deployment>(RESOURCES.Deployment, INSTALLATION.name, namespace),
-      list<Kinds['Pod']>(RESOURCES.Pod, namespace),
-      list<EndpointSlice>(RESOURCES.EndpointSlice, namespace),
-      list<AnyObject>(namespaced('policy/v1', 'poddisruptionbudgets'), namespace),
-      list<Lease>(RESOURCES.Lease, namespace),
+      list<Kinds['Pod']>(RESOURCES.Pod),
+      list<EndpointSlice>(RESOURCES.EndpointSlice),
+      list<AnyObject>(namespaced('policy/v1', 'poddisruptionbudgets')),
+      list<Lease>(RESOURCES.Lease),
       get<PortcullisConfiguration>(RESOURCES.PortcullisConfiguration, CONFIGURATION_NAME),
     ]);
   return { server, namespaces, nodes, deployment, pods, endpointSlices, disruptionBudgets, leases, settingsObject };
@@ -172,21 +186,11 @@ async function readClusterObjects(client: ClusterClient, namespace: string) {
  * Reads the permanent grants that were created or changed while their SCC was granted temporarily. Reads roles and
  * bindings only if there was a temporary grant.
  */
-async function readSuspectGrants(
-  client: ClusterClient,
-  namespaces: readonly AnyObject[],
-): Promise<readonly SuspectGrant[]> {
+async function readSuspectGrants(list: ListKind): Promise<readonly SuspectGrant[]> {
   const isRecorded = ({ metadata: { annotations } }: AnyObject): boolean =>
     annotations?.[TEMPORARY_GRANTS_ANNOTATION] !== undefined;
-  if (!namespaces.some(isRecorded)) return [];
-  const store = createStore();
-  const kinds = ['SecurityContextConstraints', ...RBAC_KINDS] as const;
-  await Promise.all(
-    kinds.map(async (kind) => {
-      for (const object of await client.list(RESOURCES[kind])) store.put(kind, object);
-    }),
-  );
-  for (const object of namespaces) store.put('Namespace', object);
+  if (!(await list('Namespace')).some(isRecorded)) return [];
+  const store = await readStore(list, ['Namespace', 'SecurityContextConstraints', ...RBAC_KINDS]);
   return store
     .list('SecurityContextConstraints')
     .flatMap((scc) =>
@@ -194,31 +198,35 @@ async function readSuspectGrants(
     );
 }
 
+async function readStore(list: ListKind, kinds: readonly Kind[]): Promise<Store> {
+  const store = createStore();
+  await Promise.all(
+    kinds.map(async (kind) => {
+      for (const object of await list(kind)) store.put(kind, object);
+    }),
+  );
+  return store;
+}
+
 /** Reads roles and bindings only if the settings contain exemptions. */
 export async function readExemptionProblems(
-  client: ClusterClient,
+  list: ListKind,
   exemptions: PodSecurityConfiguration['exemptions'],
 ): Promise<readonly ExemptionProblem[]> {
   if (Object.values(exemptions).every((names) => names.length === 0)) return [];
-  const store = createStore();
-  await Promise.all(
-    EXEMPTION_KINDS.map(async (kind) => {
-      for (const object of await client.list(RESOURCES[kind])) store.put(kind, object);
-    }),
-  );
-  return findExemptionProblems(store, exemptions, true);
+  return findExemptionProblems(await readStore(list, EXEMPTION_KINDS), exemptions, true);
 }
 
-async function readGuard(client: ClusterClient) {
+async function readGuard(client: ClusterClient, list: ListKind) {
   const kinds = POLICY_KINDS.map(async (kind) => ((await client.get(RESOURCES[kind], GUARD_POLICY)) ? [kind] : []));
-  return { objects: (await Promise.all(kinds)).flat(), grants: await readLowerGrants(client) };
+  return { objects: (await Promise.all(kinds)).flat(), grants: await readLowerGrants(list) };
 }
 
 /** Reads the grants of the permission to lower the level of all namespaces. The guard ignores RoleBindings. */
-export async function readLowerGrants(client: ClusterClient): Promise<readonly RbacGrant[]> {
+export async function readLowerGrants(list: ListKind): Promise<readonly RbacGrant[]> {
   const [clusterRoles, clusterRoleBindings] = (await Promise.all([
-    client.list(RESOURCES.ClusterRole),
-    client.list(RESOURCES.ClusterRoleBinding),
+    list('ClusterRole'),
+    list('ClusterRoleBinding'),
   ])) as unknown as [RbacObjects['clusterRoles'], RbacObjects['clusterRoleBindings']];
   return whoCan({ roles: [], roleBindings: [], clusterRoles, clusterRoleBindings }, LOWER_LEVEL);
 }

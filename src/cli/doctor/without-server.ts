@@ -42,7 +42,7 @@ import {
   warning,
 } from './facts.ts';
 import { instruction } from './fix.ts';
-import { podProbe, readExemptionProblems, readLowerGrants, runProbe, VIOLATING_POD } from './gather.ts';
+import { createLister, podProbe, readExemptionProblems, readLowerGrants, runProbe, VIOLATING_POD } from './gather.ts';
 
 const APPLY = kubectl('apply', '-f', '-');
 const INSTALL: Fix = { commands: [{ program: PROGRAM, args: ['install', '--without-server'] }, APPLY] };
@@ -89,7 +89,8 @@ export async function diagnosePolicies(
     return named('policies', problem('policies', message, { impact, fix }));
   }
   const server = await readServer(client);
-  const probes = await probeNamespaces(client, podSecurity);
+  const list = createLister(client);
+  const probes = await probeNamespaces(client, list, podSecurity);
   const user = await reviewSelf(client.connection, client.signal);
   const isExempt = user?.username !== undefined && podSecurity.exemptions.user(user.username);
   const facts = { server, objects, settings, podSecurity, probes, isExempt };
@@ -100,9 +101,9 @@ export async function diagnosePolicies(
     ...named('enforcement', checkEnforcement(facts)),
     ...named(
       'exemptions',
-      ...describeExemptionProblems(await readExemptionProblems(client, podSecurity.configuration.exemptions)),
+      ...describeExemptionProblems(await readExemptionProblems(list, podSecurity.configuration.exemptions)),
     ),
-    ...(guard?.labels === 'off' ? [] : named('guard', ...describeLowerGrants(await readLowerGrants(client)))),
+    ...(guard?.labels === 'off' ? [] : named('guard', ...describeLowerGrants(await readLowerGrants(list)))),
     ...named('other-admission', checkPlugin(facts)),
   ];
 }
@@ -112,9 +113,10 @@ export async function diagnosePolicies(
  */
 async function probeNamespaces(
   client: ClusterClient,
+  list: ReturnType<typeof createLister>,
   { defaults, exemptions }: Settings['podSecurity'],
 ): Promise<PolicyFacts['probes']> {
-  const namespaces = (await client.list(RESOURCES.Namespace)).filter((namespace) => !isTerminating(namespace));
+  const namespaces = (await list('Namespace')).filter((namespace) => !isTerminating(namespace));
   const all = namespaces.flatMap(({ metadata: { name, labels = {} } }) => {
     const isEnforced = resolvePolicies(labels, defaults).enforce.level !== 'privileged';
     return isEnforced && !exemptions.namespace(name) ? [{ name, labels }] : [];

@@ -218,6 +218,7 @@ Writes of SCCs: denied
       `unknown  leases           Leases: leases.coordination.k8s.io is forbidden: ${denied('list', 'leases', 'coordination.k8s.io', 'in the namespace "portcullis"')}`,
       `unknown  configuration    configuration: portcullisconfigurations.config.portcullis.dev "cluster" is forbidden: ${denied('get', 'portcullisconfigurations', 'config.portcullis.dev', 'at the cluster scope')}`,
       `unknown  rollout          PSAEnforcementConfig cluster: psaenforcementconfigs.config.openshift.io "cluster" is forbidden: ${denied('get', 'psaenforcementconfigs', 'config.openshift.io', 'at the cluster scope')}`,
+      `unknown  grants           grants of SCCs: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  other-admission  PodSecurity plugin: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  tiers            namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
       `unknown  deadlocks        namespaces: namespaces is forbidden: ${denied('list', 'namespaces', '', 'at the cluster scope')}`,
