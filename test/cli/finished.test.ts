@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 import { runProgram } from '../support/memory-io.ts';
 
 const SPEC = {
+  restartPolicy: 'Never',
   serviceAccountName: 'builder',
   hostUsers: false,
   containers: [{ name: 'c', image: 'i', securityContext: { privileged: true, procMount: 'Unmasked' } }],
@@ -58,7 +59,10 @@ const OBJECTS = [
     apiVersion: 'batch/v1',
     kind: 'CronJob',
     metadata: { name: 'nightly', namespace: 'jobs' },
-    spec: { jobTemplate: { spec: { template: { metadata: { annotations: REQUIRED }, spec: SPEC } } } },
+    spec: {
+      schedule: '@daily',
+      jobTemplate: { spec: { template: { metadata: { annotations: REQUIRED }, spec: SPEC } } },
+    },
   },
 ];
 const STDIN = OBJECTS.map((object) => JSON.stringify(object)).join('\n');

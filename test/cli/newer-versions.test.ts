@@ -18,7 +18,7 @@ function manifests(version: string, securityContext: object = {}): string {
       apiVersion: 'apps/v1',
       kind: 'Deployment',
       metadata: { name: 'web', namespace: 'new' },
-      spec: { template: { spec } },
+      spec: { selector: { matchLabels: { a: 'b' } }, template: { metadata: { labels: { a: 'b' } }, spec } },
     },
   ]
     .map((object) => JSON.stringify(object))

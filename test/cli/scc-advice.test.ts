@@ -22,7 +22,7 @@ volumes: [configMap, emptyDir, projected, secret]
 users: ["system:serviceaccount:ci:builder"]
 `;
 
-/** A pod whose container has the security context in the last line of the text. */
+/** A pod whose container has the security context in the line before the last one. */
 function pod(context: string, more = ''): string {
   return `apiVersion: v1
 kind: Pod
@@ -32,6 +32,7 @@ spec:
   containers:
   - name: build
     securityContext: ${context}
+    image: build
 `;
 }
 
