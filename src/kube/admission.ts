@@ -54,8 +54,10 @@ export interface Denied extends DecisionDetails {
 /** The decision for an AdmissionRequest. Denials are values and never exceptions. */
 export type Decision = Allowed | Denied;
 
-export function allow(details: Omit<Allowed, 'allowed'> = {}): Allowed {
-  return { allowed: true, ...details };
+const ALLOWED: Allowed = { allowed: true };
+
+export function allow(details?: Omit<Allowed, 'allowed'>): Allowed {
+  return details ? { allowed: true, ...details } : ALLOWED;
 }
 
 export function deny(status: Status, details: DecisionDetails = {}): Denied {
@@ -66,12 +68,13 @@ export function deny(status: Status, details: DecisionDetails = {}): Denied {
 export const LIMIT_CODES: ReadonlySet<number> = new Set([413, 429]);
 
 /**
- * Combines decisions about one request. If some of them are denials, the result is a denial with all of their reasons.
+ * Combines decisions about one request. Those of policies that do not apply have no effect. If some of them are denials, the result is a denial with all of their reasons.
  * The last changed object is the result, so each decision must start from the object of the previous decision.
  */
-export function combineDecisions(decisions: readonly Decision[]): Decision {
-  const [first] = decisions;
-  if (decisions.length === 1 && first) return first;
+export function combineDecisions(all: readonly Decision[]): Decision {
+  const decisions = all.filter((decision) => decision !== ALLOWED);
+  const [first = ALLOWED] = decisions;
+  if (decisions.length < 2) return first;
   const warnings = decisions.flatMap((decision) => decision.warnings ?? []);
   const { limit } = decisions.find((decision) => decision.limit !== undefined) ?? {};
   const details = {

@@ -64,7 +64,8 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
     bodies.release(request.raw);
     const { bytes = NO_BYTES, limit } = request.body ?? {};
     if (limit) return requestRetry(reply, 429, limit.message);
-    if (!(await queue.wait(request.ip, bytes.length))) return requestRetry(reply, TOO_BUSY.code, TOO_BUSY.message);
+    if (!queue.hasTime() && !(await queue.wait(request.ip, bytes.length)))
+      return requestRetry(reply, TOO_BUSY.code, TOO_BUSY.message);
     if (bytes.length > LIMITS.accessReviewBytes) {
       countExceeded('accessReviewBytes');
       if (!mayBeNode(bytes)) return reply.send({ ...findReviewType(bytes), status: NO_OPINION });

@@ -70,6 +70,37 @@ export function answerAfterMs(timeoutMs = MAX_TIMEOUT_MS): number {
   return limitMs - Math.min(limitMs / 2, ROUNDING_MS + limitMs * TRANSFER_SHARE);
 }
 
+const CHECK_INTERVAL_MS = 50;
+
+/** A review that has no response yet. */
+interface Unanswered {
+  readonly deadlineMs: number;
+  /** Responds without a decision. Has no effect if there is a response. */
+  giveUp(): void;
+}
+
+/** Ends reviews at their deadlines. One timer checks all of them, which takes less time than a timer for each. */
+export function createDeadlines(now: () => number) {
+  const reviews = new Set<Unanswered>();
+  let timer: NodeJS.Timeout | undefined;
+  const check = (): void => {
+    const nowMs = now();
+    for (const review of reviews) if (review.deadlineMs <= nowMs) review.giveUp();
+    if (reviews.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  };
+  return {
+    add(review: Unanswered): void {
+      reviews.add(review);
+      timer ??= setInterval(check, CHECK_INTERVAL_MS).unref();
+    },
+    remove(review: Unanswered): void {
+      reviews.delete(review);
+    },
+  };
+}
+
 // Responses to reviews beyond a limit
 
 /** Reason why a review is not evaluated. */
@@ -188,18 +219,18 @@ export function createQueue(now: () => number) {
   const shares = createShares('queuedReviewsBytes');
   let waiting = 0;
   let sliceEndMs: number | undefined;
-  const hasTime = (): boolean => {
-    const nowMs = now();
-    if (sliceEndMs === undefined) {
-      sliceEndMs = nowMs + SLICE_MS;
-      setImmediate(() => (sliceEndMs = undefined));
-    }
-    return waiting === 0 && nowMs < sliceEndMs;
-  };
   return {
+    /** True if the main thread has time for a review without a wait. */
+    hasTime(): boolean {
+      const nowMs = now();
+      if (sliceEndMs === undefined) {
+        sliceEndMs = nowMs + SLICE_MS;
+        setImmediate(() => (sliceEndMs = undefined));
+      }
+      return waiting === 0 && nowMs < sliceEndMs;
+    },
     /** Waits for the main thread. Returns false if the review is displaced because too many bytes wait. */
     async wait(address: string, bytes: number): Promise<boolean> {
-      if (hasTime()) return true;
       // A displaced review leaves the queue. Otherwise, it would keep its body and delay the following reviews.
       const displaced = new AbortController();
       const leave = shares.add({ address, measure: () => bytes }, () => displaced.abort('displaced'));

@@ -17,6 +17,7 @@ import { type Envelope, readIdentity, readReview, undecodable } from './envelope
 import {
   answerAfterMs,
   applyLimits,
+  createDeadlines,
   createTurns,
   denyUnreviewed,
   type Limit,
@@ -67,6 +68,7 @@ const VALUE_BYTES = 96;
 function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns, queue }: Shared) {
   const { store, metrics, now, parser } = deps;
   const responses = createResponses(webhook, deps, connections);
+  const deadlines = createDeadlines(now);
   /** Reduces and decodes a large review. The pause after its turn also covers the decision. */
   const readLarge = async (body: Buffer, { raw }: FastifyRequest): Promise<ReadReview> =>
     await turns.take(async () => {
@@ -93,14 +95,16 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
       return;
     }
     const timeoutMs = parseTimeout(request.query);
-    const timer = setTimeout(
-      () => responses.sendUnreviewed(source, isLarge ? TOO_MANY_LARGE : TOO_LATE),
-      Math.max(answerAfterMs(timeoutMs) - (now() - startMs), 0),
-    ).unref();
+    const unanswered = {
+      deadlineMs: startMs + answerAfterMs(timeoutMs),
+      giveUp: () => responses.sendUnreviewed(source, isLarge ? TOO_MANY_LARGE : TOO_LATE),
+    };
+    deadlines.add(unanswered);
     let review: AdmissionRequest | undefined;
     metrics.webhook.inFlight.inc();
     try {
-      if (!isLarge && !(await queue.wait(request.ip, bytes.length))) responses.sendUnreviewed(source, TOO_BUSY);
+      if (!isLarge && !queue.hasTime() && !(await queue.wait(request.ip, bytes.length)))
+        responses.sendUnreviewed(source, TOO_BUSY);
       if (responses.isDone(source)) return;
       const read = isLarge ? await readLarge(bytes, request) : readSmall(bytes, webhook);
       if (responses.isDone(source)) return;
@@ -113,7 +117,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
         const decision = await webhook.decide(review, {
           store,
           now,
-          deadlineMs: timeoutMs === undefined ? undefined : startMs + answerAfterMs(timeoutMs),
+          deadlineMs: timeoutMs === undefined ? undefined : unanswered.deadlineMs,
           address: request.ip,
           measure: read.measure,
           // This is not a getter, because V8 would keep the closure of a getter, and therefore the review, until the
@@ -126,7 +130,7 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
       if (!responses.isDone(source, review)) responses.sendDefect(source, error, review);
     } finally {
       metrics.webhook.inFlight.dec();
-      clearTimeout(timer);
+      deadlines.remove(unanswered);
       bodies.release(request.raw);
     }
   };

@@ -196,9 +196,9 @@ export function createValidatePods(policies: readonly PodPolicy[]): Webhook {
     async decide(request, context) {
       const decisions: Decision[] = [];
       for (const policy of policies) {
-        decisions.push(
-          allowUnlessEnforced(policy, { request, store: context.store }, await policy.decide(request, context)),
-        );
+        const decided = policy.decide(request, context);
+        const decision = decided instanceof Promise ? await decided : decided;
+        decisions.push(allowUnlessEnforced(policy, { request, store: context.store }, decision));
       }
       return combineDecisions(decisions);
     },
@@ -217,13 +217,16 @@ interface FloorScope {
  * could otherwise set such a field to hide an ephemeral container.
  */
 function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPolicy {
-  const enforces: PodPolicy['enforces'] = (request, store) => enforcesSccs(request, store, deps.settings());
+  const validate = async (request: AdmissionRequest, context: WebhookContext): Promise<Decision> => {
+    const decided = await decideScc({ request, modes: ['enforce', 'report'], context, pass: 'validate' }, deps);
+    return decided ? concludeScc(request, decided, deps) : allow();
+  };
   return {
-    enforces,
-    async decide(request, context) {
-      if (isLeftToFloor(request, context, floor) && enforces(request, context.store)) return allow();
-      const decided = await decideScc({ request, modes: ['enforce', 'report'], context, pass: 'validate' }, deps);
-      return decided ? concludeScc(request, decided, deps) : allow();
+    enforces: (request, store) => enforcesSccs(request, store, deps.settings()),
+    decide(request, context) {
+      const { mode } = namespaceMode(context.store, request.namespace ?? '', deps.settings());
+      const isLeft = mode === 'off' || (mode === 'enforce' && isLeftToFloor(request, context, floor));
+      return isLeft ? allow() : validate(request, context);
     },
   };
 }
