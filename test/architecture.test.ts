@@ -52,7 +52,7 @@ const PUBLIC_FILES: Readonly<Record<string, string>> = {
     'ajv configuration exceptions field-types files fix manifest-files manifests misplaced-fields objects portcullis-configuration setting-paths settings unrendered yaml',
   tls: 'index',
   cluster: `access-reviews bytes cache client clock cluster cluster-source connection event-recorder json lists live-cluster
-    network-error parser projection server-version store`,
+    network-error object-pool parser projection server-version store writes`,
   web: 'check-order csv fleet-data fleet-view report-data',
   'dev-cluster': 'index',
   server: 'limits probes server webhooks/index',

@@ -6,23 +6,25 @@ import { DEFAULTS_KINDS } from '../api/admission-policies.ts';
 import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
-import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES, typeMeta } from '../kube/resources.ts';
-import { isObject, type JsonObject, type KubeObject, objectMember, objectsIn } from '../kube/types.ts';
+import { findKind, objectPath, type ResourceInfo, resourcePath, RESOURCES } from '../kube/resources.ts';
+import { type KubeObject, objectMember, objectsIn } from '../kube/types.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { reviewAccess } from './access-reviews.ts';
 import { createBindingReader, ROLE_KINDS } from './bindings.ts';
 import { type Clock, createTokenBucket } from './clock.ts';
-import type { ApplyOptions, Cluster, WriteOptions } from './cluster.ts';
-import { type ApiRequest, type Connection, httpStatusCode } from './connection.ts';
+import type { Cluster } from './cluster.ts';
+import { type Connection, httpStatusCode } from './connection.ts';
 import { createEventRecorder } from './event-recorder.ts';
 import { METADATA_ONLY } from './lists.ts';
+import { createPooling } from './object-pool.ts';
 import { createParser, type Parser, startParseWorker } from './parser.ts';
-import { createPooling, getExcess, reduce, storedLimit } from './projection.ts';
+import { getExcess, reduce, storedLimit } from './projection.ts';
 import { createReflector, type Reflector, type ReflectorOptions, type Sink } from './reflector.ts';
 import { createStoreWriter, type StoreWriter, type StoreWriterOptions } from './store-writer.ts';
 import { createStore, type Store, type WritableStore } from './store.ts';
+import { createWrites } from './writes.ts';
 
 /** The part of a kind to watch, such as one namespace or one object. Permissions are often limited to this part. */
 export interface Scope {
@@ -380,79 +382,4 @@ function createGet(connection: Pick<Connection, 'read' | 'request'>, parser: Par
       release();
     }
   };
-}
-
-type Writes = Pick<Cluster, 'get' | 'create' | 'update' | 'patch' | 'apply' | 'applyStatus' | 'remove'>;
-
-/**
- * Creates the write operations. If `writerFor` returns a writer for the kind, the result of a write is stored
- * immediately.
- */
-export function createWrites(
-  connection: Pick<Connection, 'request'>,
-  writerFor: (kind: Kind) => StoreWriter | undefined = () => undefined,
-): Writes {
-  const write = async <K extends Kind>(kind: K, options: WriteOptions, request: ApiRequest): Promise<Kinds[K]> => {
-    const query = { ...request.query, fieldManager: options.fieldManager };
-    const result = await connection.request({ ...request, query });
-    writerFor(kind)?.written(result);
-    return result as Kinds[K];
-  };
-  const apply = (kind: Kind, object: KubeObject, { force }: ApplyOptions, subresource = ''): ApiRequest => ({
-    method: 'PATCH',
-    path: `${pathFor(kind, object)}${subresource}`,
-    query: force === true ? { force: 'true' } : {},
-    // The apply content type is YAML, which includes JSON.
-    contentType: 'application/apply-patch+yaml',
-    body: withType(kind, object),
-  });
-  return {
-    async get<K extends Kind>(kind: K, name: string, namespace?: string, signal?: AbortSignal) {
-      const path = objectPath(kind, name, namespace);
-      return (await connection.request({ method: 'GET', path, ...(signal ? { signal } : {}) })) as Kinds[K];
-    },
-    create(kind, object, options) {
-      const path = resourcePath(kind, object.metadata?.namespace);
-      return write(kind, options, { method: 'POST', path, body: withType(kind, object) });
-    },
-    update: (kind, object, options) =>
-      write(kind, options, { method: 'PUT', path: pathFor(kind, object), body: withType(kind, object) }),
-    patch: (kind, { name, namespace }, patch, options) =>
-      write(kind, options, {
-        method: 'PATCH',
-        path: objectPath(kind, name, namespace),
-        contentType: `application/${Array.isArray(patch) ? 'json-patch' : 'merge-patch'}+json`,
-        body: patch,
-      }),
-    apply: (kind, object, options) => write(kind, options, apply(kind, object, options)),
-    applyStatus: (kind, object, options) => write(kind, options, apply(kind, object, options, '/status')),
-    async remove(kind, name, namespace) {
-      // Without an explicit policy, the finalizers of an earlier foreground deletion would keep the object.
-      const query = { propagationPolicy: 'Background' };
-      const result = await connection.request({ method: 'DELETE', path: objectPath(kind, name, namespace), query });
-      const uid = objectMember(result, result['kind'] === 'Status' ? 'details' : 'metadata')['uid'];
-      if (isTerminating(kind, result)) writerFor(kind)?.written(result);
-      else if (uid !== undefined) writerFor(kind)?.deleted(uid, name, namespace);
-    },
-  };
-}
-
-function pathFor(kind: Kind, { metadata }: KubeObject): string {
-  return objectPath(kind, metadata?.name ?? '', metadata?.namespace);
-}
-
-/** Adds apiVersion and kind, which request bodies require but stored objects may lack. */
-function withType(kind: Kind, object: KubeObject): KubeObject {
-  return { ...typeMeta(kind), ...object };
-}
-
-/**
- * Returns true if a deletion returned an object, which remains until its finalizers are removed or its grace period
- * ends.
- */
-function isTerminating(kind: Kind, { kind: resultKind, metadata }: JsonObject): boolean {
-  if (resultKind === 'Status' || !isObject(metadata) || metadata['deletionTimestamp'] == null) return false;
-  const { finalizers, deletionGracePeriodSeconds: graceSeconds } = metadata;
-  const hasFinalizers = Array.isArray(finalizers) && finalizers.length > 0;
-  return hasFinalizers || kind === 'Namespace' || (typeof graceSeconds === 'number' && graceSeconds > 0);
 }

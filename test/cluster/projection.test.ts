@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createObjectPool, createPooling, isSame, project, reduce } from '../../src/cluster/projection.ts';
+import { createObjectPool, createPooling } from '../../src/cluster/object-pool.ts';
+import { isSame, project, reduce } from '../../src/cluster/projection.ts';
 import { getControllerPod } from '../../src/kube/controller-pod.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import { LIMITS } from '../../src/kube/limits.ts';

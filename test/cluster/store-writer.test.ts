@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createTokenBucket } from '../../src/cluster/clock.ts';
-import { createPooling } from '../../src/cluster/projection.ts';
+import { createPooling } from '../../src/cluster/object-pool.ts';
 import { createBackoff } from '../../src/cluster/reflector.ts';
 import { createStoreWriter, type StoreWriter } from '../../src/cluster/store-writer.ts';
 import { createStore } from '../../src/cluster/store.ts';

@@ -26,7 +26,7 @@ import {
   type Version,
 } from '../pss/index.ts';
 import type { SccMode } from '../scc/index.ts';
-import { isPlatformNamespace } from './label-sync.ts';
+import { isPlatformNamespace } from './managed-namespaces.ts';
 import type { TemplatePod } from './template-pod.ts';
 
 /** Why workloads in a namespace violate the level. A namespace can be in both `userSCC` and `unknown`. */

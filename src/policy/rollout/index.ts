@@ -50,24 +50,16 @@ export {
   WORKLOAD_VERDICTS,
   type WorkloadVerdict,
 } from './evaluation.ts';
+export { type LabelSyncInput, type LabelSyncPlan, planLabels, releaseLabels, withWarnLevel } from './label-sync.ts';
 export {
-  createSccAccess,
-  createSccLevels,
-  findNeededLevel,
   isManaged,
   isRelaxed,
   isTerminating,
-  type LabelSyncInput,
-  type LabelSyncPlan,
   type ManagementSettings,
   managementSettings,
-  planLabels,
-  releaseLabels,
-  sccLevelProfile,
-  type SccLevels,
   UNMANAGED_NAMESPACES,
-  withWarnLevel,
-} from './label-sync.ts';
+} from './managed-namespaces.ts';
+export { createSccAccess, createSccLevels, findNeededLevel, sccLevelProfile, type SccLevels } from './needed-level.ts';
 export {
   choosePolicies,
   countNamespaces,

@@ -11,7 +11,9 @@ import {
   RUN_LEVEL_ZERO_MANAGER,
 } from '../../kube/well-known.ts';
 
-const { enforce, enforceVersion, audit, warn } = POD_SECURITY_LABELS;
+const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
+export const PSA_LABELS: readonly string[] = [enforce, enforceVersion, audit, auditVersion, warn, warnVersion];
+
 export const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
 
 export const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];

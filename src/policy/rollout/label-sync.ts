@@ -2,25 +2,15 @@
  * Plans namespaces' Pod Security labels based on the SCCs that their service accounts may use.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
-import { ENFORCE_LABEL, RELAXED_LABEL } from '../../api/names.ts';
+import { ENFORCE_LABEL } from '../../api/names.ts';
 import type { JsonPatchOp } from '../../kube/json-patch.ts';
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
-import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { isObject, type JsonObject, type Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
-import { isStricter, psaLevel, type SccLevelOptions } from '../psa/index.ts';
+import { isStricter } from '../psa/index.ts';
 import { isLevel, type Level, parseVersion } from '../pss/index.ts';
-import {
-  type SccAccess,
-  type Compatibility,
-  type PreparedScc,
-  prepareScc,
-  readNamespaceRanges,
-  sccMode,
-  type SccSettings,
-  serviceAccountSubject,
-} from '../scc/index.ts';
+import { sccMode, type SccSettings } from '../scc/index.ts';
 import type { SyncerMode } from './enforcement.ts';
 import {
   classifyOwner,
@@ -29,13 +19,14 @@ import {
   getOwnFields,
   LEVEL_LABELS,
   namespaceDocument,
+  PSA_LABELS,
 } from './label-owners.ts';
+import { isManaged, isOptedIn, isRelaxed, isTerminating, type ManagementSettings } from './managed-namespaces.ts';
+import { findNeededLevel, type NeededLevel, type NeededLevelInput } from './needed-level.ts';
 
 // Labels and their owners.
 
-const { enforce, enforceVersion, audit, auditVersion, warn, warnVersion } = POD_SECURITY_LABELS;
-
-const PSA_LABELS: readonly string[] = [enforce, enforceVersion, audit, auditVersion, warn, warnVersion];
+const { enforce, enforceVersion, audit, warn, warnVersion } = POD_SECURITY_LABELS;
 
 /** Returns the label value for a namespace that needs the given level. */
 function labelValue(key: string, { isWarnedByWebhook }: Pick<LabelState, 'isWarnedByWebhook'>, level: Level): string {
@@ -47,203 +38,13 @@ function isValidLabel(key: string, value: string): boolean {
   return LEVEL_LABELS.includes(key) ? isLevel(value) : parseVersion(value) !== undefined;
 }
 
-// Managed namespaces.
-
-/** Settings that determine which namespaces are managed. */
-export interface ManagementSettings {
-  /** Namespaces that are never managed. */
-  readonly exemptNamespaces: ReadonlySet<string>;
-  /**
-   * The syncer skips namespaces that do not enforce SCCs. There, the label that enables the syncer works only if the
-   * cluster enforces SCCs by default.
-   */
-  readonly scc: SccSettings;
-}
-
-/** Name suffixes of the namespaces whose labels OpenShift itself maintains. */
-const PLATFORM =
-  'apiserver apiserver-operator authentication authentication-operator cloud-controller-manager ' +
-  'cloud-controller-manager-operator cloud-credential-operator cloud-network-config-controller cluster-csi-drivers ' +
-  'cluster-machine-approver cluster-node-tuning-operator cluster-samples-operator cluster-storage-operator ' +
-  'cluster-version config config-managed config-operator console console-operator console-user-settings ' +
-  'controller-manager controller-manager-operator dns dns-operator etcd etcd-operator host-network image-registry ' +
-  'infra ingress ingress-canary ingress-operator insights kni-infra kube-apiserver kube-apiserver-operator ' +
-  'kube-controller-manager kube-controller-manager-operator kube-scheduler kube-scheduler-operator ' +
-  'kube-storage-version-migrator kube-storage-version-migrator-operator machine-api machine-config-operator ' +
-  'marketplace monitoring multus network-diagnostics network-operator node nutanix-infra oauth-apiserver ' +
-  'openstack-infra operator-lifecycle-manager ovirt-infra sdn service-ca service-ca-operator ' +
-  'user-workload-monitoring vsphere-infra';
-
-/**
- * Namespaces that are never managed.
- * @see
- * https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/nsexemptions/nsexemptions.go
- */
-export const UNMANAGED_NAMESPACES: ReadonlySet<string> = new Set([
-  ...['default', 'kube-node-lease', 'kube-public', 'kube-system', 'openshift'],
-  ...PLATFORM.split(' ').map((name) => `openshift-${name}`),
-]);
-
-export function managementSettings(scc: ManagementSettings['scc']): ManagementSettings {
-  return { exemptNamespaces: UNMANAGED_NAMESPACES, scc };
-}
-
-/** Returns true if the namespace label enables the syncer, which then even overwrites the labels of other managers. */
-function isOptedIn(namespace: Namespace): boolean {
-  return namespace.metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
-}
-
-/** Returns true if the name is reserved for platform namespaces. */
-export function isPlatformNamespace(name: string): boolean {
-  return name === 'openshift' || name.startsWith('openshift-');
-}
-
-/**
- * Returns true while break-glass relaxes the enforce label. Until it is restored, the namespace's Pod Security labels
- * do not change.
- */
-export function isRelaxed({ metadata }: Namespace): boolean {
-  return metadata?.labels?.[RELAXED_LABEL] !== undefined;
-}
-
-export function isTerminating({ metadata, status }: Namespace): boolean {
-  return status?.phase === 'Terminating' || metadata?.deletionTimestamp != null;
-}
-
-/**
- * Returns true if the syncer manages the namespace's labels. It does not manage a namespace if other managers own all
- * six labels.
- * @param owners owners of the namespace's fields, or `undefined` if the managed fields cannot be parsed
- */
-export function isManaged(
-  namespace: Namespace,
-  owners: readonly FieldOwner[] | undefined,
-  { exemptNamespaces, scc }: ManagementSettings,
-): boolean {
-  const { name = '', labels } = namespace.metadata ?? {};
-  if (exemptNamespaces.has(name)) return false;
-  const isEnforced = sccMode(namespace, scc).mode === 'enforce';
-  if (isOptedIn(namespace)) return isEnforced || scc.mode === 'enforce';
-  if (!isEnforced || isPlatformNamespace(name) || owners === undefined) return false;
-  if (PSA_LABELS.every((key) => getOwnership(key, namespace, owners) === 'foreign')) return false;
-  return labels?.[LABEL_SYNC_LABEL] !== 'false';
-}
-
-// The level that a namespace needs.
-
-/**
- * Creates a function that returns whether a service account may use an SCC in its namespace, either through the SCC's
- * users and groups or through roles. It ignores the permissions of the users who create pods.
- */
-export function createSccAccess(
-  serviceAccount: string,
-  namespace: string,
-  access: SccAccess,
-): (scc: PreparedScc) => boolean {
-  const subject = serviceAccountSubject(namespace, serviceAccount);
-  const granted = access.namesFor?.(subject, namespace);
-  return ({ name, users, groups }) => {
-    if (users.includes(subject.username) || subject.groups.some((group) => groups.includes(group))) return true;
-    return granted === undefined ? access.canUse(subject, name, namespace) : granted === 'any' || granted.has(name);
-  };
-}
-
-/**
- * Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. The level is unknown
- * for an SCC that OpenShift cannot map.
- */
-export type SccLevels = (namespace: Namespace) => readonly { readonly scc: PreparedScc; readonly level?: Level }[];
-
-/**
- * A UID range that excludes root, one that includes it, and an invalid range. No other property of a namespace affects
- * an SCC's level.
- */
-const EXAMPLES: readonly Namespace[] = ['1/1', '0/1', 'invalid'].map((range) => ({
-  metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
-}));
-
-/** Returns the profile for the labels of namespaces. */
-export function sccLevelProfile(compatibility: Compatibility): SccLevelOptions['profile'] {
-  return compatibility === 'openshift' ? 'upstream' : 'accurate';
-}
-
-/**
- * The order in which the label syncer evaluates SCCs. OpenShift stops at the first privileged SCC and otherwise fails for
- * an SCC whose level is unknown.
- */
-const BY_PERMISSIVENESS: readonly (Level | undefined)[] = ['privileged', undefined, 'baseline', 'restricted'];
-
-/** Computes the SCC levels once for all namespaces. */
-export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
-  const getLevel = (scc: SecurityContextConstraints, namespace: Namespace): { readonly level?: Level } => {
-    const { level, error } = psaLevel(scc, namespace, options);
-    return level === undefined || (error !== undefined && options.profile === 'upstream') ? {} : { level };
-  };
-  const rank = ({ level }: { readonly level?: Level }): number => BY_PERMISSIVENESS.indexOf(level);
-  const [withoutRoot = [], withRoot = [], invalid = []] = EXAMPLES.map((namespace) =>
-    sccs.map((scc) => ({ scc: prepareScc(scc), ...getLevel(scc, namespace) })).sort((a, b) => rank(a) - rank(b)),
-  );
-  return (namespace) => {
-    const { uidRange } = readNamespaceRanges(namespace);
-    return !('value' in uidRange) ? invalid : uidRange.value.min > 0 ? withoutRoot : withRoot;
-  };
-}
-
-/** The level that a namespace needs, and why. */
-interface NeededLevel {
-  readonly level: Level;
-  /** The service account and SCC that require the level. Absent if no service account may use any SCC. */
-  readonly cause?: { readonly serviceAccount: string; readonly scc: string };
-}
+// The plan.
 
 /** Input for planning one namespace. */
-export interface LabelSyncInput {
-  readonly namespace: Namespace;
-  /** Names of all service accounts in the namespace. */
-  readonly serviceAccounts: readonly string[];
-  readonly sccLevels: SccLevels;
-  readonly access: SccAccess;
+export interface LabelSyncInput extends Omit<NeededLevelInput, 'compatibility'> {
   readonly mode: SyncerMode;
   readonly settings: ManagementSettings;
 }
-
-/**
- * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
- * restricted if they may not use any SCC. In OpenShift compatibility mode, the level is unknown in this case, and if an
- * SCC cannot be mapped. Returns `undefined` for an unknown level, and until the namespace has a UID range and a service
- * account. Yields at least once for each service account.
- */
-export function* findNeededLevel(
-  input: Omit<LabelSyncInput, 'mode' | 'settings'> & Pick<SccSettings, 'compatibility'>,
-): Generator<undefined, NeededLevel | undefined> {
-  const { namespace, serviceAccounts, sccLevels, access, compatibility } = input;
-  if (!canRunPods(namespace, serviceAccounts)) return undefined;
-  const namespaceName = namespace.metadata?.name ?? '';
-  const levels = sccLevels(namespace);
-  yield;
-  let first = levels.length;
-  let needed: NeededLevel | undefined = compatibility === 'openshift' ? undefined : { level: 'restricted' };
-  for (const serviceAccount of serviceAccounts) {
-    if (first === 0) break;
-    // For an account with many bindings, this takes as long as the rest of the plan.
-    const mayUse = createSccAccess(serviceAccount, namespaceName, access);
-    yield;
-    const index = levels.findIndex(({ scc }, at) => at >= first || mayUse(scc));
-    const found = index < first ? levels[index] : undefined;
-    if (found) {
-      first = index;
-      needed = found.level && { level: found.level, cause: { serviceAccount, scc: found.scc.name } };
-    }
-    yield;
-  }
-  return needed;
-}
-
-export function canRunPods({ metadata }: Namespace, serviceAccounts: readonly string[]): boolean {
-  return serviceAccounts.length > 0 && (metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
-}
-
-// The plan.
 
 /** The plan for a namespace, which contains at most one write. */
 export interface LabelSyncPlan {

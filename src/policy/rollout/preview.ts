@@ -20,7 +20,8 @@ import {
 import { evaluateDecoded, isLevel, type Level, type Version } from '../pss/index.ts';
 import { type DefaultLevel, readEnforcement } from './enforcement.ts';
 import { getOwnFields } from './label-owners.ts';
-import { isTerminating, type LabelSyncPlan } from './label-sync.ts';
+import type { LabelSyncPlan } from './label-sync.ts';
+import { isTerminating } from './managed-namespaces.ts';
 import type { RolloutSettings } from './settings.ts';
 
 /**

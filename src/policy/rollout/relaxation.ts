@@ -12,7 +12,7 @@ import { LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../../kube/well-known.t
 import { isStricter, resolvePolicies } from '../psa/index.ts';
 import { compareVersions, isLevel, type Level, type Policy, PRIVILEGED } from '../pss/index.ts';
 import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts';
-import { isRelaxed, isTerminating } from './label-sync.ts';
+import { isRelaxed, isTerminating } from './managed-namespaces.ts';
 
 const { enforce: ENFORCE, enforceVersion: VERSION } = POD_SECURITY_LABELS;
 

@@ -5,7 +5,8 @@ import type { Namespace } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { ENFORCE_LABELS, getOwnFields } from './label-owners.ts';
-import { canRunPods, isManaged, isRelaxed, isTerminating, type ManagementSettings } from './label-sync.ts';
+import { isManaged, isRelaxed, isTerminating, type ManagementSettings } from './managed-namespaces.ts';
+import { canRunPods } from './needed-level.ts';
 
 /** The sync state of a namespace. */
 export interface SyncState {

@@ -13,7 +13,8 @@ import {
 } from '../../../src/kube/well-known.ts';
 import { SYNCER_MODES, type SyncerMode } from '../../../src/policy/rollout/enforcement.ts';
 import { planRunLevelZero } from '../../../src/policy/rollout/label-owners.ts';
-import { createSccLevels, type LabelSyncInput, planLabels } from '../../../src/policy/rollout/label-sync.ts';
+import { type LabelSyncInput, planLabels } from '../../../src/policy/rollout/label-sync.ts';
+import { createSccLevels } from '../../../src/policy/rollout/needed-level.ts';
 import { isAwaitingLabel } from '../../../src/policy/rollout/sync-state.ts';
 import { type Compatibility, STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import {

@@ -1,0 +1,123 @@
+/** Computes the level that the pods of a namespace need from the SCCs that its service accounts may use. */
+import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
+import type { Namespace } from '../../kube/types.ts';
+import { psaLevel, type SccLevelOptions } from '../psa/index.ts';
+import type { Level } from '../pss/index.ts';
+import {
+  type SccAccess,
+  type Compatibility,
+  type PreparedScc,
+  prepareScc,
+  readNamespaceRanges,
+  type SccSettings,
+  serviceAccountSubject,
+} from '../scc/index.ts';
+
+/**
+ * Creates a function that returns whether a service account may use an SCC in its namespace, either through the SCC's
+ * users and groups or through roles. It ignores the permissions of the users who create pods.
+ */
+export function createSccAccess(
+  serviceAccount: string,
+  namespace: string,
+  access: SccAccess,
+): (scc: PreparedScc) => boolean {
+  const subject = serviceAccountSubject(namespace, serviceAccount);
+  const granted = access.namesFor?.(subject, namespace);
+  return ({ name, users, groups }) => {
+    if (users.includes(subject.username) || subject.groups.some((group) => groups.includes(group))) return true;
+    return granted === undefined ? access.canUse(subject, name, namespace) : granted === 'any' || granted.has(name);
+  };
+}
+
+/**
+ * Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. The level is unknown
+ * for an SCC that OpenShift cannot map.
+ */
+export type SccLevels = (namespace: Namespace) => readonly { readonly scc: PreparedScc; readonly level?: Level }[];
+
+/**
+ * A UID range that excludes root, one that includes it, and an invalid range. No other property of a namespace affects
+ * an SCC's level.
+ */
+const EXAMPLES: readonly Namespace[] = ['1/1', '0/1', 'invalid'].map((range) => ({
+  metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
+}));
+
+/** Returns the profile for the labels of namespaces. */
+export function sccLevelProfile(compatibility: Compatibility): SccLevelOptions['profile'] {
+  return compatibility === 'openshift' ? 'upstream' : 'accurate';
+}
+
+/**
+ * The order in which the label syncer evaluates SCCs. OpenShift stops at the first privileged SCC and otherwise fails for
+ * an SCC whose level is unknown.
+ */
+const BY_PERMISSIVENESS: readonly (Level | undefined)[] = ['privileged', undefined, 'baseline', 'restricted'];
+
+/** Computes the SCC levels once for all namespaces. */
+export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
+  const getLevel = (scc: SecurityContextConstraints, namespace: Namespace): { readonly level?: Level } => {
+    const { level, error } = psaLevel(scc, namespace, options);
+    return level === undefined || (error !== undefined && options.profile === 'upstream') ? {} : { level };
+  };
+  const rank = ({ level }: { readonly level?: Level }): number => BY_PERMISSIVENESS.indexOf(level);
+  const [withoutRoot = [], withRoot = [], invalid = []] = EXAMPLES.map((namespace) =>
+    sccs.map((scc) => ({ scc: prepareScc(scc), ...getLevel(scc, namespace) })).sort((a, b) => rank(a) - rank(b)),
+  );
+  return (namespace) => {
+    const { uidRange } = readNamespaceRanges(namespace);
+    return !('value' in uidRange) ? invalid : uidRange.value.min > 0 ? withoutRoot : withRoot;
+  };
+}
+
+/** The level that a namespace needs, and why. */
+export interface NeededLevel {
+  readonly level: Level;
+  /** The service account and SCC that require the level. Absent if no service account may use any SCC. */
+  readonly cause?: { readonly serviceAccount: string; readonly scc: string };
+}
+
+/** A namespace, and what determines its level. */
+export interface NeededLevelInput extends Pick<SccSettings, 'compatibility'> {
+  readonly namespace: Namespace;
+  /** Names of all service accounts in the namespace. */
+  readonly serviceAccounts: readonly string[];
+  readonly sccLevels: SccLevels;
+  readonly access: SccAccess;
+}
+
+/**
+ * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
+ * restricted if they may not use any SCC. In OpenShift compatibility mode, the level is unknown in this case, and if an
+ * SCC cannot be mapped. Returns `undefined` for an unknown level, and until the namespace has a UID range and a service
+ * account. Yields at least once for each service account.
+ */
+export function* findNeededLevel(input: NeededLevelInput): Generator<undefined, NeededLevel | undefined> {
+  const { namespace, serviceAccounts, sccLevels, access, compatibility } = input;
+  if (!canRunPods(namespace, serviceAccounts)) return undefined;
+  const namespaceName = namespace.metadata?.name ?? '';
+  const levels = sccLevels(namespace);
+  yield;
+  let first = levels.length;
+  let needed: NeededLevel | undefined = compatibility === 'openshift' ? undefined : { level: 'restricted' };
+  for (const serviceAccount of serviceAccounts) {
+    if (first === 0) break;
+    // For an account with many bindings, this takes as long as the rest of the plan.
+    const mayUse = createSccAccess(serviceAccount, namespaceName, access);
+    yield;
+    const index = levels.findIndex(({ scc }, at) => at >= first || mayUse(scc));
+    const found = index < first ? levels[index] : undefined;
+    if (found) {
+      first = index;
+      needed = found.level && { level: found.level, cause: { serviceAccount, scc: found.scc.name } };
+    }
+    yield;
+  }
+  return needed;
+}
+
+/** Returns true once the namespace has a UID range and a service account. */
+export function canRunPods({ metadata }: Namespace, serviceAccounts: readonly string[]): boolean {
+  return serviceAccounts.length > 0 && (metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') !== '';
+}
