@@ -1,10 +1,14 @@
 import { CONFIGURATION_NAME, ENFORCE_LABEL } from '../../api/names.ts';
+import type { Connection } from '../../cluster/connection.ts';
+import { readPages } from '../../cluster/lists.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import { objectName, typeMeta } from '../../kube/resources.ts';
+import { ApiError } from '../../kube/status.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import { plural, printable, printCount, sortedSet } from '../../kube/text.ts';
-import type { JsonObject, KubeObject, Namespace } from '../../kube/types.ts';
+import { type JsonObject, type KubeObject, type Namespace, objectsIn, stringsIn } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { decodePod } from '../../policy/pod/index.ts';
 import { isSamePolicy, isStricter, type Mode, MODES } from '../../policy/psa/index.ts';
@@ -13,12 +17,12 @@ import { admitTemplatePod, getTemplatePod } from '../../policy/rollout/index.ts'
 import { templateContext } from '../../views/evaluation.ts';
 import { listPodCreators, POD_SOURCES } from '../../views/workloads.ts';
 import { defineCommand, EXIT, type Io } from '../command.ts';
+import { preferredVersion } from '../inventory/custom-resources.ts';
 import { type Inventory, inventoryOptions, readInventory } from '../inventory/inventory.ts';
 import { ROLLOUT_COMMAND_KINDS } from '../inventory/rollout.ts';
 import { expectedSettings, findSettings } from '../inventory/settings.ts';
 import { lifetimeMs, oneOf, option, UsageError } from '../options.ts';
 import { printData, printObjects } from '../output/print.ts';
-import { listGroup } from './foreign-objects.ts';
 import { GATEKEEPER_GROUP, readGatekeeper } from './gatekeeper.ts';
 import { KYVERNO_GROUPS, readKyverno } from './kyverno.ts';
 import {
@@ -96,6 +100,43 @@ async function readForeignObjects(
   if (connection === undefined) return objects.map(({ value }) => value);
   const groups = system === 'kyverno' ? KYVERNO_GROUPS : [GATEKEEPER_GROUP];
   return (await Promise.all(groups.map((group) => listGroup(connection, group, signal)))).flat();
+}
+
+/**
+ * Lists all objects of an API group, or none if the cluster does not serve the group. Rejects like
+ * `Connection.request`, and with a UserError if the user may not list a resource.
+ */
+async function listGroup(
+  connection: Pick<Connection, 'read' | 'request'>,
+  group: string,
+  signal: AbortSignal,
+): Promise<readonly JsonObject[]> {
+  const version = await preferredVersion(group, connection, signal).catch((error: unknown) => {
+    if (error instanceof ApiError && error.status.code === 404) return undefined;
+    throw error;
+  });
+  if (version === undefined) return [];
+  const apiVersion = `${group}/${version}`;
+  const { resources } = await connection.request({ method: 'GET', path: `/apis/${apiVersion}`, signal });
+  const listed = objectsIn(resources).filter(
+    ({ name, verbs }) => !String(name).includes('/') && stringsIn(verbs).includes('list'),
+  );
+  const lists = await Promise.all(
+    listed.map(async ({ name, kind }) => {
+      let objects: JsonObject[] = [];
+      const request = { path: `/apis/${apiVersion}/${String(name)}`, signal };
+      const reading = readPages(connection, request, () => {
+        objects = [];
+        return (items) => objects.push(...items.map((item) => ({ ...item, apiVersion, kind })));
+      });
+      await reading.catch((error: unknown) => {
+        if (!(error instanceof ApiError) || error.status.code !== 403) throw error;
+        throw new UserError(`this requires the "list" verb on ${String(name)}.${group}: ${error.message}`);
+      });
+      return objects;
+    }),
+  );
+  return lists.flat();
 }
 
 interface MigrationOptions {
