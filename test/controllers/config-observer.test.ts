@@ -342,6 +342,9 @@ plugins:
       Enforcing: 'False PhaseNotEnforcing: nothing is enforced in the Disabled phase',
       Progressing: 'False AsExpected: ',
     });
+    const { metadata, status } = cluster.store.get('PSAEnforcementConfig', 'cluster') ?? {};
+    const generations = status?.conditions?.map(({ observedGeneration }) => observedGeneration);
+    assert.ok(generations?.includes(metadata?.generation) && metadata?.generation !== undefined);
   });
 
   test('is not published while the rollout is disabled', async () => {

@@ -7,7 +7,7 @@ import { createObservable, type Observable, type Settings } from '../../src/conf
 import { olmAutoLabeler } from '../../src/controllers/olm-auto-labeler.ts';
 import { type DevCluster, OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
 import type { ObjectMeta } from '../../src/kube/types.ts';
-import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
+import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
 import { type ControllerRun, createController, installCrds, runController } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 
@@ -208,6 +208,18 @@ suite('the OLM auto-labeler', () => {
     await run();
     assert.deepEqual(await events(), [
       'Warning LabelSyncEnabled: set the label security.openshift.io/scc.podSecurityLabelSync: an operator is installed. To opt out, set the annotation olm.auto-labeler.managed to "false" and remove the label; the label syncer overwrites pod-security.kubernetes.io/enforce=restricted of argocd',
+    ]);
+  });
+
+  test('the event names no owner of an enforce label that the label syncer also owns', async () => {
+    await installOlm();
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    for (const fieldManager of ['argocd', LABEL_SYNC_MANAGER])
+      await cluster.apply('Namespace', { metadata: { name: NAME, labels } }, { fieldManager });
+    await createCsv('a.v1', NAME);
+    await run();
+    assert.deepEqual(await events(), [
+      'Normal LabelSyncEnabled: set the label security.openshift.io/scc.podSecurityLabelSync: an operator is installed. To opt out, set the annotation olm.auto-labeler.managed to "false" and remove the label',
     ]);
   });
 

@@ -161,10 +161,14 @@ suite('the Ready condition of the settings contains the reason', () => {
       try {
         await running.idle();
         for (let ms = 0; ms < afterMs; ms += 1_000) await running.pass(1_000);
-        const { conditions = [] } = cluster.store.get('PortcullisConfiguration', 'cluster')?.status ?? {};
+        const { conditions = [], replicas } = cluster.store.get('PortcullisConfiguration', 'cluster')?.status ?? {};
         const found = (conditions ?? []).filter(({ type }) => ['Ready', 'Reconciling', 'Stalled'].includes(type));
         const texts = found.map((one) => `${one.type}=${one.status} ${one.reason}: ${one.message}`);
         assert.equal(texts.join('; '), expected);
+        assert.deepEqual(replicas, [
+          { name: 'a', generation: 1 },
+          { name: 'b', generation: second },
+        ]);
         assert.deepEqual(
           found.map(({ observedGeneration }) => observedGeneration),
           found.map(() => 1),

@@ -189,6 +189,17 @@ suite('the labels of a managed namespace', () => {
 suite('fields of other managers are kept unless the namespace opts in', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
+      'a user owns five of six labels, so the sixth and the annotation are added',
+      updateLabelsAs('kubectl-label', namespaceWith(), {
+        ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline' },
+        ...{ [AUDIT_VERSION]: 'v1.30', [WARN]: 'baseline' },
+      }),
+      {
+        ...{ [ENFORCE]: 'privileged', [ENFORCE_VERSION]: 'v1.30', [AUDIT]: 'baseline', [AUDIT_VERSION]: 'v1.30' },
+        ...{ [WARN]: 'baseline', [WARN_VERSION]: 'latest', level: 'restricted' },
+      },
+    ],
+    [
       'a user owns all six labels, so nothing is written',
       updateLabelsAs('gitops', namespaceWith(), Object.fromEntries(ALL.map((key) => [key, 'latest']))),
       Object.fromEntries(ALL.map((key) => [key, 'latest'])),

@@ -281,13 +281,17 @@ suite('findRangeProblems finds', () => {
   test('IDs that several namespaces use', () => {
     const namespaces = Object.entries({ a: '10/5', b: '14/2', c: '20/5', d: '1/100', gone: '20/5' }).map(
       ([name, ids]): Namespace => ({
-        metadata: { name, annotations: { [UIDS]: ids }, ...(name === 'gone' ? { deletionTimestamp: 'now' } : {}) },
+        metadata: {
+          name,
+          annotations: { [UIDS]: ids, ...(name === 'c' ? { [MCS]: 'x' } : {}) },
+          ...(name === 'gone' ? { deletionTimestamp: 'now' } : {}),
+        },
       }),
     );
     assert.deepEqual(Object.fromEntries(findRangeProblems(namespaces)), {
       a: ['shares IDs with namespace "d"'],
       b: ['shares IDs with namespace "d"'],
-      c: ['shares IDs with namespace "d"'],
+      c: [`${MCS}="x" is not an SELinux level`, 'shares IDs with namespace "d"'],
       d: ['shares IDs with namespace "a"'],
     });
   });
