@@ -1,5 +1,5 @@
 /**
- * `node test/run.ts e2e [--versions=1.30,1.37] [--record] [FILE...]`: runs the end-to-end tests.
+ * `node test/run.ts e2e [--versions=1.32,1.37] [--record] [FILE...]`: runs the end-to-end tests.
  *
  * Without KUBEBUILDER_ASSETS, the tests use the development cluster. With --versions, that variable is a folder that
  * contains a folder of binaries for each version, named `1.30` or, as by setup-envtest, `1.30.3-linux-amd64`. A test

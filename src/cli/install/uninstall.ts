@@ -35,10 +35,11 @@ app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output e
 objects and the commands that remove them.
 
 In namespaces, the command removes only the Pod Security labels that managedFields attribute to a Portcullis
-controller, and sets the upstream label where only portcullis.dev/enforce requires a level. The command does not affect running pods, and can be repeated.
+controller, and sets the upstream label where only portcullis.dev/enforce requires a level. The command does not
+affect running pods, and can be repeated.
 
-Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation,
-remove it there, because otherwise the tool restores it.
+Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation, remove it
+there, because otherwise the tool restores it.
 
 The exit code is 1 if objects could not be deleted.
 
