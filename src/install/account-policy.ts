@@ -103,11 +103,15 @@ function onlyFor(kind: Kind, expression: string): string {
 /** Maps to compare with the old object, by the suffix of their variables. */
 const COMPARED = { Labels: 'metadata.labels', Annotations: 'metadata.annotations', Spec: 'spec', Status: 'status' };
 
-/** Returns an expression that is true if the old and new maps differ only in the given keys. */
+/**
+ * Returns an expression that is true if the old and new maps differ only in the given keys. API servers need about
+ * a second to iterate over 20,000 labels, so equal maps are compared as a whole, and others in one iteration.
+ */
 function differOnlyIn(keys: string, field: keyof typeof COMPARED): string {
   const [before, after] = [`variables.old${field}`, `variables.new${field}`];
-  const isKept = `(key in ${before} && ${before}[key] == ${after}[key])`;
-  return `${after}.all(key, key in ${keys} || ${isKept}) && ${before}.all(key, key in ${keys} || key in ${after})`;
+  const countOthers = (map: string): string => `${map}.size() - ${keys}.filter(key, key in ${map}).size()`;
+  const areOthersEqual = `${after}.all(key, (key in ${before} && ${before}[key] == ${after}[key]) || key in ${keys})`;
+  return `(${after} == ${before} || (${countOthers(after)} == ${countOthers(before)} && ${areOthersEqual}))`;
 }
 
 /** Returns an expression that is true if a field is equal in the old and new objects, or absent from both. */
@@ -305,7 +309,7 @@ function writeValidations(settings: ManifestSettings): Validations {
       message: `mutating Portcullis webhooks must exclude the namespaces ${unchangedNamespaces(namespace).join(' and ')}`,
     },
     ...(['Labels', 'Annotations'] as const).map((field) => ({
-      expression: `!(${RESOURCE} in variables.keys) || (${differOnlyIn('variables.permitted', field)})`,
+      expression: `!(${RESOURCE} in variables.keys) || ${differOnlyIn('variables.permitted', field)}`,
       messageExpression: keys,
     })),
     {
