@@ -12,7 +12,7 @@ import {
   isListed,
   type LevelRule,
   type Remainder,
-  type Scope,
+  type PolicyScope,
   selectsLabels,
   textOr,
 } from './policies.ts';
@@ -126,7 +126,7 @@ function matchesImage(pattern: string, image: string | undefined): boolean {
   return pattern.endsWith('*') ? image?.startsWith(pattern.slice(0, -1)) === true : image === pattern;
 }
 
-function appliesTo({ namespaces, excludedNamespaces, namespaceSelector }: JsonObject, scope: Scope): boolean {
+function appliesTo({ namespaces, excludedNamespaces, namespaceSelector }: JsonObject, scope: PolicyScope): boolean {
   const patterns = stringsIn(namespaces);
   return (
     (patterns.length === 0 || isListed(patterns, scope)) &&

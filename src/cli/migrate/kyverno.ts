@@ -17,7 +17,7 @@ import {
   type LevelRule,
   type MigratedWorkload,
   type Remainder,
-  type Scope,
+  type PolicyScope,
   selectsLabels,
   textOr,
 } from './policies.ts';
@@ -168,7 +168,7 @@ const ACTION_MODES: Readonly<Record<string, readonly Mode[]>> = {
   warn: ['warn'],
 };
 
-type Modes = (scope: Scope) => readonly Mode[];
+type Modes = (scope: PolicyScope) => readonly Mode[];
 
 function limitToNamespace(namespace: string | undefined): (modes: Modes) => Modes {
   return (modes) => (scope) => (namespace === undefined || scope.name === namespace ? modes(scope) : []);
@@ -300,7 +300,7 @@ function findPrecondition(rule: JsonObject): string | undefined {
 
 interface Match {
   readonly isSelective: boolean;
-  applies(scope: Scope): boolean;
+  applies(scope: PolicyScope): boolean;
 }
 
 /** Returns the blocks of `match` or `exclude`. All blocks below `all` must match. */
@@ -337,7 +337,7 @@ function readMatch(value: unknown, source: string): Match | Remainder {
   if (fields.size > 0) {
     return { source, reason: `levels apply to all pods of a namespace, but match has ${[...fields].join(' and ')}` };
   }
-  const isIn = (scope: Scope) => (block: JsonObject) => selectsNamespace(resourcesOf(block), scope);
+  const isIn = (scope: PolicyScope) => (block: JsonObject) => selectsNamespace(resourcesOf(block), scope);
   return {
     isSelective: relevant.some((block) => selectorsOf(block, ['namespaces', 'namespaceSelector'], false).length > 0),
     applies: (scope) => (isAll ? relevant.every(isIn(scope)) : relevant.some(isIn(scope))),
@@ -346,7 +346,7 @@ function readMatch(value: unknown, source: string): Match | Remainder {
 
 interface Excluded {
   /** Reports whether the rule applies to no pod of a namespace. */
-  namespaces(scope: Scope): boolean;
+  namespaces(scope: PolicyScope): boolean;
   readonly users: readonly string[];
   readonly exclusions: readonly Exclusion[];
   readonly remainders: readonly Remainder[];
@@ -468,7 +468,7 @@ function selectsPods({ kinds, operations }: JsonObject): boolean {
   return (names.length === 0 || names.some(isPod)) && (verbs.length === 0 || verbs.includes('CREATE'));
 }
 
-function selectsNamespace({ namespaces, namespaceSelector }: JsonObject, scope: Scope): boolean {
+function selectsNamespace({ namespaces, namespaceSelector }: JsonObject, scope: PolicyScope): boolean {
   const patterns = stringsIn(namespaces);
   const isNamed = patterns.length === 0 || isListed(patterns, scope);
   return isNamed && (!hasContent(namespaceSelector) || selectsLabels(namespaceSelector, scope));

@@ -34,7 +34,7 @@ import {
   type MigratedPolicy,
   type MigratedWorkload,
   type Remainder,
-  type Scope,
+  type PolicyScope,
 } from './policies.ts';
 
 const DETAILS = `
@@ -146,7 +146,7 @@ interface MigrationOptions {
 }
 
 /** Stands for the namespaces that no policy names or selects. */
-const OTHERS: Scope = { name: undefined, labels: {} };
+const OTHERS: PolicyScope = { name: undefined, labels: {} };
 
 /** Policies by mode. Modes in which no rule applies are absent. */
 type ModePolicies = Partial<Record<Mode, MigratedPolicy>>;
@@ -154,7 +154,7 @@ type ModePolicies = Partial<Record<Mode, MigratedPolicy>>;
 /** A namespace, and the policies that correspond to the rules that apply in it. */
 interface PlannedNamespace {
   readonly namespace: Namespace;
-  readonly scope: Scope;
+  readonly scope: PolicyScope;
   readonly policies: ModePolicies;
 }
 
@@ -258,7 +258,7 @@ function exemptUsers(rules: readonly LevelRule[]): readonly string[] {
   );
 }
 
-function modePolicies(rules: readonly LevelRule[], scope: Scope): ModePolicies {
+function modePolicies(rules: readonly LevelRule[], scope: PolicyScope): ModePolicies {
   return Object.fromEntries(
     MODES.flatMap((mode) => {
       const policy = levelOf(rules, scope, mode);

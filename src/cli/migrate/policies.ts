@@ -7,7 +7,7 @@ import type { Labels, Mode } from '../../policy/psa/index.ts';
 import { checksAt, compareVersions, type Level, type Version } from '../../policy/pss/index.ts';
 
 /** A namespace. A name of `undefined` stands for every namespace that no policy names or selects. */
-export interface Scope {
+export interface PolicyScope {
   readonly name: string | undefined;
   readonly labels: Labels;
 }
@@ -44,7 +44,7 @@ export interface LevelRule {
   /** True if the rule applies only to some namespaces, or has other actions in some. */
   readonly isSelective: boolean;
   /** Returns the modes of a level that correspond to the rule's actions, or none if it does not apply there. */
-  modes(scope: Scope): readonly Mode[];
+  modes(scope: PolicyScope): readonly Mode[];
 }
 
 /** A policy, or a part of it, that has no counterpart. */
@@ -68,7 +68,7 @@ export interface MigratedPolicy {
 }
 
 /** Returns the lowest level that contains all checks of the rules that apply in a namespace. */
-export function levelOf(rules: readonly LevelRule[], scope: Scope, mode: Mode): MigratedPolicy {
+export function levelOf(rules: readonly LevelRule[], scope: PolicyScope, mode: Mode): MigratedPolicy {
   const applicable = rules.filter((rule) => rule.modes(scope).includes(mode));
   const checks = new Set(applicable.flatMap((rule) => rule.checks));
   const version = applicable.map((rule) => rule.version).reduce(newer, applicable[0]?.version ?? 'latest');
@@ -109,11 +109,11 @@ export function exclusionsFor(
 }
 
 /** Reports whether a pattern matches the namespace. Only `*` matches the namespaces that no policy names. */
-export function isListed(patterns: readonly string[], { name }: Scope): boolean {
+export function isListed(patterns: readonly string[], { name }: PolicyScope): boolean {
   return patterns.some((pattern) => (name === undefined ? pattern === '*' : matchesWildcard(pattern, name)));
 }
 
-export function selectsLabels(selector: unknown, { labels }: Scope): boolean {
+export function selectsLabels(selector: unknown, { labels }: PolicyScope): boolean {
   return isObject(selector) && matchesLabelSelector(selector, labels as Readonly<Record<string, string>>);
 }
 
