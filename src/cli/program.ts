@@ -42,7 +42,7 @@ const GROUPS: Readonly<
     ['dashboard', 'Show a live report of a cluster in a browser', () => import('./report/dashboard.ts')],
     ['audit user-namespaces', 'Find pods that depend on user namespaces', () => import('./audit/user-namespaces.ts')],
     ['audit exemptions', 'List exempt namespaces, users and runtime classes', () => import('./audit/exemptions.ts')],
-    ['migrate', 'Convert pod security policies of Kyverno or Gatekeeper', () => import('./migrate/migrate.ts')],
+    ['migrate', 'Convert pod security policies of Kyverno and other systems', () => import('./migrate/migrate.ts')],
   ],
   'Security context constraints (SCCs):': [
     ['scc plan', 'Preview which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')],

@@ -25,6 +25,7 @@ import { lifetimeMs, oneOf, option, UsageError } from '../options.ts';
 import { printData, printObjects } from '../output/print.ts';
 import { GATEKEEPER_GROUP, readGatekeeper } from './gatekeeper.ts';
 import { KYVERNO_GROUPS, readKyverno } from './kyverno.ts';
+import { convertPodSecurityPolicy } from './pod-security-policy.ts';
 import {
   type Exclusion,
   exclusionsFor,
@@ -39,8 +40,9 @@ import {
 
 const DETAILS = `
 Converts the pod security policies of Kyverno (ClusterPolicies, ValidatingPolicies, their namespaced kinds and
-PolicyExceptions) or the constraints of Gatekeeper. The command changes nothing. It prints the settings, the
-labels of namespaces, and an exception for each workload that the policies admit but a level would deny.
+PolicyExceptions), the constraints of Gatekeeper, or PodSecurityPolicies in manifests. The command changes
+nothing. It prints the settings, the labels of namespaces, and an exception for each workload that the policies
+admit but a level would deny. PodSecurityPolicies become security context constraints (SCCs).
 
 Policies without a counterpart and the checks that a level adds are printed to standard error. The exit code is 1
 if a policy or a part of it has no counterpart, or if there are no policies.
@@ -52,9 +54,10 @@ Examples:
   portcullis migrate kyverno > portcullis.yaml
   portcullis migrate kyverno -f policies/ -f workloads/
   portcullis migrate gatekeeper -o json
+  portcullis migrate psp -f psp.yaml
 `;
 
-const SYSTEMS = ['kyverno', 'gatekeeper'] as const;
+const SYSTEMS = ['kyverno', 'gatekeeper', 'psp'] as const;
 const DEFAULT_LIFETIME_MS = 90 * 24 * 3_600_000;
 
 interface Migration {
@@ -83,8 +86,13 @@ export const command = defineCommand({
     const inventory = await readInventory(values, io, { kinds: ROLLOUT_COMMAND_KINDS, areSccsOptional: true });
     const objects = await readForeignObjects(inventory, system, io);
     const nowMs = Date.now();
-    const policies = system === 'kyverno' ? readKyverno(objects, nowMs) : readGatekeeper(objects);
-    const migration = await migrate(policies, inventory, { nowMs, lifetimeMs: values.for });
+    const migration =
+      system === 'psp'
+        ? convertPodSecurityPolicies(objects)
+        : await migrate(system === 'kyverno' ? readKyverno(objects, nowMs) : readGatekeeper(objects), inventory, {
+            nowMs,
+            lifetimeMs: values.for,
+          });
     if (values.output === 'json') io.stdout.write(printData('json', migration));
     else if (migration.objects.length > 0) printObjects(io, 'yaml', migration.objects);
     printSummary(migration, system, io);
@@ -98,6 +106,7 @@ async function readForeignObjects(
   { signal }: Io,
 ): Promise<readonly JsonObject[]> {
   if (connection === undefined) return objects.map(({ value }) => value);
+  if (system === 'psp') throw new UsageError('clusters no longer serve PodSecurityPolicies: -f is required');
   const groups = system === 'kyverno' ? KYVERNO_GROUPS : [GATEKEEPER_GROUP];
   return (await Promise.all(groups.map((group) => listGroup(connection, group, signal)))).flat();
 }
@@ -137,6 +146,19 @@ async function listGroup(
     }),
   );
   return lists.flat();
+}
+
+function convertPodSecurityPolicies(objects: readonly JsonObject[]): Migration {
+  const policies = objects.filter(({ kind }) => kind === 'PodSecurityPolicy').map(convertPodSecurityPolicy);
+  return {
+    count: policies.length,
+    objects: policies.map(({ scc }) => scc),
+    remainders: policies.flatMap(({ remainders }) => remainders),
+    notes:
+      policies.length === 0
+        ? []
+        : ['SCCs require an installation with --scc', 'SCCs do not restrict procMount, but the baseline level does'],
+  };
 }
 
 interface MigrationOptions {

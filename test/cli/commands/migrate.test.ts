@@ -520,7 +520,76 @@ describe('migrate gatekeeper prints', () => {
   });
 });
 
-test('migrate rejects an unknown system', async () => {
-  const { code, stderr } = await runProgram(['migrate', 'opa', '-f', '-'], { stdin: '' });
-  assert.deepEqual([code, stderr.split('\n')[0]], [2, 'error: the system must be one of kyverno, gatekeeper']);
+describe('migrate', () => {
+  const policy = (spec: object): JsonObject => ({
+    apiVersion: 'policy/v1beta1',
+    kind: 'PodSecurityPolicy',
+    metadata: {
+      name: 'a',
+      annotations: { 'seccomp.security.alpha.kubernetes.io/allowedProfileNames': 'runtime/default,*' },
+    },
+    spec,
+  });
+
+  test('prints an SCC, and the fields that SCCs do not have', async () => {
+    const { objects, remainders, notes } = await convert('psp', [
+      policy({
+        ...{
+          privileged: true,
+          hostPID: true,
+          volumes: ['*'],
+          allowedHostPaths: [{ pathPrefix: '/' }],
+          runAsGroup: { rule: 'RunAsAny' },
+        },
+        hostPorts: [{ min: 80, max: 90 }],
+        runAsUser: {
+          rule: 'MustRunAs',
+          ranges: [
+            { min: 1, max: 2 },
+            { min: 5, max: 6 },
+          ],
+        },
+        fsGroup: { rule: 'MayRunAs' },
+        supplementalGroups: { rule: 'MustRunAs', ranges: [{ min: 1, max: 2 }] },
+        seLinux: { rule: 'MustRunAs', seLinuxOptions: { level: 's0' } },
+      }),
+    ]);
+    assert.deepEqual(objects, [
+      {
+        apiVersion: 'security.openshift.io/v1',
+        kind: 'SecurityContextConstraints',
+        metadata: { name: 'a' },
+        volumes: ['*'],
+        ...{ allowPrivilegedContainer: true, allowHostNetwork: false, allowHostPID: true, allowHostIPC: false },
+        ...{ allowHostPorts: true, allowHostDirVolumePlugin: true },
+        runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1, uidRangeMax: 2 },
+        seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's0' } },
+        fsGroup: { type: 'RunAsAny' },
+        supplementalGroups: { type: 'MustRunAs', ranges: [{ min: 1, max: 2 }] },
+        seccompProfiles: ['runtime/default', '*'],
+      },
+    ]);
+    assert.deepEqual(
+      [...remainders.map(({ reason }) => reason), ...notes],
+      [
+        'allowedHostPaths: SCCs have no such field',
+        'runAsGroup: SCCs have no such field',
+        'hostPorts: SCCs allow all host ports or none, and this SCC allows all',
+        'runAsUser.ranges: SCCs have one range of user IDs, and this SCC has the first one',
+        'fsGroup: SCCs have no MayRunAs, and this SCC allows all groups',
+        'SCCs require an installation with --scc',
+        'SCCs do not restrict procMount, but the baseline level does',
+      ],
+    );
+  });
+
+  test('prints no volumes for a policy without volumes, because such an SCC would allow most', async () => {
+    const { objects } = await convert('psp', [policy({})]);
+    assert.deepEqual([objects[0]?.['volumes'], objects[0]?.['allowHostDirVolumePlugin']], [[], false]);
+  });
+
+  test('rejects an unknown system', async () => {
+    const { code, stderr } = await runProgram(['migrate', 'opa', '-f', '-'], { stdin: '' });
+    assert.deepEqual([code, stderr.split('\n')[0]], [2, 'error: the system must be one of kyverno, gatekeeper, psp']);
+  });
 });
