@@ -45,6 +45,17 @@ suite('the guard of labels', { skip }, async () => {
   const lower = { apiGroups: ['policy.portcullis.dev'], resources: ['podsecuritylevels'], verbs: ['lower'] };
   await allow(plane.admin, 'lower', ['bob'], [lower]);
   await allow(plane.admin, 'lower-shop', ['alice'], [{ ...lower, resourceNames: ['delegated'] }]);
+  const writeManyLabels = async (name: string): Promise<number> => {
+    const labels = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`label-${index}`, '']));
+    const startMs = performance.now();
+    assert.equal(await send('alice', 'POST', '/api/v1/namespaces', namespace({ name, labels })), '');
+    assert.equal(
+      await send('alice', 'PATCH', `/api/v1/namespaces/${name}`, { metadata: { labels: { team: 'a' } } }),
+      '',
+    );
+    return performance.now() - startMs;
+  };
+  const unguardedMs = await writeManyLabels('many-unguarded');
   await system.install();
   const spec = {
     podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { namespaces: ['exempt'] } },
@@ -143,13 +154,10 @@ suite('the guard of labels', { skip }, async () => {
     assert.match(await send('alice', 'PATCH', path, second), /lowers the enforced level from restricted to privileged/);
   });
 
-  test('does not slow down writes of namespaces with many labels', async () => {
-    const labels = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`label-${index}`, '']));
-    const startMs = performance.now();
-    assert.equal(await send('alice', 'POST', '/api/v1/namespaces', namespace({ name: 'many', labels })), '');
-    assert.equal(await send('alice', 'PATCH', '/api/v1/namespaces/many', { metadata: { labels: { team: 'a' } } }), '');
-    // Iterating over the labels took 5 s.
-    assert.ok(performance.now() - startMs < 3_000, `${performance.now() - startMs} ms`);
+  test('does not iterate over the labels of namespaces', async () => {
+    const times = (await writeManyLabels('many-guarded')) / unguardedMs;
+    // With iteration, the writes take ten times as long.
+    assert.ok(times < 5, `${times} times as long as without the guard`);
   });
 
   test('permits the users with the verb, in all namespaces or in those that the role names', async () => {

@@ -140,6 +140,8 @@ suite('webhooks', async () => {
   test('a namespace that enforces SCCs fails closed, and all others fail open', async () => {
     await label('enforce');
     await eventually(async () => assert.deepEqual(await closed(), SCCS), 15_000);
+    // If the API server receives the label between the two webhooks, it validates a pod without SCC defaults.
+    await pause(1_000);
     const stopEnforced = createPods(plane, 'enforced');
     await pause(500);
     const denials = await stopEnforced();
