@@ -343,6 +343,43 @@ describe('the API server validates custom resources by their schema', () => {
     test(name, () => assert.deepEqual(createErrors(object, getResource(kind).strategy), errors));
   }
 
+  test('and the rules of fields, list items and map values', () => {
+    const rules = (...list: object[]): object => ({ 'x-kubernetes-validations': list });
+    const text = { type: 'string', maxLength: 9 };
+    const properties = {
+      map: { type: 'object', additionalProperties: { ...text, ...rules({ rule: "self == 'x'" }) } },
+      texts: { type: 'array', items: { ...text, ...rules({ rule: "self == 'x'", message: 'must be x' }) } },
+      list: {
+        type: 'array',
+        items: {
+          type: 'object',
+          properties: { a: { type: 'integer' } },
+          ...rules({ rule: 'self.a < 3', message: 'small' }),
+        },
+      },
+      fixed: { ...text, ...rules({ rule: 'self == oldSelf', message: 'is immutable' }) },
+    };
+    const openAPIV3Schema = { type: 'object', properties: { spec: { type: 'object', properties } } };
+    const versions = [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema } }];
+    const spec = { group: 'example.com', scope: 'Cluster', names: { kind: 'Thing', plural: 'things' }, versions };
+    const [thing] = definedResources({ spec });
+    assert.ok(thing);
+    const object = {
+      metadata: { name: 't' },
+      spec: { list: [{ a: 1 }, { a: 5 }], map: { k: 'y' }, texts: ['x', 'z'] },
+    };
+    assert.deepEqual(createErrors(object, thing.strategy), [
+      'spec.list[1]: Invalid value: small',
+      'spec.map[k]: Invalid value: "y": failed rule: self == \'x\'',
+      'spec.texts[1]: Invalid value: "z": must be x',
+    ]);
+    const [old, changed] = ['a', 'b'].map((fixed) => ({ metadata: { name: 't' }, spec: { fixed } }));
+    assert.ok(old && changed);
+    assert.deepEqual(createErrors(old, thing.strategy), []);
+    const errors = thing.strategy.validateUpdate(changed, old, '').map(formatFieldError);
+    assert.deepEqual(errors, ['spec.fixed: Invalid value: "b": is immutable']);
+  });
+
   test('and prints them with the columns of their CRD', () => {
     const conditions = [
       { type: 'Evaluated', status: 'True' },

@@ -110,14 +110,12 @@ function hasStatus(version: JsonObject): boolean {
 function customRules(version: JsonObject): KindRules {
   const schema = versionSchema(version);
   const validate = compileSchema(schema);
-  const rules = findRules(schema);
-  const customErrors = (object: ApiObject): FieldError[] => {
+  const customErrors = (object: ApiObject, old?: ApiObject): readonly FieldError[] => {
     const isValid = validate(object);
     const errors = isValid ? [] : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
     if (errors.length > 0) return errors.map(toFieldError);
     // CEL treats null members as absent.
-    const present = withoutNulls(object);
-    return rules.flatMap((rule) => applyRule(rule, present));
+    return ruleErrors(withoutNulls(object), old && withoutNulls(old), schema);
   };
   return {
     generation: 'counted',
@@ -130,38 +128,36 @@ function customRules(version: JsonObject): KindRules {
       const fixedFields = ['managedFields', 'resourceVersion'];
       restore(object.metadata, old.metadata ?? {}, (field) => !fixedFields.includes(field));
     },
-    validateCreate: customErrors,
+    validateCreate: (object) => customErrors(object),
     validateUpdate: customErrors,
   };
 }
 
-interface Rule {
-  /** Path of the value that the rule applies to. Empty for the object itself. */
-  readonly path: readonly string[];
-  readonly expression: string;
-  readonly message: string;
-}
-
-/** Returns the rules of a schema and its fields. Rules on list items and map values are not supported. */
-function findRules(schema: JsonObject, path: readonly string[] = []): readonly Rule[] {
-  const own = itemsAt(schema, 'x-kubernetes-validations').map(({ rule, message }) => ({
-    path,
-    expression: String(rule),
-    message: String(message),
-  }));
-  const fields = Object.keys(nestedObject(schema, 'properties')).flatMap((name) =>
-    findRules(nestedObject(schema, 'properties', name), [...path, name]),
+/**
+ * Applies the rules of a schema to a value, its fields, its list items and its map values. Rules that compare with the
+ * old value apply only to an update, and not to list items.
+ */
+function ruleErrors(value: unknown, old: unknown, schema: JsonObject, path = ''): readonly FieldError[] {
+  const own = itemsAt(schema, 'x-kubernetes-validations').flatMap(({ rule, message }) => {
+    if (old === undefined && /\boldSelf\b/.test(String(rule))) return [];
+    const variables = { self: toCelValue(value), ...(old === undefined ? {} : { oldSelf: toCelValue(old) }) };
+    if (evaluate(String(rule), variables) === true) return [];
+    const detail = typeof message === 'string' ? message : `failed rule: ${String(rule)}`;
+    const isNested = typeof value === 'object';
+    return [{ type: 'FieldValueInvalid', path: path || '<nil>', ...(isNested ? {} : { value }), detail } as const];
+  });
+  if (Array.isArray(value)) {
+    const items = nestedObject(schema, 'items');
+    return [...own, ...value.flatMap((item, index) => ruleErrors(item, undefined, items, `${path}[${index}]`))];
+  }
+  if (!isObject(value)) return own;
+  const properties = nestedObject(schema, 'properties');
+  const members = Object.entries(value).flatMap(([name, member]) =>
+    Object.hasOwn(properties, name)
+      ? ruleErrors(member, at(old, name), nestedObject(properties, name), path === '' ? name : `${path}.${name}`)
+      : ruleErrors(member, at(old, name), nestedObject(schema, 'additionalProperties'), `${path}[${name}]`),
   );
-  return [...own, ...fields];
-}
-
-/** Skips rules on absent fields. */
-function applyRule({ path, expression, message }: Rule, object: unknown): readonly FieldError[] {
-  const value = at(object, ...path);
-  if (value === undefined || evaluate(expression, { self: toCelValue(value) }) === true) return [];
-  const field = path.join('.') || '<nil>';
-  if (typeof value !== 'object') return [invalidValue(field, value, message)];
-  return [{ type: 'FieldValueInvalid', path: field, detail: message }];
+  return [...own, ...members];
 }
 
 /** Removes fields that are not in the schema, and returns their paths. */
