@@ -18,7 +18,7 @@ import {
   type PolicyKind,
 } from '../api/admission-policies.ts';
 import { CONFIGURATION_NAME, FLOOR_LABELS, INSTALLATION } from '../api/names.ts';
-import { CONFIGURATION_KINDS } from '../api/webhooks.ts';
+import { CONFIGURATION_KINDS, CONFIGURATION_NAMES, DEFAULTS_PREFIX } from '../api/webhooks.ts';
 import type { Store } from '../cluster/store.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kinds } from '../kube/kinds.ts';
@@ -191,7 +191,7 @@ export function createFloorState(context: RequirementContext) {
 }
 
 /** Returns a digest of the policies in the cluster, or `undefined` if one of them is missing or different. */
-function digestCurrent(required: readonly PolicyObject[], store: Store): string | undefined {
+function digestCurrent(required: readonly MaintainedPolicy[], store: Store): string | undefined {
   const versions = required.flatMap((policy) => {
     const current = store.get(policy.kind, policy.metadata.name);
     return isCurrent(policy, current) ? [`${current.metadata?.uid} ${current.metadata?.generation}`] : [];
@@ -200,23 +200,62 @@ function digestCurrent(required: readonly PolicyObject[], store: Store): string 
   return createHash('sha256').update(versions.join()).digest('hex').slice(0, 16);
 }
 
-type GuardContext = Pick<ControllerContext, 'settings' | 'service' | 'version'>;
+type SettingsContext = Pick<ControllerContext, 'settings' | 'service' | 'version'>;
 
 /** Returns the guard policy and its binding that the settings require. */
-function requiredGuard({ settings: { value }, service, version }: GuardContext, store: Store): readonly PolicyObject[] {
+function requiredGuard(
+  { settings: { value }, service, version }: SettingsContext,
+  store: Store,
+): readonly PolicyObject[] {
   if (value.guard.labels === 'off' || !isRunning(store, service.namespace)) return [];
   const podSecurity = effectivePodSecurity({ store, ...service, version }, value);
   return generateGuardPolicy({ ...value, podSecurity }, GUARD_POLICY);
 }
 
-/** The state of a guard that is off and has no policy. */
-export const GUARD_OFF = 'off';
+/** Returns the policy that defaults pods and its binding, or `undefined` if API servers do not serve them. */
+function requiredDefaults(
+  { settings: { value }, service }: SettingsContext,
+  { store, serves }: Pick<ReconcileContext['cluster'], 'store' | 'serves'>,
+): readonly MaintainedPolicy[] | undefined {
+  if (value.defaults.mode === 'off' || !isRunning(store, service.namespace)) return [];
+  return DEFAULTS_KINDS.every(serves) ? generateDefaultsPolicy(value, DEFAULTS_POLICY) : undefined;
+}
 
-/** Returns the state of the guard in the cluster, or `undefined` while it differs from the settings. */
-export function guardState(context: GuardContext, store: Store): string | undefined {
-  const required = requiredGuard(context, store);
-  if (required.length > 0) return digestCurrent(required, store);
-  return POLICY_KINDS.some((kind) => store.get(kind, GUARD_POLICY)) ? undefined : GUARD_OFF;
+/** The state of policies that are off and do not exist. */
+export const POLICIES_OFF = 'off';
+
+/**
+ * Creates a function that returns the state of the policies of each setting, which is `undefined` while they differ from
+ * the setting. A webhook can replace the policy that defaults pods.
+ */
+export function createPolicyStates(context: ControllerContext) {
+  const getFloor = createFloorRequirements(context);
+  return (cluster: ReconcileContext['cluster']): readonly (readonly [setting: string, state: string | undefined])[] => {
+    const { store } = cluster;
+    const exists = (kinds: readonly (PolicyKind | DefaultsKind)[], name: string): boolean =>
+      kinds.some((kind) => store.get(kind, name) !== undefined);
+    const state = (required: readonly MaintainedPolicy[], isPresent: boolean): string | undefined => {
+      if (required.length > 0) return digestCurrent(required, store);
+      return isPresent ? undefined : POLICIES_OFF;
+    };
+    const floor = getFloor(store);
+    const defaults = requiredDefaults(context, cluster);
+    const hasDefaults = exists(DEFAULTS_KINDS, DEFAULTS_POLICY);
+    const webhook = !hasDefaults && hasDefaultsWebhook(store) ? 'webhook' : undefined;
+    return [
+      // The version of the API server is unknown after a replica has started.
+      ...(floor ? [['spec.floor', state(floor, listFloorPolicies(store).length > 0)] as const] : []),
+      ['spec.defaults', (defaults && state(defaults, hasDefaults)) ?? webhook],
+      ['spec.guard', state(requiredGuard(context, store), exists(POLICY_KINDS, GUARD_POLICY))],
+    ];
+  };
+}
+
+/** True if API servers call the webhook that defaults pods. */
+export function hasDefaultsWebhook(store: Store): boolean {
+  const kind = 'MutatingWebhookConfiguration';
+  const { webhooks = [] } = store.get(kind, CONFIGURATION_NAMES[kind]) ?? {};
+  return webhooks.some(({ name }) => name.startsWith(DEFAULTS_PREFIX));
 }
 
 /** True if the object in the cluster matches the required object. */
@@ -341,13 +380,11 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
 
 /** Until API servers serve MutatingAdmissionPolicies, a webhook defaults pods instead. */
 async function reconcileDefaults(
-  { settings, service }: ControllerContext,
+  context: ControllerContext,
   reconcileContext: ReconcileContext,
 ): ReturnType<Reconciler['reconcile']> {
-  const { cluster } = reconcileContext;
-  const isOn = settings.value.defaults.mode !== 'off' && isRunning(cluster.store, service.namespace);
-  if (isOn && DEFAULTS_KINDS.some((kind) => !cluster.serves(kind))) return CHECK_AGAIN;
-  const policies = isOn ? generateDefaultsPolicy(settings.value, DEFAULTS_POLICY) : [];
+  const policies = requiredDefaults(context, reconcileContext.cluster);
+  if (policies === undefined) return CHECK_AGAIN;
   await reconcileNamed(policies, { kinds: DEFAULTS_KINDS, name: DEFAULTS_POLICY }, reconcileContext);
   return undefined;
 }

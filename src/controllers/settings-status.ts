@@ -1,5 +1,11 @@
 import { createHash } from 'node:crypto';
-import { GUARD_POLICY, POLICY_KINDS } from '../api/admission-policies.ts';
+import {
+  DEFAULTS_KINDS,
+  DEFAULTS_POLICY,
+  FLOOR_PREFIX,
+  GUARD_POLICY,
+  POLICY_KINDS,
+} from '../api/admission-policies.ts';
 import {
   CONFIGURATION_NAME,
   FEATURE_STATUS_CONTROLLERS,
@@ -23,7 +29,7 @@ import { formatTimestamp } from '../kube/units.ts';
 import { findPendingPhase } from '../policy/rollout/index.ts';
 import type { Service } from '../tls/index.ts';
 import { registeredMode } from '../views/scc-mode.ts';
-import { admissionPolicies, GUARD_OFF, guardState } from './admission-policies.ts';
+import { admissionPolicies, createPolicyStates, POLICIES_OFF } from './admission-policies.ts';
 import { isBreakGlassOn, watchBreakGlass } from './break-glass.ts';
 import { configObserver } from './config-observer.ts';
 import {
@@ -68,13 +74,13 @@ type Status = NonNullable<PortcullisConfiguration['status']>;
 
 /** Interval for detecting stopped replicas. */
 const CHECK = { requeueAfterMs: 30_000 };
-/** Interval until API servers have observed the guard. */
-const CHECK_GUARD = { requeueAfterMs: 1_000 };
+/** Interval until API servers have observed the policies. */
+const CHECK_POLICIES = { requeueAfterMs: 1_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {
   const { settings, settingsStatus, service, date, features, webhooks, initialSettings: spec } = controllerContext;
   const observeReplicas = createReplicaObserver();
-  const isGuardSettled = createGuardObserver(controllerContext);
+  const findUnobserved = createPolicyObserver(controllerContext);
   const digest = createHash('sha256').update(JSON.stringify(spec)).digest('hex').slice(0, 16);
   const describeObject = (object: PortcullisConfiguration, { cluster, now }: ReconcileContext) => {
     const generation = object.metadata?.generation ?? 0;
@@ -83,9 +89,9 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     const missing = feature && { feature, hint: describeInstall(feature, features, webhooks.url) };
     const facts = { generation, missing, replicas, overridden: findOverridden(spec, object) };
     const states = describe(facts, settingsStatus());
-    const isSettled = isGuardSettled(object, cluster.store, now());
-    const ready = describeReady(states, { settings: settings.value, store: cluster.store, isGuardSettled: isSettled });
-    return { generation, replicas, states: [...states, ...ready], isSettled };
+    const unobserved = findUnobserved(object, cluster, now());
+    const ready = describeReady(states, { settings: settings.value, store: cluster.store, unobserved });
+    return { generation, replicas, states: [...states, ...ready], unobserved };
   };
   return {
     initialKeys: [CONFIGURATION_NAME],
@@ -93,8 +99,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       watch(KIND, ({ metadata }) => (metadata?.name === CONFIGURATION_NAME ? [CONFIGURATION_NAME] : [])),
       watch('Lease', (lease) => (isReplicaLease(lease) ? [CONFIGURATION_NAME] : [])),
       watch('PSAEnforcementConfig', () => [CONFIGURATION_NAME]),
-      ...POLICY_KINDS.map((kind) =>
-        watch(kind, ({ metadata }) => (metadata?.name === GUARD_POLICY ? [CONFIGURATION_NAME] : [])),
+      ...[...POLICY_KINDS, ...DEFAULTS_KINDS].map((kind) =>
+        watch(kind, ({ metadata }) => (isMaintained(metadata?.name) ? [CONFIGURATION_NAME] : [])),
       ),
       ...watchBreakGlass([CONFIGURATION_NAME]),
       watchValue(settings, () => [CONFIGURATION_NAME]),
@@ -110,7 +116,7 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (!object) return CHECK;
       await recordExistence(service, context);
       await removeFeatureStatus(object, features, context);
-      const { generation, replicas, states, isSettled } = describeObject(object, context);
+      const { generation, replicas, states, unobserved } = describeObject(object, context);
       const time = formatTimestamp(date().getTime());
       const status: Status = {
         observedGeneration: generation,
@@ -123,29 +129,41 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
       if (!deepEqual(status, ownStatus(object, states))) {
         await cluster.applyStatus(KIND, { metadata: { name }, status }, { ...OPTIONS, force: true });
       }
-      return isSettled ? CHECK : CHECK_GUARD;
+      return unobserved === undefined ? CHECK : CHECK_POLICIES;
     },
   };
 }
 
+function isMaintained(name = ''): boolean {
+  return name === GUARD_POLICY || name === DEFAULTS_POLICY || name.startsWith(FLOOR_PREFIX);
+}
+
 /**
- * Creates a function that returns true once API servers have had time to observe the guard that the settings require. A
- * new leader relies on the Ready condition that the previous leader reported.
+ * Creates a function that returns the first setting whose policies API servers may not have observed yet. A new leader
+ * relies on the Ready condition that the previous leader reported.
  */
-function createGuardObserver(context: ControllerContext) {
-  const age = createStateAge();
-  let isFirst = true;
-  return ({ metadata, status }: PortcullisConfiguration, store: Store, nowMs: number): boolean => {
-    if (isDisabled(admissionPolicies, context.settings.value.disabledControllers)) return true;
-    const state = guardState(context, store);
+function createPolicyObserver(context: ControllerContext) {
+  const getStates = createPolicyStates(context);
+  const ages = new Map<string, ReturnType<typeof createStateAge>>();
+  return (
+    { metadata, status }: PortcullisConfiguration,
+    cluster: ReconcileContext['cluster'],
+    nowMs: number,
+  ): string | undefined => {
+    if (isDisabled(admissionPolicies, context.settings.value.disabledControllers)) return undefined;
     const wasReady = status?.conditions?.some(
       ({ type, status: value, observedGeneration }) =>
         type === 'Ready' && value === 'True' && observedGeneration === metadata?.generation,
     );
-    const isKnown = isFirst && (state === GUARD_OFF || wasReady === true);
-    isFirst = false;
-    age(state, isKnown ? -Infinity : nowMs);
-    return (age(state, nowMs) ?? 0) >= OBSERVED_MS;
+    const unobserved = getStates(cluster).filter(([setting, state]) => {
+      const known = ages.get(setting);
+      const age = known ?? createStateAge();
+      ages.set(setting, age);
+      const isKnown = known === undefined && (state === POLICIES_OFF || wasReady === true);
+      age(state, isKnown ? -Infinity : nowMs);
+      return (age(state, nowMs) ?? 0) < OBSERVED_MS;
+    });
+    return unobserved[0]?.[0];
   };
 }
 
@@ -336,7 +354,7 @@ function describeInstall(added: OptionalFeature, features: ControllerContext['fe
  */
 function describeReady(
   states: readonly ConditionState[],
-  { settings, store, isGuardSettled }: { settings: Settings; store: Store; isGuardSettled: boolean },
+  { settings, store, unobserved }: { settings: Settings; store: Store; unobserved: string | undefined },
 ): readonly ConditionState[] {
   const { scc, rollout, disabledControllers } = settings;
   const failed = states.find(({ status }) => status === 'False');
@@ -354,9 +372,8 @@ function describeReady(
   if (scc.mode === 'enforce' && registeredMode(store) !== 'enforce') {
     return pending('WebhookNotRegistered', 'SCCs are enforced once API servers call the webhook that defaults pods');
   }
-  if (!isGuardSettled) {
-    const message = `API servers have not observed spec.guard in the policy ${GUARD_POLICY} and its binding yet`;
-    return pending('GuardNotObserved', message);
+  if (unobserved !== undefined) {
+    return pending('PoliciesNotObserved', `API servers have not observed the policies of ${unobserved} yet`);
   }
   const hasRollout = ![configObserver, readiness].some((controller) => isDisabled(controller, disabledControllers));
   if (rollout.phase !== 'Disabled' && hasRollout) {

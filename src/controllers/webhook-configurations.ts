@@ -11,7 +11,6 @@ import {
   CONFIGURATION_KINDS,
   type ConfigurationKind,
   CONFIGURATION_NAMES,
-  DEFAULTS_PREFIX,
   getWebhooks,
   isCaInjection,
   isKnownConfiguration,
@@ -25,7 +24,7 @@ import type { EndpointSlice, ObjectMeta } from '../kube/types.ts';
 import { PRIVILEGED_SCC } from '../policy/scc/index.ts';
 import { findOtherTrustProblems, findTrustProblems, type Service } from '../tls/index.ts';
 import { ROLLOUT_KINDS } from '../views/rollout.ts';
-import { createFloorState } from './admission-policies.ts';
+import { createFloorState, hasDefaultsWebhook } from './admission-policies.ts';
 import { isBreakGlassOn } from './break-glass.ts';
 import {
   type ControllerContext,
@@ -198,14 +197,11 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
     const floorMs = watches.floor(floor, nowMs);
     const uids = DEFAULTS_KINDS.map((kind) => store.get(kind, DEFAULTS_POLICY)?.metadata?.uid);
     const defaults = watches.defaults(uids.includes(undefined) ? undefined : uids.join(), nowMs);
-    const { webhooks = [] } =
-      store.get('MutatingWebhookConfiguration', CONFIGURATION_NAMES.MutatingWebhookConfiguration) ?? {};
-    const hasWebhook = webhooks.some(({ name }) => name.startsWith(DEFAULTS_PREFIX));
     const isSettled = (ms: number | undefined): boolean => ms !== undefined && ms >= OBSERVED_MS;
     const isOpen = floor !== undefined && (floor === recorded || isSettled(floorMs));
     return {
       floor: isOpen ? floor : undefined,
-      hasDefaults: defaults !== undefined && (isSettled(defaults) || !hasWebhook),
+      hasDefaults: defaults !== undefined && (isSettled(defaults) || !hasDefaultsWebhook(store)),
       isSettling: (floor !== undefined && !isOpen) || (defaults !== undefined && !isSettled(defaults)),
     };
   };

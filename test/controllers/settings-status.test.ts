@@ -1,10 +1,12 @@
 /** Tests when the settings are reported as ready. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { DEFAULTS_KINDS } from '../../src/api/admission-policies.ts';
 import { INSTALLATION } from '../../src/api/names.ts';
 import { createObservable, type Settings, type SettingsStatus } from '../../src/config/settings.ts';
 import { admissionPolicies } from '../../src/controllers/admission-policies.ts';
 import { settingsStatus } from '../../src/controllers/settings-status.ts';
+import type { Kind } from '../../src/kube/kinds.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import type { RolloutPhase } from '../../src/policy/rollout/index.ts';
 import type { SccMode } from '../../src/policy/scc/index.ts';
@@ -20,6 +22,12 @@ interface State {
   readonly phase?: RolloutPhase;
   readonly disabled?: readonly string[];
   readonly guard?: Settings['guard']['labels'];
+  readonly floor?: Settings['floor']['mode'];
+  readonly defaults?: Settings['defaults']['mode'];
+  /** Kinds that API servers do not serve. */
+  readonly unserved?: readonly Kind[];
+  /** Name of a registered webhook. */
+  readonly webhook?: string;
   /** Time since the leader has started. */
   readonly afterMs?: number;
   /** The generation that the second replica applies. */
@@ -34,6 +42,7 @@ interface State {
 
 const REGISTERED = { 'portcullis.dev/registered-scc-mode': 'enforce' };
 const BREAK_GLASS = { 'portcullis.dev/break-glass-since': '2026-11-30T00:00:00Z' };
+const WEBHOOK = { admissionReviewVersions: ['v1'], sideEffects: 'None', clientConfig: { url: 'https://127.0.0.1:1' } };
 const IN_FORCE = 'Ready=True InForce: all replicas enforce these settings';
 const NOT_REPORTED = 'the leader has not reported the state of the rollout yet';
 const unready = (type: 'Reconciling' | 'Stalled', text: string) => `Ready=False ${text}; ${type}=True ${text}`;
@@ -79,12 +88,31 @@ const cases: readonly (readonly [name: string, state: State, expected: string])[
   [
     'API servers may not have observed the guard yet',
     { guard: 'enforce', afterMs: 4_000 },
-    unready(
-      'Reconciling',
-      'GuardNotObserved: API servers have not observed spec.guard in the policy guard.portcullis.dev and its binding yet',
-    ),
+    unready('Reconciling', 'PoliciesNotObserved: API servers have not observed the policies of spec.guard yet'),
   ],
   ['API servers have observed the guard', { guard: 'enforce', afterMs: 5_000 }, IN_FORCE],
+  [
+    'API servers may not have observed the floor yet',
+    { floor: 'enforce', afterMs: 4_000 },
+    unready('Reconciling', 'PoliciesNotObserved: API servers have not observed the policies of spec.floor yet'),
+  ],
+  ['API servers have observed the floor', { floor: 'enforce', afterMs: 5_000 }, IN_FORCE],
+  [
+    'neither a policy nor a webhook defaults pods',
+    { defaults: 'apply', unserved: DEFAULTS_KINDS, afterMs: 9_000 },
+    unready('Reconciling', 'PoliciesNotObserved: API servers have not observed the policies of spec.defaults yet'),
+  ],
+  [
+    'API servers may not have observed the policy that defaults pods yet',
+    { defaults: 'apply', afterMs: 4_000 },
+    unready('Reconciling', 'PoliciesNotObserved: API servers have not observed the policies of spec.defaults yet'),
+  ],
+  ['API servers have observed the policy that defaults pods', { defaults: 'apply', afterMs: 5_000 }, IN_FORCE],
+  [
+    'API servers call the webhook that defaults pods',
+    { defaults: 'apply', unserved: DEFAULTS_KINDS, webhook: 'defaults.mutate.pods.portcullis.dev', afterMs: 5_000 },
+    IN_FORCE,
+  ],
   ['SCCs are enforced', { scc: 'enforce', webhooks: REGISTERED }, IN_FORCE],
   [
     'the rollout has not been reported',
@@ -114,11 +142,14 @@ suite('the Ready condition of the settings contains the reason', () => {
       await installCrds(cluster);
       await cluster.create('Namespace', { metadata: { name: namespace } }, BY_TEST);
       const { scc = 'off', phase = 'Disabled', disabled = [], second = 1, spec = {}, webhooks = {} } = state;
-      const { guard = 'off', afterMs = 0 } = state;
+      const { guard = 'off', floor = 'off', defaults = 'off', unserved = [], webhook, afterMs = 0 } = state;
       await cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec }, BY_TEST);
       await cluster.create(
         'MutatingWebhookConfiguration',
-        { metadata: { name: 'zz.portcullis.dev', annotations: webhooks } },
+        {
+          metadata: { name: 'zz.portcullis.dev', annotations: webhooks },
+          webhooks: webhook === undefined ? [] : [{ ...WEBHOOK, name: webhook }],
+        },
         BY_TEST,
       );
       if (state.rollout) {
@@ -150,6 +181,8 @@ suite('the Ready condition of the settings contains the reason', () => {
           scc: { ...value.scc, mode: scc },
           disabledControllers: disabled,
           guard: { labels: guard },
+          floor: { mode: floor },
+          defaults: { ...value.defaults, mode: defaults },
         }),
         settingsStatus: () => ({ generation: 1, spec: {}, ...state.settings }),
         features: { scc: true, kubelet: false, olm: false },
@@ -157,7 +190,8 @@ suite('the Ready condition of the settings contains the reason', () => {
       const controllers = [admissionPolicies, settingsStatus].map((definition) =>
         createController(definition, context),
       );
-      const running = runControllers(controllers, cluster);
+      const serves = (kind: Kind): boolean => !unserved.includes(kind) && cluster.serves(kind);
+      const running = runControllers(controllers, { ...cluster, serves });
       try {
         await running.idle();
         for (let ms = 0; ms < afterMs; ms += 1_000) await running.pass(1_000);
