@@ -72,8 +72,10 @@ export async function decideScc(review: SccReview, deps: SccReviewDeps): Promise
     await deps.waitingRoom.wait(request.namespace ?? '', context, canDecide);
     outcome = await decideNow(review, deps);
   }
-  // A mode that is not in force yet denies no pods.
-  return outcome?.isAhead === true && !outcome.decision.allowed ? undefined : outcome;
+  if (outcome?.isAhead !== true) return outcome;
+  // A mode that is not in force yet denies no pods, and the validating webhook returns the warnings.
+  const { mode, decision } = outcome;
+  return decision.allowed ? { mode, decision: { ...decision, warnings: [] } } : undefined;
 }
 
 /** Counts a decision. Returns the response, which only reports a denial in report mode. */

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../../src/kube/admission.ts';
+import { defined } from '../../src/kube/defined.ts';
+import type { UserInfo } from '../../src/kube/types.ts';
 import { createPodSecurity, DEFAULT_CONFIGURATION } from '../../src/policy/psa/index.ts';
 import {
   buildPod,
@@ -86,6 +88,7 @@ interface ReviewOptions {
   readonly canRead?: boolean;
   readonly path?: string;
   readonly pod?: unknown;
+  readonly userInfo?: UserInfo;
 }
 
 suite('SCCs are enforced once API servers send the pods for which the mode requires it', () => {
@@ -106,7 +109,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
   const review = async (
     registered: string | undefined,
     labels: Readonly<Record<string, string>> | undefined,
-    { canRead = true, path = '/validate/pods', pod = ROOT }: ReviewOptions = {},
+    { canRead = true, path = '/validate/pods', pod = ROOT, userInfo }: ReviewOptions = {},
   ): Promise<Decision> => {
     const store = createStore();
     const webhooks = createTestWebhooks(store, { isNewInstallation: true });
@@ -122,7 +125,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
     }
     const webhook = webhooks.find((candidate) => candidate.path === path);
     assert.ok(webhook);
-    return await webhook.decide(podRequest(pod), { store, now: () => 0, deadlineMs: 1 });
+    return await webhook.decide(podRequest(pod, defined({ userInfo })), { store, now: () => 0, deadlineMs: 1 });
   };
   for (const [name, registered, labels, denied] of cases) {
     test(name, async () => {
@@ -135,6 +138,22 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       assert.match(JSON.stringify(defaulted), /^\{"allowed":true,.*"object":.*"openshift.io\/scc":"restricted-v2"/);
     });
   }
+  test('each pod gets the warnings of one mode', async () => {
+    for (const registered of ['report', 'enforce']) {
+      const warnings: readonly string[][] = await Promise.all(
+        ['/mutate/pods', '/validate/pods'].map(async (path) => {
+          const decision = await review(registered, {}, { path, userInfo: { groups: ['system:masters'] } });
+          return [...(decision.warnings ?? [])];
+        }),
+      );
+      const verb = registered === 'report' ? 'would admit' : 'admits';
+      for (const warning of warnings.flat()) assert.ok(warning.startsWith(`SCC "privileged" ${verb} the pod only`));
+      assert.deepEqual(
+        warnings.map(({ length }) => length),
+        registered === 'report' ? [0, 1] : [1, 0],
+      );
+    }
+  });
   test('all modes are in force if the replica cannot read webhook configurations', async () => {
     assert.equal(denial(await review(undefined, {}, { canRead: false })), NO_SCC);
   });
