@@ -375,7 +375,8 @@ suite('drain()', () => {
       await sleep(50);
       const startMs = performance.now();
       await drain(server, 0);
-      assert.ok(performance.now() - startMs < 2000);
+      // Node closes connections without a handshake after 10 s, and idle ones later.
+      assert.ok(performance.now() - startMs < 9000, 'the connection is not closed');
       await closed;
       assert.match(text, received);
     });
