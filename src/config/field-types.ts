@@ -133,3 +133,10 @@ export function decodeErrors(object: ManifestObject): readonly ManifestError[] {
     errorAt(object, path, `API servers cannot decode ${subject}: ${formatFieldError(error)}. ${fix}`),
   );
 }
+
+/** Returns an error for each missing or invalid field of an object without wrong types. */
+export function invalidErrors(object: ManifestObject): readonly ManifestError[] {
+  return findInvalidFields(object).map(({ path, error, fix }) =>
+    errorAt(object, path, `API servers reject the ${object.kind}: ${formatFieldError(error)}. ${fix}`),
+  );
+}

@@ -14,7 +14,9 @@ metadata: {name: shop, labels: {${labels}}}
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop}
-spec: {template: {spec: {hostNetwork: true, containers: [{name: web, image: nginx}]}}}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {hostNetwork: true, containers: [{name: web, image: nginx}]}}
 `;
 
 const SHARED =
@@ -84,7 +86,7 @@ test('exception create prints no exception that API servers reject', async () =>
     apiVersion: 'apps/v1',
     kind: 'Deployment',
     metadata: { name: 'web', namespace: 'shop' },
-    spec: { template: { spec } },
+    spec: { selector: { matchLabels: { a: 'b' } }, template: { metadata: { labels: { a: 'b' } }, spec } },
   };
   const args = [
     'exception',

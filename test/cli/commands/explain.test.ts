@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { dnsSubdomainErrors } from '../../../src/kube/names.ts';
 import { installStandardSccs, RANGES } from '../../support/controllers.ts';
 import { startCluster, type TestCluster } from '../../support/dev-cluster.ts';
 import { type Environment, runProgram } from '../../support/memory-io.ts';
@@ -70,12 +71,18 @@ describe('explain explains the decisions for a pod', () => {
     const env = { KUBECONFIG: '/nonexistent' };
     assert.deepEqual(await explain('-f root.yaml --offline', { env }), await explain('-f root.yaml'));
   });
-  test('reads standard input, and escapes control characters in names', async () => {
+  test('reads standard input, and rejects what API servers reject', async () => {
     const stdin =
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
-    const { code, stdout } = await explain('-f - -n other', { stdin });
-    assert.equal(code, 0);
-    assert.ok(stdout.startsWith('Pod other/a\\u001b[2Jb: admitted\n'), stdout);
+    const { code, stderr } = await explain('-f - -n other', { stdin });
+    const error = (position: string, text: string): string =>
+      `stdin:${position}: API servers reject the Pod: ${text}\n`;
+    const [rule = ''] = dnsSubdomainErrors('-');
+    assert.equal(
+      stderr,
+      `error: ${error('1:45', `metadata.name: Invalid value: "a\\x1b[2Jb": ${rule}. Correct the value.`)}${error('1:89', 'spec.containers[0].image: Required value. Set the field.')}`,
+    );
+    assert.equal(code, 2);
   });
   test('prints colors on a terminal, except with NO_COLOR', async () => {
     const args = '-f root.yaml,cluster.yaml';
@@ -92,13 +99,14 @@ interface Situation {
   readonly others?: readonly object[];
 }
 
+const LABELS = { app: 'web' };
 const LEVEL = 'pod-security.kubernetes.io/enforce';
 const NETWORK = { ...{ hostNetwork: true }, containers: [{ name: 'web', image: 'i' }] };
 const FINISHED = {
   apiVersion: 'batch/v1',
   kind: 'Job',
   metadata: { name: 'web' },
-  spec: { template: { spec: { containers: [{ name: 'web', image: 'i' }] } } },
+  spec: { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'web', image: 'i' }] } } },
   status: { conditions: [{ type: 'Complete', status: 'True' }] },
 };
 const WOULD_NOT = 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)';
@@ -195,7 +203,12 @@ describe('explain states whether a pod would be created, and if not, which polic
           spec: settings,
         },
         { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default', labels } },
-        { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web' }, spec: { template: { spec } } },
+        {
+          apiVersion: 'apps/v1',
+          kind: 'Deployment',
+          metadata: { name: 'web' },
+          spec: { selector: { matchLabels: LABELS }, template: { metadata: { labels: LABELS }, spec } },
+        },
         ...others,
       ];
       const stdin = objects.map((object) => JSON.stringify(object)).join('\n');

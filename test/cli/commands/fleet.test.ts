@@ -13,11 +13,15 @@ const namespace = (name: string) => ({
   kind: 'Namespace',
   metadata: { name, labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } },
 });
+const LABELS = { app: 'a' };
 const deployment = (name: string, spec: object) => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',
   metadata: { name, namespace: 'shop' },
-  spec: { selector: {}, template: { spec: { containers: [{ name: 'c', image: 'i' }], ...spec } } },
+  spec: {
+    selector: { matchLabels: LABELS },
+    template: { metadata: { labels: LABELS }, spec: { containers: [{ name: 'c', image: 'i' }], ...spec } },
+  },
 });
 const HOST_NETWORK = deployment('agent', { hostNetwork: true });
 const HOST_PID_AND_NETWORK = deployment('debug', { hostPID: true, hostNetwork: true, volumes: [] });

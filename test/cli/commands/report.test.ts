@@ -11,17 +11,19 @@ import { runProgram } from '../../support/memory-io.ts';
 const NAMESPACE = `
 { apiVersion: v1, kind: Namespace, metadata: { name: shop, labels: { pod-security.kubernetes.io/enforce: restricted } } }
 `;
-const TEMPLATE = `{ spec: { hostNetwork: true, containers: [
+const TEMPLATE = `{ metadata: { labels: { app: web } }, spec: { hostNetwork: true, containers: [
   { name: a, image: i, ports: [{ containerPort: 80, hostPort: 80 }], securityContext: { privileged: true, readOnlyRootFilesystem: true } },
   { name: b, image: i, securityContext: { capabilities: { add: [NET_ADMIN, NET_BIND_SERVICE] } } }] } }`;
+const SELECTOR = 'selector: { matchLabels: { app: web } }';
+const JOB = TEMPLATE.replace('hostNetwork', 'restartPolicy: Never, hostNetwork');
 const workload = (kind: string, spec: string, apiVersion = 'apps/v1') =>
   `{ apiVersion: ${apiVersion}, kind: ${kind}, metadata: { name: web, namespace: shop }, spec: ${spec} }\n`;
 
 const CASES: readonly (readonly [name: string, object: string, target: string | undefined])[] = [
-  ['a Deployment', workload('Deployment', `{ template: ${TEMPLATE} }`), 'deployment.apps/web'],
+  ['a Deployment', workload('Deployment', `{ ${SELECTOR}, template: ${TEMPLATE} }`), 'deployment.apps/web'],
   [
     'a CronJob',
-    workload('CronJob', `{ jobTemplate: { spec: { template: ${TEMPLATE} } } }`, 'batch/v1'),
+    workload('CronJob', `{ schedule: '@daily', jobTemplate: { spec: { template: ${JOB} } } }`, 'batch/v1'),
     'cronjob.batch/web',
   ],
   [
@@ -29,13 +31,17 @@ const CASES: readonly (readonly [name: string, object: string, target: string | 
     workload('Rollout', `{ template: ${TEMPLATE} }`, 'argoproj.io/v1alpha1'),
     'rollout.argoproj.io/web',
   ],
-  ['a Job, whose template is immutable', workload('Job', `{ template: ${TEMPLATE} }`, 'batch/v1'), undefined],
-  ['a pod, which is immutable', workload('Pod', TEMPLATE.slice('{ spec: '.length, -1), 'v1'), undefined],
+  ['a Job, whose template is immutable', workload('Job', `{ template: ${JOB} }`, 'batch/v1'), undefined],
+  [
+    'a pod, which is immutable',
+    workload('Pod', TEMPLATE.slice(TEMPLATE.indexOf('{ hostNetwork'), -1), 'v1'),
+    undefined,
+  ],
   [
     'a violation that has no automatic fix',
     workload(
       'DaemonSet',
-      `{ template: { spec: { securityContext: { runAsNonRoot: true, seccompProfile: { type: RuntimeDefault } }, containers: [], volumes: [{ name: h, hostPath: { path: / } }] } } }`,
+      `{ ${SELECTOR}, template: { metadata: { labels: { app: web } }, spec: { securityContext: { runAsNonRoot: true, seccompProfile: { type: RuntimeDefault } }, containers: [{ name: a, image: i, securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: [ALL] } } }], volumes: [{ name: h, hostPath: { path: / } }] } } }`,
     ),
     undefined,
   ],
@@ -67,7 +73,7 @@ for (const [name, text, target] of CASES) {
 }
 
 test('patches apply the version of a pinned level', async () => {
-  const spec = `{ template: { spec: { securityContext: { runAsNonRoot: true, seccompProfile: { type: RuntimeDefault }, sysctls: [{ name: net.ipv4.tcp_rmem, value: '4096' }] }, containers: [{ name: a, image: i, securityContext: { allowPrivilegeEscalation: false } }] } } }`;
+  const spec = `{ ${SELECTOR}, template: { metadata: { labels: { app: web } }, spec: { securityContext: { runAsNonRoot: true, seccompProfile: { type: RuntimeDefault }, sysctls: [{ name: net.ipv4.tcp_rmem, value: '4096' }] }, containers: [{ name: a, image: i, securityContext: { allowPrivilegeEscalation: false } }] } } }`;
   const items = [
     parse(NAMESPACE.replace('restricted }', 'restricted, pod-security.kubernetes.io/enforce-version: v1.20 }')),
     parse(workload('Deployment', spec)),

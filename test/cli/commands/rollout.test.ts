@@ -33,6 +33,12 @@ test('an invalid configuration in the cluster is rejected', async () => {
   });
 });
 
+/** Returns the spec of a Deployment. */
+function workloadSpec(spec: object): object {
+  const labels = { app: 'web' };
+  return { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } };
+}
+
 describe('the rollout commands print', () => {
   const OUTPUTS: readonly (readonly [args: string, code: number, file: string])[] = [
     ['plan', 1, 'plan.table.txt'],
@@ -151,7 +157,9 @@ spec: {containers: [{name: web, image: i, securityContext: {runAsNonRoot: true, 
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: api, namespace: store}
-spec: {template: {spec: {containers: [{name: api, image: i, securityContext: {runAsNonRoot: true}}]}}}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: api, image: i, securityContext: {runAsNonRoot: true}}]}}
 `;
     const CASES: readonly (readonly [args: string, code: number, stdout: string])[] = [
       [
@@ -207,7 +215,7 @@ store (baseline:v1.18)
       apiVersion: 'apps/v1',
       kind: 'Deployment',
       metadata: { name: 'web', namespace },
-      spec: { template: { spec: { containers: [{ name: 'c', image: 'i' }], ...spec } } },
+      spec: workloadSpec({ containers: [{ name: 'c', image: 'i' }], ...spec }),
     });
     const namespace = (name: string, labels: object): object => ({
       apiVersion: 'v1',
@@ -323,12 +331,17 @@ older (restricted)
 
   test('escapes control characters in names', async () => {
     const { stdout } = await runWith(
-      (text) => text.replaceAll('name: tool', 'name: "to\\e[2Jol"'),
+      (text) => `${text}---
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: "to\\e[2Jol", namespace: apart}
+spec: {template: {spec: {hostNetwork: true, containers: [{name: c, image: i}]}}}
+`,
       'plan',
       '-o',
       'wide',
     );
-    assert.match(stdout, /\n {2}Pod to\\u001b\[2Jol: would be denied, /);
+    assert.match(stdout, /\n {2}Rollout to\\u001b\[2Jol: would be denied, /);
     assert.ok(!stdout.includes('\u001b'));
   });
 });
@@ -338,7 +351,7 @@ describe('rollout plan --kubernetes-version', () => {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
     metadata: { name, namespace },
-    spec: { template: { spec: { containers: [{ name: 'c', image: 'i', livenessProbe: PROBE }], ...spec } } },
+    spec: workloadSpec({ containers: [{ name: 'c', image: 'i', livenessProbe: PROBE }], ...spec }),
   });
   const PROBE = { tcpSocket: { host: '10.0.0.1', port: 80 } };
   const namespace = (name: string, labels: Readonly<Record<string, string>>): object => ({
@@ -796,7 +809,7 @@ test('an own label without an upstream label is planned with the default level, 
     };
     const spec = { hostNetwork: true, containers: [{ name: 'c', image: 'i' }] };
     const metadata = { name: 'web', namespace: 'shop' };
-    const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata, spec: { template: { spec } } };
+    const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata, spec: workloadSpec(spec) };
     const stdin = [namespace, binding, deployment].map((object) => JSON.stringify(object)).join('\n');
     const { stdout } = await runProgram(['rollout', 'plan', '-f', '-', '-o', 'json'], { stdin });
     const { namespaces } = JSON.parse(stdout) as { namespaces: readonly { planned: string; verdict: string }[] };
