@@ -109,7 +109,11 @@ async function createNodes({ admin }: ControlPlane, count: number, hasZones: boo
   }
   await eventually(async () => {
     const nodes = responseItems(await admin.send('GET', '/api/v1/nodes?resourceVersion=0'));
-    const ready = nodes.filter((object) => JSON.stringify(object).includes('"reason":"KubeletReady"'));
+    // The node controller removes the taint of a node after the node is ready. Until then, the scheduler does not use it.
+    const ready = nodes.filter(
+      (object) =>
+        JSON.stringify(object).includes('"reason":"KubeletReady"') && !JSON.stringify(object).includes('"taints"'),
+    );
     if (ready.length !== count) throw new Error(`${ready.length} of ${count} nodes are ready`);
   }, 120_000);
 }
