@@ -826,6 +826,23 @@ suite('readiness', () => {
       assert.deepEqual(count('ClusterReport'), [1], 'reports are restored after an interval');
     });
 
+    for (const resource of ['reports', 'clusterreports']) {
+      test(`are written once API servers accept ${resource}`, async (t) => {
+        await serve('openreports.io');
+        await create('shop');
+        const webhook = await startVerdictWebhook(cluster, [resource], () => {
+          throw new Error('away');
+        });
+        t.after(() => webhook.stop());
+        await run();
+        assert.equal(cluster.store.get('Report', NAME, 'shop'), undefined);
+        assert.ok(running.log.some(({ msg }) => String(msg).startsWith('failed to reconcile')));
+        await webhook.stop();
+        await minute();
+        assert.ok(cluster.store.get('Report', NAME, 'shop'));
+      });
+    }
+
     test('have other verdicts after the start and after the end of the Disabled phase', async () => {
       await serve('openreports.io');
       await create('shop');
@@ -841,6 +858,21 @@ suite('readiness', () => {
         await minute();
         assert.equal(failures(), expected, phase);
       }
+    });
+
+    test('follow changes to SCCs in the Disabled phase', async () => {
+      settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+      await serve('openreports.io');
+      await create('shop', { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } });
+      await deploy('shop', 'web');
+      await run();
+      await minute();
+      const failures = () => cluster.store.get('Report', NAME, 'shop')?.summary.fail;
+      assert.equal(failures(), 0);
+      for (const name of ['restricted-v2', 'restricted-v3']) await cluster.remove('SecurityContextConstraints', name);
+      await cluster.idle();
+      await minute();
+      assert.equal(failures(), 4);
     });
 
     test('use the API that the cluster serves, even if it is installed later, and the API in the settings', async () => {

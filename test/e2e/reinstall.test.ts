@@ -188,23 +188,6 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'enforce' } });
   });
 
-  const weaker: readonly (readonly [args: readonly string[], reason: string])[] = [
-    [['--set=scc.mode=report'], 'scc.mode from enforce to report'],
-    [['--scc=false', '--set=scc=null'], 'scc.mode from enforce to off'],
-    [['--set=scc.exemptNamespaces=[shop]'], 'scc.exemptNamespaces with shop in addition'],
-    [
-      ['--set=scc.mode=off', '--set=podSecurity.exemptions.usernames=[eve]'],
-      'scc.mode from enforce to off; podSecurity.exemptions.usernames with eve in addition',
-    ],
-  ];
-  for (const [args, reason] of weaker) {
-    test(`${args.join(' ')} is rejected`, async () => {
-      const { code, stdout, stderr } = await run('install', ...args);
-      const message = `error: the settings would weaken enforcement: ${reason}: add --allow-weaker to accept this\n`;
-      assert.deepEqual([code, stdout, stderr], [2, '', message]);
-    });
-  }
-
   test('a setting that the leader owns changes through the initial settings', async () => {
     await applyOutput(await run('install', '--set=scc.mode=report', '--allow-weaker'));
     await applyAsLeader();

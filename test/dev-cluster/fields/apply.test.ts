@@ -71,9 +71,10 @@ suite('server-side apply of labels', () => {
       { ...created, metadata: { ...created.metadata, labels: { a: 'one', b: 'three' } } },
       'three',
     );
-    const status = refusal(() => apply(three, config({ a: 'x', b: 'x' }), { manager: 'two' }));
+    const { code, message } = refusal(() => apply(three, config({ a: 'x', b: 'x' }), { manager: 'two' }));
+    assert.equal(code, 409);
     assert.equal(
-      status.message,
+      message,
       'Apply failed with 2 conflicts: conflicts with "one":\n- .metadata.labels.a\nconflicts with "three" using apps/v1:\n- .metadata.labels.b',
     );
   });

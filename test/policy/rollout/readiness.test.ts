@@ -12,7 +12,7 @@ import {
   type NamespaceEvaluation,
   type NamespaceInput,
 } from '../../../src/policy/rollout/evaluation.ts';
-import { isSelected, predictLevel } from '../../../src/policy/rollout/preview.ts';
+import { predictLevel } from '../../../src/policy/rollout/preview.ts';
 import { scheduleSweep } from '../../../src/policy/rollout/readiness-schedule.ts';
 import {
   countFindings,
@@ -20,7 +20,6 @@ import {
   mergeReadinessConditions,
   nextViolatingNamespaces,
   readinessCondition,
-  violationReason,
 } from '../../../src/policy/rollout/readiness.ts';
 import { DEFAULT_ROLLOUT, type RolloutSettings } from '../../../src/policy/rollout/settings.ts';
 import { admitTemplatePod, getTemplatePod, type TemplatePod } from '../../../src/policy/rollout/template-pod.ts';
@@ -411,55 +410,13 @@ suite('the pod of a template', () => {
   });
 });
 
-suite('the predicted level', () => {
-  const namespace = (given: {
-    readonly labels?: Readonly<Record<string, string>>;
-    readonly annotation?: string;
-    readonly manager?: string;
-  }): Namespace => {
-    const { labels = {}, annotation, manager = LABEL_SYNC_MANAGER } = given;
-    const annotations = annotation === undefined ? {} : { [SUFFICIENT_LEVEL_ANNOTATION]: annotation };
-    const owner = managedFieldsEntry({ manager, labels: Object.keys(labels), annotations: Object.keys(annotations) });
-    return { metadata: { name: 'demo', labels, annotations, managedFields: [owner] } };
-  };
-  const warn = { 'pod-security.kubernetes.io/warn': 'baseline' };
-  const both = { ...warn, 'pod-security.kubernetes.io/audit': 'restricted' };
-
-  test('is the level that the syncer plans', () => {
-    const given = namespace({ annotation: 'privileged' });
-    assert.equal(predictLevel(given, { isManaged: true, neededLevel: { level: 'baseline' } }), 'baseline');
-    assert.equal(predictLevel(given, { isManaged: false }), 'restricted');
-    assert.equal(predictLevel(given, { isManaged: true }), 'privileged');
-  });
-
-  const cases: readonly (readonly [string, Namespace, string | undefined])[] = [
-    [
-      'an annotation owned by another manager',
-      namespace({ annotation: 'privileged', manager: 'kubectl' }),
-      'restricted',
-    ],
-    ['an invalid annotation', namespace({ annotation: 'Baseline', labels: warn }), 'baseline'],
-    ['the stricter of two labels', namespace({ labels: both }), 'restricted'],
-    ['an invalid label', namespace({ labels: { ...both, 'pod-security.kubernetes.io/audit': 'odd' } }), 'baseline'],
-    ['nothing', namespace({}), 'restricted'],
-    ['malformed managed fields', { metadata: { managedFields: ['odd'] as never } }, undefined],
-  ];
-  for (const [name, given, expected] of cases) test(name, () => assert.equal(predictLevel(given), expected));
-
-  test('applies only to namespaces that have no enforce label', () => {
-    const exemptions = createExemptions({ usernames: [], namespaces: ['exempt'], runtimeClasses: [] });
-    const version = { 'pod-security.kubernetes.io/enforce-version': 'latest' };
-    const selected: readonly (readonly [Namespace, boolean])[] = [
-      [{ metadata: { name: 'a' } }, true],
-      [{ metadata: { name: 'a', labels: version } }, true],
-      [{ metadata: { name: 'a', labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } }, false],
-      // The PodSecurity plugin enforces the default regardless of this label.
-      [{ metadata: { name: 'a', labels: { 'portcullis.dev/enforce': 'baseline' } } }, true],
-      [{ metadata: { name: 'exempt' } }, false],
-      [{ metadata: { name: 'a' }, status: { phase: 'Terminating' } }, false],
-    ];
-    for (const [given, expected] of selected) assert.equal(isSelected(given, exemptions), expected);
-  });
+test('the predicted level is the level that the syncer plans', () => {
+  const annotations = { [SUFFICIENT_LEVEL_ANNOTATION]: 'privileged' };
+  const owner = managedFieldsEntry({ manager: LABEL_SYNC_MANAGER, annotations: Object.keys(annotations) });
+  const given: Namespace = { metadata: { name: 'demo', annotations, managedFields: [owner] } };
+  assert.equal(predictLevel(given, { isManaged: true, neededLevel: { level: 'baseline' } }), 'baseline');
+  assert.equal(predictLevel(given, { isManaged: false }), 'restricted');
+  assert.equal(predictLevel(given, { isManaged: true }), 'privileged');
 });
 
 function found(
@@ -552,14 +509,6 @@ suite('the list of violating namespaces', () => {
       entries.slice(998).map(({ name }) => name),
       ['p2', 'p3'],
     );
-  });
-
-  test('contains the reasons of the proposal', () => {
-    assert.equal(violationReason(['openshift']), 'PSAConfig: Misconfigured OpenShift Namespace');
-    assert.equal(violationReason(['runLevelZero']), 'PSAConfig: Misconfigured OpenShift Namespace');
-    assert.equal(violationReason(['disabledSyncer']), 'PSAConfig: PSA label syncer disabled');
-    assert.equal(violationReason(['userSCC', 'unknown']), 'PSALabel: ServiceAccount with insufficient SCCs');
-    assert.equal(violationReason(['unknown']), undefined);
   });
 
   test('is complete only if every namespace has a verdict', () => {
