@@ -85,9 +85,13 @@ export const ASSETS = process.env['KUBEBUILDER_ASSETS'] || undefined;
 /** Returns the reason to skip tests that need a kube-apiserver of a Kubernetes 1.x minor version, or false. */
 export function findVersionProblem(required: number): string | false {
   if (ASSETS === undefined) return 'needs a kube-apiserver: KUBEBUILDER_ASSETS is not set';
-  const { stdout } = spawnSync(join(ASSETS, 'kube-apiserver'), ['--version'], { encoding: 'utf8' });
-  const minor = Number(/v1\.(\d+)/.exec(stdout ?? '')?.[1]);
-  return minor < required ? `requires Kubernetes 1.${required}` : false;
+  return kubernetesMinor() < required ? `requires Kubernetes 1.${required}` : false;
+}
+
+/** Returns the 1.x minor version of the kube-apiserver. */
+export function kubernetesMinor(): number {
+  const { stdout } = spawnSync(join(String(ASSETS), 'kube-apiserver'), ['--version'], { encoding: 'utf8' });
+  return Number(/v1\.(\d+)/.exec(stdout ?? '')?.[1]);
 }
 
 /** Reason to skip tests of generated policies, or false if the kube-apiserver accepts them. */
