@@ -98,6 +98,47 @@ function itemNameErrors(items: readonly Item[]): FieldError[] {
   });
 }
 
+/** The required fields of volume sources. */
+const SOURCES: Readonly<Record<string, string>> = {
+  hostPath: 'path',
+  secret: 'secretName',
+  configMap: 'name',
+  persistentVolumeClaim: 'claimName',
+};
+
+function volumeErrors([volume, path]: Item): FieldError[] {
+  return Object.entries(SOURCES).flatMap(([type, field]) => {
+    const source = volume[type];
+    return isObject(source) ? missingFields([source, `${path}.${type}`], [field]) : [];
+  });
+}
+
+const PROFILE_TYPES: readonly string[] = ['Localhost', 'RuntimeDefault', 'Unconfined'];
+
+/** Validates the profiles of the security context of a pod or container. */
+function profileErrors([owner, ownerPath]: Item): FieldError[] {
+  const context = objectMember(owner, 'securityContext');
+  return (['seccompProfile', 'appArmorProfile'] as const).flatMap((name) => {
+    const profile = context[name];
+    if (!isObject(profile)) return [];
+    const path = `${ownerPath}.securityContext.${name}`;
+    const { type, localhostProfile: file } = profile;
+    const product = name === 'seccompProfile' ? 'seccomp' : 'AppArmor';
+    if (type == null || type === '') return [requiredField(`${path}.type`, `type is required when ${name} is set`)];
+    if (type === 'Localhost') {
+      // An empty seccomp profile is a relative path.
+      const isMissing = file == null || (file === '' && product === 'AppArmor');
+      return isMissing
+        ? [requiredField(`${path}.localhostProfile`, `must be set when ${product} type is Localhost`)]
+        : [];
+    }
+    if (!PROFILE_TYPES.includes(textOf(type))) return [notSupported(`${path}.type`, type, PROFILE_TYPES)];
+    if (file == null) return [];
+    const value = product === 'AppArmor' ? file : { Type: type, LocalhostProfile: file };
+    return [invalidValue(`${path}.localhostProfile`, value, `can only be set when ${product} type is Localhost`)];
+  });
+}
+
 const RESTART_POLICIES: readonly string[] = ['Always', 'OnFailure', 'Never'];
 
 /** `claims` contains the names of the volumes that the controller of a StatefulSet adds. */
@@ -110,6 +151,8 @@ function podSpecErrors(spec: JsonObject, path: string, claims: readonly unknown[
   const policy = textOf(spec['restartPolicy']);
   return [
     ...itemNameErrors(volumes),
+    ...volumes.flatMap(volumeErrors),
+    ...profileErrors([spec, path]),
     ...(itemsOf(spec, 'containers', path).length === 0 ? [requiredField(`${path}.containers`, '')] : []),
     ...itemNameErrors(containers),
     ...containers.flatMap((container) => containerErrors(container, names)),
@@ -123,6 +166,7 @@ function containerErrors([container, path]: Item, volumes: ReadonlySet<unknown>)
     itemsOf(container, list, path).flatMap((item) => missingFields(item, fields));
   return [
     ...missingFields([container, path], ['image']),
+    ...profileErrors([container, path]),
     ...(image === image.trim()
       ? []
       : [invalidValue(`${path}.image`, image, 'must not have leading or trailing whitespace')]),

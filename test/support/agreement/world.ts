@@ -9,6 +9,7 @@ import type { Kind } from '../../../src/kube/kinds.ts';
 import { podTemplatePath } from '../../../src/kube/pod.ts';
 import { getApiVersion, RESOURCES } from '../../../src/kube/resources.ts';
 import { type JsonObject, type KubeObject, type PodLike, withValueAt } from '../../../src/kube/types.ts';
+import { manifestErrors } from '../../../src/kube/validation.ts';
 import { decodePod } from '../../../src/policy/pod/index.ts';
 import { suggestEntries } from '../../../src/policy/pss/index.ts';
 import { hashSpec } from '../../../src/views/exceptions.ts';
@@ -127,14 +128,20 @@ interface Draft {
 
 const NAMESPACES = Array.from({ length: 12 }, (_unused, index) => `team-${index}`);
 
-const draft: Arbitrary<Draft> = fc.record({
-  kind: one(...POD_SOURCES),
-  namespace: one(...NAMESPACES),
-  template,
-  pod: one('none', 'current', 'debugged', 'older'),
-  older: one({ hostPID: true }, { hostIPC: true }, { securityContext: { runAsUser: 0 } }, { securityContext: {} }),
-  isFinished: one(false, false, false, true),
-});
+/** Workloads that API servers accept, because commands reject others. */
+const draft: Arbitrary<Draft> = fc
+  .record({
+    kind: one(...POD_SOURCES),
+    namespace: one(...NAMESPACES),
+    template,
+    pod: one('none', 'current', 'debugged', 'older'),
+    older: one({ hostPID: true }, { hostIPC: true }, { securityContext: { runAsUser: 0 } }, { securityContext: {} }),
+    isFinished: one(false, false, false, true),
+  })
+  .filter((one) => {
+    const { object, pod = object } = createWorkload(one, 0);
+    return [object, pod].every((value) => manifestErrors(value as JsonObject).length === 0);
+  });
 
 interface ExceptionDraft {
   /** Index of the workload whose violations it allows. */
