@@ -37,7 +37,7 @@ if (!isOld) void start().catch(reportError).then(exitWith);
 /** Loads the program dynamically, because old versions of Node cannot parse it. */
 async function start(): Promise<number> {
   const { INIT_CWD: folder, npm_lifecycle_event: script, npm_package_name: name } = process.env;
-  // npm runs the scripts of a clone in its root, but relative paths are those of the user's folder.
+  // npm runs scripts in the root of the clone, but users expect paths relative to their working directory.
   if (folder && script === 'portcullis' && name === 'portcullis') process.chdir(folder);
   const { run } = await import('./cli/program.ts');
   const [, path = '', ...args] = process.argv;

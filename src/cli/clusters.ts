@@ -212,7 +212,7 @@ export function defineClusterCommand<O extends ListingOptions>(command: ClusterC
         printClusters(outcomes, { columns, style, ...values }),
         ...(output === 'wide' ? outcomes.flatMap((outcome) => clusterBlocks(outcome, style)) : []),
       ]);
-      // A cluster that was not read has the exit code of an error.
+      // A cluster that cannot be read counts as an error.
       return Math.max(...outcomes.map(({ error, result }) => (error === undefined ? result.code : EXIT.usage)));
     },
   });

@@ -75,14 +75,14 @@ export function findFieldProblems(object: ManifestObject): FieldProblems {
 
 const FIXES: Partial<Record<FieldError['type'], string>> = {
   FieldValueRequired: 'Set the field.',
-  FieldValueDuplicate: 'Use another name.',
-  FieldValueNotFound: 'Use a name that exists.',
+  FieldValueDuplicate: 'Use a unique name.',
+  FieldValueNotFound: 'Use the name of a volume of the pod.',
   FieldValueNotSupported: 'Use a supported value.',
 };
 
 /**
- * Finds missing and invalid fields in an object of a built-in kind without wrong types, which API servers reject for any
- * policy. Ignores values with placeholders, which are not final.
+ * Finds missing and invalid fields for which API servers reject an object of a built-in kind, regardless of policies.
+ * The object must not contain wrong types. Ignores values with placeholders, because they are not final.
  */
 export function findInvalidFields(object: ManifestObject): readonly WrongType[] {
   if (builtInShape(object) === undefined) return [];
@@ -134,7 +134,7 @@ export function decodeErrors(object: ManifestObject): readonly ManifestError[] {
   );
 }
 
-/** Returns an error for each missing or invalid field of an object without wrong types. */
+/** Returns an error for each field that `findInvalidFields` finds. */
 export function invalidErrors(object: ManifestObject): readonly ManifestError[] {
   return findInvalidFields(object).map(({ path, error, fix }) =>
     errorAt(object, path, `API servers reject the ${object.kind}: ${formatFieldError(error)}. ${fix}`),

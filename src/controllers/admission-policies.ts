@@ -243,7 +243,7 @@ export function createPolicyStates(context: ControllerContext) {
     const hasDefaults = exists(DEFAULTS_KINDS, DEFAULTS_POLICY);
     const webhook = !hasDefaults && hasDefaultsWebhook(store) ? 'webhook' : undefined;
     return [
-      // The version of the API server is unknown after a replica has started.
+      // The floor is `undefined` until the replica has read the version of the API server.
       ...(floor ? [['spec.floor', state(floor, listFloorPolicies(store).length > 0)] as const] : []),
       ['spec.defaults', (defaults && state(defaults, hasDefaults)) ?? webhook],
       ['spec.guard', state(requiredGuard(context, store), exists(POLICY_KINDS, GUARD_POLICY))],

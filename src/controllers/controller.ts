@@ -285,8 +285,8 @@ export async function withOwner(metadata: ObjectMeta, role: string, cluster: Clu
 export const OBSERVED_MS = 5_000;
 
 /**
- * Creates a function that returns the milliseconds since a state was first observed. The result is 0 if the state has
- * just changed, and `undefined` if it is `undefined`.
+ * Creates a function that returns the time since a state was first observed, in milliseconds: 0 if the state has just
+ * changed, and `undefined` if the state is `undefined`.
  */
 export function createStateAge() {
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;

@@ -1,6 +1,6 @@
 /**
- * Events about workloads whose pods are denied or would be denied under enforcement, so `kubectl describe deployment` shows
- * the reason.
+ * Records events for workloads whose pods are denied or would be denied under enforcement, so `kubectl describe
+ * deployment` shows the reason.
  */
 import { INSTALLATION } from '../api/names.ts';
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';

@@ -74,7 +74,7 @@ type Status = NonNullable<PortcullisConfiguration['status']>;
 
 /** Interval for detecting stopped replicas. */
 const CHECK = { requeueAfterMs: 30_000 };
-/** Interval until API servers have observed the policies. */
+/** Interval for checking whether API servers have observed the policies. */
 const CHECK_POLICIES = { requeueAfterMs: 1_000 };
 
 function createReconciler(controllerContext: ControllerContext): Reconciler {

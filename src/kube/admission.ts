@@ -68,8 +68,9 @@ export function deny(status: Status, details: DecisionDetails = {}): Denied {
 export const LIMIT_CODES: ReadonlySet<number> = new Set([413, 429]);
 
 /**
- * Combines decisions about one request. Those of policies that do not apply have no effect. If some of them are denials, the result is a denial with all of their reasons.
- * The last changed object is the result, so each decision must start from the object of the previous decision.
+ * Combines decisions about one request. If some of them are denials, the result is a denial with all of their reasons.
+ * Decisions of policies that do not apply have no effect. The last changed object is the result, so each decision must
+ * start from the object of the previous decision.
  */
 export function combineDecisions(all: readonly Decision[]): Decision {
   const decisions = all.filter((decision) => decision !== ALLOWED);

@@ -1,6 +1,6 @@
 /**
- * Validates objects of built-in kinds as API servers do. Contains the rules that manifests are likely to violate, such as
- * required fields, and not the rules of all fields.
+ * Validates objects of built-in kinds as API servers do. Covers only the rules that manifests are likely to violate,
+ * such as required fields.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.37.0/pkg/apis/core/validation/validation.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.37.0/pkg/apis/apps/validation/validation.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.37.0/pkg/apis/batch/validation/validation.go
@@ -84,7 +84,7 @@ function missingFields([item, path]: Item, fields: readonly string[]): FieldErro
     .map((field) => requiredField(`${path}.${field}`, ''));
 }
 
-/** Validates the names of containers or volumes, which must be distinct. */
+/** Validates the names of containers or volumes, which must be unique. */
 function itemNameErrors(items: readonly Item[]): FieldError[] {
   const seen = new Set<string>();
   return items.flatMap(([item, path]) => {
@@ -141,7 +141,10 @@ function profileErrors([owner, ownerPath]: Item): FieldError[] {
 
 const RESTART_POLICIES: readonly string[] = ['Always', 'OnFailure', 'Never'];
 
-/** `claims` contains the names of the volumes that the controller of a StatefulSet adds. */
+/**
+ * Validates a pod spec.
+ * @param claims names of the volumes that the StatefulSet controller adds
+ */
 function podSpecErrors(spec: JsonObject, path: string, claims: readonly unknown[] = []): FieldError[] {
   const volumes = itemsOf(spec, 'volumes', path);
   const names = new Set([...claims, ...volumes.map(([{ name }]) => name)]);
@@ -188,7 +191,7 @@ function templateErrors(owner: JsonObject, path: string, claims: readonly unknow
   ];
 }
 
-/** Validates the template of a workload whose pods restart, and whether the selector matches its labels. */
+/** Validates the pod template of a workload whose pods always restart, and that the selector matches its labels. */
 function restartedErrors(spec: JsonObject, selector: unknown): FieldError[] {
   const path = 'spec.template';
   const labels = valueAt(spec, ['template', 'metadata', 'labels']) ?? null;
@@ -208,7 +211,7 @@ type Labels = Readonly<Record<string, string>>;
 function workloadErrors({ kind, spec: value }: JsonObject): FieldError[] {
   const spec = isObject(value) ? value : {};
   const { selector } = spec;
-  // Upstream validates the selectors of ReplicaSets as those of Deployments.
+  // Upstream uses the message for Deployments also for ReplicaSets.
   const name = kind === 'ReplicaSet' ? 'deployment' : String(kind).toLowerCase();
   if (isObject(selector) && isEmptySelector(selector)) {
     return [
@@ -216,7 +219,7 @@ function workloadErrors({ kind, spec: value }: JsonObject): FieldError[] {
       ...restartedErrors(spec, selector),
     ];
   }
-  // API servers report only that the absent selector of a DaemonSet does not match.
+  // If a DaemonSet has no selector, API servers report only that the selector does not match.
   const isMissing = selector == null && kind !== 'DaemonSet';
   return [...(isMissing ? [requiredField('spec.selector', '')] : []), ...restartedErrors(spec, selector)];
 }
@@ -262,7 +265,7 @@ const KINDS: Readonly<Record<string, Validate>> = {
   'v1 ReplicationController': replicationControllerErrors,
 };
 
-/** Validates the pods of a built-in object that has the defaults of the API server. Other kinds have no errors. */
+/** Validates the pods of a built-in object after API server defaulting. Returns no errors for other kinds. */
 export function podErrors(object: JsonObject): FieldError[] {
   return KINDS[kindKey(object)]?.(object) ?? [];
 }
@@ -274,12 +277,12 @@ function kindKey({ apiVersion, kind }: JsonObject): string {
 /** Name rules of kinds whose names need not be DNS subdomains. */
 const NAME_RULES: Readonly<Record<string, NameRule>> = { 'v1 Namespace': dnsLabelErrors, 'v1 Service': dnsLabelErrors };
 
-/** Kinds of requests, which need no name. */
+/** API groups whose objects are requests, which need no name. */
 const REQUEST = /^authentication\.|^authorization\./;
 
 /**
- * Validates a new object of a built-in kind without its defaults. Validates the format of names only for kinds with
- * pods, Namespaces and Services, because other kinds have other rules.
+ * Sets the defaults of a new object of a built-in kind and validates it. Validates the format of names only for
+ * Namespaces, Services and kinds with pods, because other kinds have other rules.
  */
 export function manifestErrors(object: JsonObject): FieldError[] {
   const key = kindKey(object);

@@ -75,7 +75,7 @@ const CHECK_INTERVAL_MS = 50;
 /** A review that has no response yet. */
 interface Unanswered {
   readonly deadlineMs: number;
-  /** Responds without a decision. Has no effect if there is a response. */
+  /** Responds without a decision. Has no effect after a response. */
   giveUp(): void;
 }
 
@@ -220,7 +220,7 @@ export function createQueue(now: () => number) {
   let waiting = 0;
   let sliceEndMs: number | undefined;
   return {
-    /** True if the main thread has time for a review without a wait. */
+    /** Returns true if the main thread can evaluate a review immediately. */
     hasTime(): boolean {
       const nowMs = now();
       if (sliceEndMs === undefined) {

@@ -73,7 +73,7 @@ export async function decideScc(review: SccReview, deps: SccReviewDeps): Promise
     outcome = await decideNow(review, deps);
   }
   if (outcome?.isAhead !== true) return outcome;
-  // A mode that is not in force yet denies no pods, and the validating webhook returns the warnings.
+  // Until the mode is in force, the webhook denies no pods, and only the validating webhook returns warnings.
   const { mode, decision } = outcome;
   return decision.allowed ? { mode, decision: { ...decision, warnings: [] } } : undefined;
 }

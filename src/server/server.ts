@@ -55,7 +55,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       // servers may open connections before they need them.
       headersTimeout: 15_000,
       connectionsCheckingInterval: 1_000,
-      // Node rejects headers of this size.
+      // Node rejects headers that have at least this size.
       maxHeaderSize: LIMITS.headerBytes + 1,
     },
     // API servers close idle connections after 90 s. The timeout is longer, so the server never closes them first.

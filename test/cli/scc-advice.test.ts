@@ -22,7 +22,7 @@ volumes: [configMap, emptyDir, projected, secret]
 users: ["system:serviceaccount:ci:builder"]
 `;
 
-/** A pod whose container has the security context in the line before the last one. */
+/** Returns a pod whose second to last line contains the security context of its container. */
 function pod(context: string, more = ''): string {
   return `apiVersion: v1
 kind: Pod

@@ -475,7 +475,7 @@ suite('minimum kubelet versions and user namespaces agree with upstream', () => 
   const schemas = casesOf<{ minimumKubeletVersion: string | null }, { valid: boolean; messageContains?: string }>(
     'crd-schema',
   );
-  test(`crd-schema: ${schemas.length} cases, compared with the CRD of --nodes-config`, async (t) => {
+  test(`crd-schema: ${schemas.length} cases have the same result with the CRD of --nodes-config`, async (t) => {
     const { cluster, admin, stop } = await startEmptyCluster();
     t.after(stop);
     await installCrds(cluster);

@@ -162,7 +162,7 @@ suite('the API server', { skip }, async () => {
   }
 
   for (const { name, object, errors } of readFixture<readonly InvalidObject[]>('invalid-objects.yaml')) {
-    test(`${errors.length === 0 ? 'accepts' : 'rejects'} ${name} like \`check\``, async () => {
+    test(`${errors.length === 0 ? 'accepts' : 'rejects'} ${name}, as \`check\` does`, async () => {
       const path = resources.get(`${object.apiVersion} ${object.kind}`) ?? assert.fail(object.kind);
       const { status, body } = await plane.admin.send('POST', `${path}?dryRun=All`, object);
       const { causes = [] } = (body as Partial<Rejection>).details ?? {};
@@ -192,7 +192,7 @@ suite('the API server', { skip }, async () => {
   }
 });
 
-/** Old API servers print values in the syntax of Go. */
+/** Replaces the Go syntax of values that old API servers print. */
 function withoutGo(message: string): string {
   const profile = '{"Type":"$1","LocalhostProfile":"f"}';
   const objects = message

@@ -97,7 +97,7 @@ await suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHe
       stderr,
       /release first failed, and has been uninstalled due to (atomic|rollback-on-failure) being set/,
     );
-    // Helm 4 lists all releases without a flag.
+    // Helm 4 lists all releases by default.
     assert.equal(succeeds('list', ...(isHelm3 ? ['--all'] : []), '--namespace=security', '--short'), '');
     assert.deepEqual(await list(CONFIGURATIONS), []);
   });
@@ -161,7 +161,7 @@ Or let the other tool update them: --set crds.install=false`,
     const patched = await kubectl(['patch', name, '--type=json', `--patch=${patch}`]);
     assert.equal(patched.code, 0, patched.stderr);
     const old = await copyChart(chart, 'old', 'values.yaml', /^startupProbe:\n(?: .*\n)+/m);
-    // Helm 4 applies on the server side, and replaces the fields of other clients only with a flag.
+    // Helm 4 uses server-side apply, and overwrites fields of other clients only with this flag.
     const force = isHelm3 ? [] : ['--force-conflicts'];
     succeeds('upgrade', 'second', old, '--namespace=other', '--set=replicaCount=1,nodeSelector=null', ...force);
     succeeds('upgrade', 'second', chart, '--namespace=other', '--reuse-values', '--set=crds.keep=false');

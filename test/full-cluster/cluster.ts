@@ -109,7 +109,7 @@ async function createNodes({ admin }: ControlPlane, count: number, hasZones: boo
   }
   await eventually(async () => {
     const nodes = responseItems(await admin.send('GET', '/api/v1/nodes?resourceVersion=0'));
-    // The node controller removes the taint of a node after the node is ready. Until then, the scheduler does not use it.
+    // The scheduler does not use a node until the node controller has removed its taint, shortly after it is ready.
     const ready = nodes.filter(
       (object) =>
         JSON.stringify(object).includes('"reason":"KubeletReady"') && !JSON.stringify(object).includes('"taints"'),

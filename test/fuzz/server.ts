@@ -14,7 +14,7 @@ import { readUsage } from '../support/process-usage.ts';
 import { formatSettings, serve } from '../support/serve-process.ts';
 import { formatManifests, type World } from './world.ts';
 
-/** The objects in the cluster of the server that decisions read. */
+/** Objects in the server's cluster that decisions read. */
 export type Stored = ReadonlyMap<Kind, readonly JsonObject[]>;
 
 export interface FuzzServer {

@@ -109,7 +109,7 @@ const PATHS = [
   '/validate/objects',
 ];
 
-/** The server rejects deeper objects at some paths. */
+/** Maximum depth at which the server accepts objects at every path. */
 const MAX_DEPTH = LIMITS.nestingLevels;
 
 async function checkDamaged(path: string, body: Buffer, contentType: string, context: Context): Promise<void> {

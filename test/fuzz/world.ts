@@ -98,7 +98,7 @@ const grant: Arbitrary<Grant> = fc
 /** Namespaces with exceptions. The other namespaces show decisions without them. */
 const EXCEPTED = NAMESPACES.slice(0, 8);
 
-/** Entries for the image of generated pods. */
+/** Exception entries for all pods, and for the container and image of generated pods. */
 const entries: Arbitrary<readonly ExceptionEntry[]> = fc
   .subarray([...CHECKS_WITHOUT_VALUES], { minLength: 1 })
   .map((covered) => covered.flatMap((check) => [{ check }, { check, container: 'a', image: 'registry.example/app' }]));

@@ -224,7 +224,7 @@ export const REVIEWS: readonly ExpectedReview[] = [
   { path, allowed: false, review: podReview({ namespace, spec: buildSpec('privileged') }) },
 ]);
 
-/** Applies a namespace that enforces a level, and by default no SCCs. */
+/** Applies a namespace that enforces a level but, by default, no SCCs. */
 async function enforce(admin: ApiClient, name: string, level: Level, scc: 'enforce' | 'off' = 'off'): Promise<void> {
   const labels = { 'pod-security.kubernetes.io/enforce': level, 'portcullis.dev/scc': scc };
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };

@@ -181,7 +181,6 @@ const CONNECTIONS = 4;
 
 const DIGITS = '1'.repeat(15_000);
 
-/** All attacks of strangers. */
 export const STRANGER_ATTACKS: readonly StrangerAttack[] = [
   {
     name: 'every route and method',

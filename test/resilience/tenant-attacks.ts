@@ -60,7 +60,7 @@ function podSpec(spec: JsonObject = {}, container: JsonObject = {}): JsonObject 
   };
 }
 
-/** Fields of pod specs that are as large as possible. */
+/** Creates pod specs that fill a number of bytes with one kind of field. */
 const POD_SPECS = {
   volumes: (bytes: number) => podSpec({ volumes: fill(bytes, (index) => ({ name: `v${index}`, emptyDir: {} })) }),
   'one long variable': (bytes: number) => podSpec({}, { env: [{ name: 'A', value: 'x'.repeat(bytes) }] }),

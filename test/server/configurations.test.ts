@@ -265,7 +265,7 @@ suite('in the tiers of a webhook,', () => {
   const isFailOpen = ({ metadata: { labels } }: AnyNamespace): boolean =>
     labels['portcullis.dev/admission'] === 'fail-open';
 
-  /** True if webhooks that validate pods fail closed because of the SCC mode, whatever other labels the namespace has. */
+  /** True if webhooks that validate pods fail closed because of the SCC mode, regardless of other labels. */
   const hasClosedMode = (
     { metadata: { name, labels } }: AnyNamespace,
     scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>,

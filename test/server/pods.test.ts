@@ -138,7 +138,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       assert.match(JSON.stringify(defaulted), /^\{"allowed":true,.*"object":.*"openshift.io\/scc":"restricted-v2"/);
     });
   }
-  test('each pod gets the warnings of one mode', async () => {
+  test('a pod gets the warnings of only one mode', async () => {
     for (const registered of ['report', 'enforce']) {
       const warnings: readonly string[][] = await Promise.all(
         ['/mutate/pods', '/validate/pods'].map(async (path) => {

@@ -69,7 +69,7 @@ export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[
 }
 
 function invalidField(object: ManifestObject, { path, error, fix }: WrongType): ViolatedCheck {
-  const reason = error.type === 'FieldValueRequired' ? 'required field' : 'invalid field';
+  const reason = error.type === 'FieldValueRequired' ? 'missing field' : 'invalid field';
   return createFinding(object, path, { check: 'decode', reason, detail: formatFieldError(error), fix });
 }
 

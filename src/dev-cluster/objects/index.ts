@@ -1,5 +1,5 @@
 /**
- * Server-side fields and validation of built-in kinds. Checks only the rules that users of an evaluation cluster are
+ * Server-side fields and validation of built-in kinds. Checks only the rules that users of a development cluster are
  * likely to violate. The functions do not depend on storage or requests.
  */
 import { X509Certificate } from 'node:crypto';

@@ -1,5 +1,5 @@
 /**
- * The rules of pods for writes. Checks only the rules that users of an evaluation cluster are likely to violate.
+ * Validates written pods. Checks only the rules that users of a development cluster are likely to violate.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */
 import { defined } from '../../kube/defined.ts';

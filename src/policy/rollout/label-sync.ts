@@ -38,7 +38,7 @@ function isValidLabel(key: string, value: string): boolean {
   return LEVEL_LABELS.includes(key) ? isLevel(value) : parseVersion(value) !== undefined;
 }
 
-// The plan.
+// The plan
 
 /** Input for planning one namespace. */
 export interface LabelSyncInput extends Omit<NeededLevelInput, 'compatibility'> {

@@ -1,4 +1,4 @@
-/** Computes the level that the pods of a namespace need from the SCCs that its service accounts may use. */
+/** Computes the level that the pods of a namespace need, based on the SCCs that its service accounts may use. */
 import { NAMESPACE_RANGE_ANNOTATIONS, type SecurityContextConstraints } from '../../kube/scc.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { psaLevel, type SccLevelOptions } from '../psa/index.ts';

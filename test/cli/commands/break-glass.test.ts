@@ -601,7 +601,7 @@ describe('namespace labels during break-glass', () => {
     assert.deepEqual(await read('shop'), original);
   });
 
-  test('without a record or a recorded former level are removed and reported', async () => {
+  test('are removed and reported if the former level is not recorded', async () => {
     for (const record of [null, 'privileged']) {
       await create('shop');
       await label('shop', OURS);

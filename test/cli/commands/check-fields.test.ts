@@ -13,7 +13,7 @@ const CONTAINERS = `  containers:
     image: i
 `;
 
-/** The end of a template, and the selector of its labels. */
+/** The labels of a pod template, and a selector that matches them. */
 const SELECTED = 'metadata: {labels: {a: b}}}\n  selector: {matchLabels: {a: b}}\n';
 
 interface JsonReport {

@@ -189,13 +189,13 @@ describe('check reports placeholders', () => {
     }
   });
 
-  test('--skip-kind skips them', async () => {
+  test('--skip-kind skips objects with placeholders', async () => {
     const stdin = 'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nspec: {template: {spec: {hostPID: "${B}"}}}\n';
     const { code } = await runProgram(['check', '-f', '-', '--skip-kind=Rollout.argoproj.io'], { stdin });
     assert.equal(code, 0);
   });
 
-  test('--fix does not change their object', async () => {
+  test('--fix does not change an object with placeholders', async () => {
     const stdin = pod('hostPID: true\n  hostNetwork: ${A}');
     const { code, stdout } = await runProgram(['check', '-f', '-', '--fix'], { stdin });
     assert.deepEqual([code, stdout], [2, stdin]);

@@ -503,7 +503,7 @@ describe('the process of check', () => {
     assert.equal(stderr, `error: ${pipe}: not a regular file; use - to read standard input\n`);
   });
 
-  test('started by npm, reads paths relative to the folder of the user', async () => {
+  test("resolves relative paths in the user's working directory if npm starts it", async () => {
     const npm = ['run', '-s', 'portcullis', '--', 'check', '../check/empty.yaml'];
     const outcome = promisify(execFile)('npm', npm, { cwd: fixtures });
     await assert.rejects(outcome, { stderr: 'error: no objects in ../check/empty.yaml\n', code: 2 });

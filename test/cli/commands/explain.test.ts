@@ -71,7 +71,7 @@ describe('explain explains the decisions for a pod', () => {
     const env = { KUBECONFIG: '/nonexistent' };
     assert.deepEqual(await explain('-f root.yaml --offline', { env }), await explain('-f root.yaml'));
   });
-  test('reads standard input, and rejects what API servers reject', async () => {
+  test('reads standard input, and rejects objects that API servers reject', async () => {
     const stdin =
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
     const { code, stderr } = await explain('-f - -n other', { stdin });

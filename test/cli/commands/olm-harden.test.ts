@@ -42,7 +42,7 @@ const RESTORED =
   'OLM restores this Deployment: change spec.install.spec.deployments[0] of the ClusterServiceVersion olm/packageserver';
 
 describe('olm harden prints', () => {
-  test('the modes of catalogs, and the supported field instead of disableSecurity', async () => {
+  test('the mode of each catalog, and the supported field that replaces disableSecurity', async () => {
     const stdout = `\
 CatalogSource openshift-marketplace/community: restricted (spec.grpcPodConfig.securityContextConfig)
   complies

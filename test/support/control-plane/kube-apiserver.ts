@@ -8,7 +8,7 @@ import { createCredentials, type Credentials, type Daemon, freePorts, startDaemo
 import type { ControlPlane, ControlPlaneOptions, RecordedCall } from './index.ts';
 
 const PERIOD_MS = 200;
-/** Number of periods between two aggregations of roles. */
+/** Number of periods between role aggregations. */
 const ROLES_EVERY = 10;
 
 interface Namespace {

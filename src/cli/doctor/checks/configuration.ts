@@ -44,7 +44,7 @@ const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new M
 function evaluateMissing({ webhookConfigurations }: Facts): CheckResult {
   if (!webhookConfigurations.some(isPartOfPortcullis)) return info(OBJECT, 'does not exist. The leader creates it');
   return problem(OBJECT, 'does not exist, and the leader has not restored it', {
-    impact: 'replicas keep the last valid settings until they stop. A replica that starts does not become ready',
+    impact: 'replicas use the last valid settings until they stop. New replicas do not become ready',
     fix: instruction(
       'create it with your settings. If its spec is empty, the initial settings of the Deployment apply',
     ),

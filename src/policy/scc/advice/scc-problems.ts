@@ -132,7 +132,7 @@ function joinNames(names: readonly string[]): string {
 export interface SccProblems {
   /** For each SCC that cannot be used in any namespace, the reason by SCC name. */
   readonly broken: ReadonlyMap<string, string>;
-  /** True if one of them causes every pod to be denied. */
+  /** True if a broken SCC causes every pod to be denied. */
   readonly brokenBlocks: boolean;
   /** Missing standard SCCs, except required ones. */
   readonly missing: readonly string[];

@@ -59,7 +59,7 @@ export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
 
 /** An SCC can require a user namespace, but never sets `hostUsers`. */
 export const userNamespaceLevel: PodStrategy = {
-  repairs: [{ field: /\.hostUsers$/, choices: ['set hostUsers to false, if the nodes support user namespaces'] }],
+  repairs: [{ field: /\.hostUsers$/, choices: ['set hostUsers to false if the nodes support user namespaces'] }],
   validate({ scc, pod: { hostUsers } }, errors) {
     if (scc.userNamespaceLevel !== 'RequirePodLevel' || hostUsers === false) return;
     errors.push(invalidValue('.spec.hostUsers', hostUsers, 'Host Users must be set to false'));
