@@ -26,7 +26,7 @@ export interface OptionText {
   readonly short?: string;
   /** Environment variable that sets the value if the command line does not. */
   readonly env?: string;
-  /** The default in the help, if it differs from the value, such as `10s` for 10000. */
+  /** Default that the help shows, if it differs from the value, such as `10s` for 10000. */
   readonly shown?: string;
   /** Value if the option is given as `--name` without a value. Other values must be given as `--name=value`. */
   readonly bare?: string;
@@ -39,7 +39,7 @@ export interface Option<T> extends OptionText {
   /** Placeholder of the value in the help. `undefined` for flags without a value. */
   readonly value?: string;
   readonly choices?: readonly string[];
-  /** The default in the help. */
+  /** Default that the help shows. */
   readonly fallback?: string;
   /** True if the command line may contain the option only once. */
   readonly isSingle?: boolean;

@@ -87,7 +87,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(cluster.store.get('ConfigMap', 'stale', 'contract-a')?.metadata?.labels, { a: '1' });
     });
 
-    test('an invalid object is a 422', async () => {
+    test('an invalid object is rejected with status 422', async () => {
       const wrong = { metadata: { name: 'Upper', namespace: 'contract-a' } };
       await assert.rejects(cluster.create('ConfigMap', wrong, options), (error) => {
         return error instanceof ApiError && error.status.code === 422 && error.status.details?.kind === 'ConfigMap';

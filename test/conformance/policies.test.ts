@@ -25,7 +25,7 @@ import { violatingPod } from '../support/pod-security.ts';
 
 const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 
-/** A sample contains one in this number of lines. */
+/** The sample contains the lines whose index is a multiple of this number. */
 const SAMPLE = 20;
 
 /** The policies for a mode. */

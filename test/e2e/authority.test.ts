@@ -282,7 +282,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     assert.equal(await send(ALICE, 'DELETE', grant, dryRun), '');
   });
 
-  test('does not affect holders without an end, and administrators', async () => {
+  test('does not affect administrators or subjects with permanent grants', async () => {
     assert.equal(await send(OPERATOR, 'POST', `${BINDINGS}?dryRun=All`, bind('operand', SCC_ROLE, account('x'))), '');
     const role = {
       metadata: { name: 'operand' },

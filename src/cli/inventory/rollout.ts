@@ -165,7 +165,7 @@ function describeCustomSources(sources: Inventory['customSources']): readonly st
   if (sources.length === 0) return [];
   const names = sources.map(({ kind, object: { metadata } }) => `${kind} ${metadata?.namespace}/${metadata?.name}`);
   return [
-    `pods of custom resources, of which the leader evaluates only existing pods, because replicas may not read the resources: ${summarizeNames(names, MAX_SHOWN)}`,
+    `custom resources with pods, of which the leader evaluates only the existing pods, because replicas may not read the resources: ${summarizeNames(names, MAX_SHOWN)}`,
   ];
 }
 

@@ -782,7 +782,7 @@ test('pod templates of custom resources are planned, but do not block enforcemen
     const { assumptions, summary } = plan as { assumptions: readonly string[]; summary: { violating: number } };
     assert.ok(
       assumptions.includes(
-        'pods of custom resources, of which the leader evaluates only existing pods, because replicas may not read the resources: Rollout shop/web',
+        'custom resources with pods, of which the leader evaluates only the existing pods, because replicas may not read the resources: Rollout shop/web',
       ),
     );
     assert.equal(summary.violating, 1);

@@ -130,7 +130,7 @@ test('versions are compared by number, and latest is the newest', () => {
   );
 });
 
-test('the order of versions is the order of their numbers', () => {
+test('versions are ordered by their minor number', () => {
   const version = fc.nat().map((minor): Version => `v1.${minor}`);
   fc.assert(
     fc.property(version, version, (a, b) => {

@@ -67,6 +67,6 @@ function postponeFix(finding: DoctorFinding, findings: readonly DoctorFinding[])
   if (failed !== '')
     return { ...finding, fix: instruction(`first fix the problems that these checks report: ${failed}`) };
   if (unread !== '')
-    return { ...finding, fix: instruction(`first make sure that these checks can read all facts: ${unread}`) };
+    return { ...finding, fix: instruction(`first resolve the read errors of these checks: ${unread}`) };
   return finding;
 }
