@@ -98,7 +98,7 @@ function itemNameErrors(items: readonly Item[]): FieldError[] {
   });
 }
 
-/** The required fields of volume sources. */
+/** Required field of each type of volume. */
 const SOURCES: Readonly<Record<string, string>> = {
   hostPath: 'path',
   secret: 'secretName',
@@ -115,7 +115,7 @@ function volumeErrors([volume, path]: Item): FieldError[] {
 
 const PROFILE_TYPES: readonly string[] = ['Localhost', 'RuntimeDefault', 'Unconfined'];
 
-/** Validates the profiles of the security context of a pod or container. */
+/** Validates the seccomp and AppArmor profiles of a pod or container. */
 function profileErrors([owner, ownerPath]: Item): FieldError[] {
   const context = objectMember(owner, 'securityContext');
   return (['seccompProfile', 'appArmorProfile'] as const).flatMap((name) => {
@@ -126,7 +126,7 @@ function profileErrors([owner, ownerPath]: Item): FieldError[] {
     const product = name === 'seccompProfile' ? 'seccomp' : 'AppArmor';
     if (type == null || type === '') return [requiredField(`${path}.type`, `type is required when ${name} is set`)];
     if (type === 'Localhost') {
-      // An empty seccomp profile is a relative path.
+      // An empty `localhostProfile` is a valid relative path for seccomp.
       const isMissing = file == null || (file === '' && product === 'AppArmor');
       return isMissing
         ? [requiredField(`${path}.localhostProfile`, `must be set when ${product} type is Localhost`)]

@@ -10,8 +10,9 @@ import { suite, test } from 'node:test';
 import { ASSETS, createSystem, kubernetesMinor, startControlPlane } from '../support/control-plane/index.ts';
 import { eventually } from '../support/eventually.ts';
 
-/** Minor version of the suite in go.mod, and the numbers of its subtests that each minor version of Kubernetes supports. */
+/** Minor version of the suite in go.mod. */
 const SUITE_MINOR = 37;
+/** Number of its subtests that apply to each minor version of Kubernetes. */
 const SUBTESTS: Readonly<Record<number, number>> = { 32: 560, 36: 686, 37: 750 };
 /** Before Kubernetes 1.33, API servers drop `procMount` from pods by default. */
 const PROC_MOUNT_MINOR = 33;
@@ -76,7 +77,7 @@ suite('the Kubernetes test suite for Pod Security', { skip }, () => {
     });
 
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
-    // An API server evaluates a level of a later version as its own version, so its tests do not apply.
+    // API servers evaluate later versions of a level as their own version, so the tests of later versions do not apply.
     const later = Array.from({ length: Math.max(SUITE_MINOR - minor, 0) }, (_, index) => minor + 1 + index);
     const args = later.length === 0 ? [] : [`-skip=^TestPodSecurity$/-1-(${later.join('|')})_`];
     const suiteOutcome = await runGoTests('TestPodSecurity', { KUBECONFIG: kubeconfig }, args);
