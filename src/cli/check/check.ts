@@ -79,9 +79,9 @@ defaults. The command also validates SecurityContextConstraints. It reads direct
 files in them that contain no Kubernetes objects. After --, a path may begin with a hyphen.
 
 In built-in kinds and in the pods of other kinds, a field with a value that API servers cannot decode is a
-violation at every level. In built-in kinds, so are the most frequent errors of API servers, such as a missing
-name, selector, container or image, and an unknown field is a violation in the warn mode. Manifests inside of
-strings, such as the data of a ConfigMap, are not evaluated.
+violation at every level. In built-in kinds, the most common API server validation errors, such as a missing
+name, selector, container or image, are also violations at every level, and unknown fields are violations in
+warn mode. Manifests inside strings, such as the data of a ConfigMap, are not evaluated.
 
 For kinds of other API groups, such as Rollout, the command finds pod templates by kind or by structure.
 Containers and security fields outside a pod are an error unless --skip-kind lists the kind.

@@ -253,7 +253,7 @@ async function probeServer(url: string): Promise<string | undefined> {
 
 /** Time in which a running replica renews its Lease twice. */
 const RENEWAL_MS = 2 * REPLICA_RENEW_MS;
-/** A Lease that expired longer ago is not renewed, whatever the difference between the clocks. */
+/** A Lease that expired longer ago is not renewed, regardless of the difference between the clocks. */
 const CLOCK_TOLERANCE_MS = 60_000;
 
 /**

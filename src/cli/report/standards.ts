@@ -12,7 +12,7 @@ interface ControlState extends Control {
   readonly status: 'enforced' | keyof typeof TONES;
   /** Names of the namespaces whose enforced level does not contain the control, or that are exempt. */
   readonly notEnforced: readonly string[];
-  /** Workloads whose pods violate a check of the control, whatever level their namespace enforces. */
+  /** Workloads whose pods violate a check of the control, regardless of the level that their namespace enforces. */
   readonly violating: readonly (Omit<DeniedWorkload, 'checks'> & { readonly namespace: string })[];
 }
 

@@ -226,7 +226,7 @@ Writes of SCCs: denied
     assert.equal(code, 0);
   });
 
-  test('a cluster in Legacy mode is reported before an upgrade, also by upgrade', async () => {
+  test('a cluster in Legacy mode is reported before an upgrade, and by the upgrade command', async () => {
     const path = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
     const type = { apiVersion: 'config.openshift.io/v1alpha1', kind: 'PSAEnforcementConfig' };
     await cluster.admin.send('POST', path, { ...type, metadata: { name: 'cluster' }, spec: {} });
