@@ -45,7 +45,7 @@ describe('the fleet report', { skip: noBrowser }, () => {
     await writeFile(join(folder, 'prod-1.html'), '');
     const page = await runProgram(['report', '--fleet', folder, '--reference=prod-2']);
     const stderr =
-      'warning: The checks of test-<b> are not compared, because they are not known.\nerror: cluster lab: connection refused\n';
+      'warning: The checks of test-<b> are not compared, because the report of this cluster does not contain them.\nerror: cluster lab: connection refused\n';
     assert.deepEqual([page.code, page.stderr], [0, stderr]);
     await writeFile(join(folder, 'fleet.html'), page.stdout);
     url = pathToFileURL(join(folder, 'fleet.html')).href;

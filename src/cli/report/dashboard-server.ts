@@ -1,6 +1,6 @@
 /**
- * The dashboard: an HTTP server, which serves one page and its events to one user of this machine, and the report in the
- * events, which is recomputed after changes in the cluster while a page is open. The server is read-only.
+ * The dashboard: a read-only HTTP server that serves a page and its events to one user of this machine. Events contain
+ * the report, which is recomputed after changes in the cluster while a page is open.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { AddressInfo } from 'node:net';

@@ -329,7 +329,7 @@ function compareClusters(
         }
       } else
         notes.push(
-          `The ${kind}s of ${expected ? cluster : reference.name} are not compared, because they are not known.`,
+          `The ${kind}s of ${expected ? cluster : reference.name} are not compared, because the report of this cluster does not contain them.`,
         );
     }
   }

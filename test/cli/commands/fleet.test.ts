@@ -251,8 +251,8 @@ describe('report --fleet', () => {
     assert.equal(reference, 'prod-1');
     assert.equal(
       stderr,
-      'warning: The settings of four are not compared, because they are not known.\n' +
-        'warning: The exceptions of four are not compared, because they are not known.\n',
+      'warning: The settings of four are not compared, because the report of this cluster does not contain them.\n' +
+        'warning: The exceptions of four are not compared, because the report of this cluster does not contain them.\n',
     );
     assert.ok(differences.every(({ clusters }) => clusters.join() === 'two,three'));
     assert.deepEqual(
