@@ -141,8 +141,8 @@ async function openConnections({ server }: FastifyInstance, count: number): Prom
 }
 
 /**
- * Sends unfinished bodies to the reader of bodies, each with its sent bytes and its length. Returns for each whether it
- * is rejected or paused.
+ * Sends bodies to the reader of bodies, each with its sent bytes and its length. Returns for each whether it is rejected
+ * or paused.
  */
 function readBodies(sizes: readonly (readonly [sent: number, length: number])[]): readonly string[] {
   const { read } = createBodyReader(() => 0);
@@ -155,6 +155,7 @@ function readBodies(sizes: readonly (readonly [sent: number, length: number])[])
       state.rejected = body?.limit !== undefined;
     });
     payload.emit('data', Buffer.alloc(size));
+    if (size === length) payload.emit('end');
     return state;
   });
   const states = bodies.map(({ payload, rejected }) =>
@@ -298,9 +299,13 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     },
   },
   unreviewedLargeReviewsBytes: {
-    within: ['read', 'read'],
-    beyond: ['read', 'paused'],
-    send: (size) => readBodies([1000, size - 1000].map((bytes) => [bytes, 20_000_000] as const)),
+    within: ['read', 'read', 'read'],
+    beyond: ['read', 'read', 'paused'],
+    send(size) {
+      const complete = 300_000;
+      const unfinished = [1000, size - complete - 1000].map((bytes) => [bytes, 20_000_000] as const);
+      return readBodies([[complete, complete], ...unfinished]);
+    },
   },
   waitingReviewsBytes: {
     within: 'waits',
