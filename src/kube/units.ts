@@ -10,7 +10,7 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 };
 
 const DURATION = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/;
-const PART = /([\d.]+)(\D+)/g;
+const PART = /([\d.]+)(\D+)/y;
 /** Longest duration in Go: 2^63 - 1 nanoseconds. */
 const MAX_MS = 2 ** 63 / 1e6;
 
