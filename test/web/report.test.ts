@@ -53,8 +53,9 @@ describe('the report', { skip: noBrowser }, () => {
       kind: 'Deployment',
       metadata: { name: workload, namespace: name },
       spec: {
-        selector: {},
+        selector: { matchLabels: { app: workload } },
         template: {
+          metadata: { labels: { app: workload } },
           spec: {
             ...(workload === 'api' ? { hostNetwork: true } : {}),
             securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
