@@ -94,11 +94,20 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
   },
   decode: {
     summary:
-      'Values with the wrong type in objects of built-in kinds and in SecurityContextConstraints, and invalid fields of PodSecurityExceptions.',
+      'Values with the wrong type in objects of built-in kinds, in the pods of other kinds and in SecurityContextConstraints.',
     why: 'API servers reject an object that contains a value with the wrong type, and evaluate no policies on it.',
     before: printPod(['spec.containers[0].env', [{ name: 'PORT', value: 8080 }]]),
     after: printPod(['spec.containers[0].env', [{ name: 'PORT', value: '8080' }]]),
     fix: 'Give the field a value of the type that the Kubernetes API documents. Put numbers and words such as `yes` in quotes if the API requires text, and remove the quotes otherwise.',
+    upstream: ['Pod', 'https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/'],
+  },
+  invalid: {
+    summary:
+      'Missing and invalid fields for which API servers reject objects of built-in kinds and PodSecurityExceptions, such as a missing selector or a duplicate container name.',
+    why: 'API servers reject the object, whatever its policies, so no policy is evaluated on it. The finding contains the message of the API server.',
+    before: printPod(['spec.containers[0].securityContext.privileged', true]),
+    after: printYaml([POD]),
+    fix: 'Correct the field in the finding. If a kustomization adds the missing field, check its output: `kubectl kustomize DIR | portcullis check -f -`.',
     upstream: ['Pod', 'https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/'],
   },
   scc: {

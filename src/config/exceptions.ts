@@ -112,7 +112,8 @@ function specErrors(spec: Spec | null | undefined): readonly WrongType[] {
 }
 
 function missing(path: Path): WrongType {
-  return { path, error: requiredField(printFieldPath(path), ''), fix: 'Set the field.' };
+  const field = printFieldPath(path);
+  return { path, error: requiredField(field, ''), fix: `Set ${field}.` };
 }
 
 function textErrors(path: Path, value: string | null | undefined, name = String(path.at(-1))): readonly WrongType[] {

@@ -1,12 +1,12 @@
 /** The fields of the built-in kinds and their types, as API servers decode them. */
 import { type FieldError, formatFieldError, invalidValue } from '../kube/field-error.ts';
 import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
-import { printJson } from '../kube/text.ts';
+import { quote } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
-import { manifestErrors } from '../kube/validation.ts';
+import { describeFix, manifestErrors } from '../kube/validation.ts';
 import { printFieldPath } from '../policy/pod/index.ts';
 import document from './field-types.json' with { type: 'json' };
-import { errorAt, type ManifestObject, type ObjectPod, readPods } from './objects.ts';
+import { errorAt, kustomizedObjects, manifestName, type ManifestObject, type ObjectPod, readPods } from './objects.ts';
 import { findPlaceholder } from './placeholders.ts';
 import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
@@ -73,24 +73,27 @@ export function findFieldProblems(object: ManifestObject): FieldProblems {
   };
 }
 
-const FIXES: Partial<Record<FieldError['type'], string>> = {
-  FieldValueRequired: 'Set the field.',
-  FieldValueDuplicate: 'Use a unique name.',
-  FieldValueNotFound: 'Use the name of a volume of the pod.',
-  FieldValueNotSupported: 'Use a supported value.',
-};
-
 /**
  * Finds missing and invalid fields for which API servers reject an object of a built-in kind, regardless of policies.
- * The object must not contain wrong types. Ignores values with placeholders, because they are not final.
+ * The object must not contain wrong types. Ignores comparisons of values with placeholders, because they are not final.
  */
 export function findInvalidFields(object: ManifestObject): readonly WrongType[] {
   if (builtInShape(object) === undefined) return [];
-  return manifestErrors(object.value).flatMap((error) => {
-    const text = typeof error.value === 'string' ? error.value : printJson(error.value ?? '');
-    const fix = FIXES[error.type] ?? 'Correct the value.';
-    return findPlaceholder(text) === undefined ? [{ path: parsePath(error.path), error, fix }] : [];
-  });
+  const errors = manifestErrors(object.value);
+  const unrendered = new Set([...new Set(errors.map(({ compared }) => compared))].filter(hasPlaceholder));
+  return errors
+    .filter(({ value, compared }) => !unrendered.has(compared) && !hasPlaceholder(value))
+    .map((error) => {
+      // API servers omit `metadata` in the paths of the labels of templates.
+      const path = error.path.replace(/template\.labels$/, 'template.metadata.labels');
+      return { path: parsePath(path), error, fix: describeFix({ ...error, path }) };
+    });
+}
+
+function hasPlaceholder(value: unknown): boolean {
+  if (typeof value === 'string') return findPlaceholder(value) !== undefined;
+  if (value instanceof Set) return [...value].some(hasPlaceholder);
+  return typeof value === 'object' && value !== null && Object.entries(value).flat().some(hasPlaceholder);
 }
 
 const POD = { apiVersion: 'v1', kind: 'Pod' } as const;
@@ -134,9 +137,15 @@ export function decodeErrors(object: ManifestObject): readonly ManifestError[] {
   );
 }
 
-/** Returns an error for each field that `findInvalidFields` finds. */
-export function invalidErrors(object: ManifestObject): readonly ManifestError[] {
-  return findInvalidFields(object).map(({ path, error, fix }) =>
-    errorAt(object, path, `API servers reject the ${object.kind}: ${formatFieldError(error)}. ${fix}`),
-  );
+/** Returns an error for each field that `findInvalidFields` finds in objects that no kustomization completes. */
+export function invalidErrors(objects: readonly ManifestObject[]): readonly ManifestError[] {
+  const isKustomized = kustomizedObjects(objects);
+  return objects
+    .filter((object) => !isKustomized(object))
+    .flatMap((object) =>
+      findInvalidFields(object).map(({ path, error, fix }) => {
+        const subject = `${object.kind} ${quote(manifestName(object.value))}`.replace(' ""', '');
+        return errorAt(object, path, `API servers reject the ${subject}: ${formatFieldError(error)}. ${fix}`);
+      }),
+    );
 }

@@ -36,6 +36,18 @@ export function isKustomization({ apiVersion }: Pick<ManifestObject, 'apiVersion
   return apiGroup(apiVersion) === 'kustomize.config.k8s.io';
 }
 
+/**
+ * Returns a function that reports whether a kustomization may list the file of an object. The kustomization may then add
+ * required fields, such as selectors. Kustomizations list only files in their directory and below.
+ */
+export function kustomizedObjects(objects: readonly ManifestObject[]): (object: ManifestObject) => boolean {
+  const folders = new Set(objects.filter(isKustomization).map(({ document }) => document.file.replace(/[^/\\]*$/, '')));
+  const isFolder = (file: string, end: number): boolean => folders.has(file.slice(0, end));
+  return ({ document: { file } }) =>
+    folders.size > 0 &&
+    (isFolder(file, 0) || [...file.matchAll(/[/\\]/g)].some(({ index }) => isFolder(file, index + 1)));
+}
+
 /** OpenShift's view of a namespace, with the same name, labels and annotations. It is read as the namespace. */
 const PROJECT = { apiVersion: 'project.openshift.io/v1', kind: 'Project' } as const;
 

@@ -45,3 +45,13 @@ export function parseTimestamp(text: string | null | undefined): number | undefi
   const ms = text == null ? NaN : Date.parse(text);
   return Number.isNaN(ms) ? undefined : ms;
 }
+
+/**
+ * Parses a valid Kubernetes quantity such as `500m` or `1Gi`. Returns an approximate number.
+ * @see https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+ */
+export function parseQuantity(quantity: string): number {
+  const [, number, prefix = '', binary] = /^(.*?)([numkKMGTPE]?)(i?)$/.exec(quantity.trim()) ?? [];
+  const power = 'num kMGTPE'.indexOf(prefix.replace('K', 'k') || ' ') - 3;
+  return Number(number) * (binary === 'i' ? 1024 : 1000) ** power;
+}

@@ -9,6 +9,7 @@ import { withApiDefaults } from './defaults.ts';
 import {
   duplicateValue,
   type FieldError,
+  forbiddenField,
   invalidValue,
   notFound,
   notSupported,
@@ -18,7 +19,9 @@ import {
 import { isEmptySelector, matchesLabelSelector } from './label-selector.ts';
 import { LIMITS } from './limits.ts';
 import { dnsLabelErrors, dnsSubdomainErrors, labelKeyErrors, labelValueErrors } from './names.ts';
-import { isObject, type JsonObject, objectMember, valueAt } from './types.ts';
+import { quote, truncate } from './text.ts';
+import { isObject, type JsonObject, objectMember, ownMember, valueAt } from './types.ts';
+import { parseQuantity } from './units.ts';
 
 /** Validates a name. Returns the API server's error messages. */
 export type NameRule = (name: string) => readonly string[];
@@ -98,7 +101,13 @@ function itemNameErrors(items: readonly Item[]): FieldError[] {
   });
 }
 
-/** Required field of each type of volume. */
+/** Types of volumes, in the order in which API servers read them. */
+const VOLUME_TYPES =
+  'emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile vsphereVolume photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image'.split(
+    ' ',
+  );
+
+/** Required field of types of volumes. */
 const SOURCES: Readonly<Record<string, string>> = {
   hostPath: 'path',
   secret: 'secretName',
@@ -107,21 +116,73 @@ const SOURCES: Readonly<Record<string, string>> = {
 };
 
 function volumeErrors([volume, path]: Item): FieldError[] {
-  return Object.entries(SOURCES).flatMap(([type, field]) => {
-    const source = volume[type];
-    return isObject(source) ? missingFields([source, `${path}.${type}`], [field]) : [];
+  const [first = '', ...others] = VOLUME_TYPES.filter((type) => isObject(volume[type]));
+  const required = SOURCES[first];
+  return [
+    ...(required === undefined ? [] : missingFields([objectMember(volume, first), `${path}.${first}`], [required])),
+    ...others.map((type) => forbiddenField(`${path}.${type}`, 'may not specify more than 1 volume type')),
+  ];
+}
+
+/** Validates a number, unless it is absent or 0. */
+function rangeErrors(value: unknown, path: string, min: number, max: number): FieldError[] {
+  if (typeof value !== 'number' || value === 0 || (value >= min && value <= max)) return [];
+  return [invalidValue(path, value, `must be between ${min} and ${max}, inclusive`)];
+}
+
+const MAX_ID = 2 ** 31 - 1;
+
+/** Validates the security context of a pod or container, with the IDs in the given fields. */
+function securityContextErrors([owner, ownerPath]: Item, ids: readonly string[]): FieldError[] {
+  const context = objectMember(owner, 'securityContext');
+  const path = `${ownerPath}.securityContext`;
+  const { add } = objectMember(context, 'capabilities');
+  const escalations = [
+    ...(context['privileged'] === true ? ['`privileged` to true'] : []),
+    ...(Array.isArray(add) && add.includes('CAP_SYS_ADMIN') ? ['`capabilities.Add` CAP_SYS_ADMIN'] : []),
+  ];
+  return [
+    ...ids.flatMap((id) => rangeErrors(context[id], `${path}.${id}`, 0, MAX_ID)),
+    ...(context['allowPrivilegeEscalation'] === false ? escalations : []).map((escalation) =>
+      invalidValue(path, context, `cannot set \`allowPrivilegeEscalation\` to false and ${escalation}`),
+    ),
+    ...profileErrors(context, path),
+  ];
+}
+
+/** Returns the text of a quantity. Go decodes null as 0. */
+function quantityText(quantity: unknown): string {
+  return typeof quantity === 'number' ? String(quantity) : textOf(quantity) || '0';
+}
+
+/** Validates that requests do not exceed limits. Only the built-in resources can be overcommitted. */
+function resourceErrors([container, containerPath]: Item): FieldError[] {
+  const resources = objectMember(container, 'resources');
+  const path = `${containerPath}.resources`;
+  const limits = objectMember(resources, 'limits');
+  return Object.entries(objectMember(resources, 'requests')).flatMap(([name, request]) => {
+    const limit = ownMember(limits, name);
+    const isFixed = (name.includes('/') && !name.includes('kubernetes.io/')) || name.startsWith('hugepages-');
+    if (limit === undefined) {
+      return isFixed ? [requiredField(`${path}.limits`, 'Limit must be set for non overcommitable resources')] : [];
+    }
+    const [requested, allowed] = [parseQuantity(quantityText(request)), parseQuantity(quantityText(limit))];
+    // Rounding can change the last digits of equal quantities.
+    const tolerance = Math.abs(allowed) * 1e-9;
+    const isInvalid = isFixed ? Math.abs(requested - allowed) > tolerance : requested > allowed + tolerance;
+    const rule = `must be ${isFixed ? '' : 'less than or '}equal to ${name} limit of ${quantityText(limit)}`;
+    return isInvalid ? [invalidValue(`${path}.requests`, quantityText(request), rule)] : [];
   });
 }
 
 const PROFILE_TYPES: readonly string[] = ['Localhost', 'RuntimeDefault', 'Unconfined'];
 
-/** Validates the seccomp and AppArmor profiles of a pod or container. */
-function profileErrors([owner, ownerPath]: Item): FieldError[] {
-  const context = objectMember(owner, 'securityContext');
+/** Validates the seccomp and AppArmor profiles of a security context. */
+function profileErrors(context: JsonObject, contextPath: string): FieldError[] {
   return (['seccompProfile', 'appArmorProfile'] as const).flatMap((name) => {
     const profile = context[name];
     if (!isObject(profile)) return [];
-    const path = `${ownerPath}.securityContext.${name}`;
+    const path = `${contextPath}.${name}`;
     const { type, localhostProfile: file } = profile;
     const product = name === 'seccompProfile' ? 'seccomp' : 'AppArmor';
     if (type == null || type === '') return [requiredField(`${path}.type`, `type is required when ${name} is set`)];
@@ -152,10 +213,15 @@ function podSpecErrors(spec: JsonObject, path: string, claims: readonly unknown[
     itemsOf(spec, list, path),
   );
   const policy = textOf(spec['restartPolicy']);
+  const { supplementalGroups } = objectMember(spec, 'securityContext');
+  const groups = Array.isArray(supplementalGroups) ? (supplementalGroups as readonly unknown[]) : [];
   return [
     ...itemNameErrors(volumes),
     ...volumes.flatMap(volumeErrors),
-    ...profileErrors([spec, path]),
+    ...securityContextErrors([spec, path], ['fsGroup', 'runAsGroup', 'runAsUser']),
+    ...groups.flatMap((id, index) =>
+      rangeErrors(id, `${path}.securityContext.supplementalGroups[${index}]`, 0, MAX_ID),
+    ),
     ...(itemsOf(spec, 'containers', path).length === 0 ? [requiredField(`${path}.containers`, '')] : []),
     ...itemNameErrors(containers),
     ...containers.flatMap((container) => containerErrors(container, names)),
@@ -169,16 +235,20 @@ function containerErrors([container, path]: Item, volumes: ReadonlySet<unknown>)
     itemsOf(container, list, path).flatMap((item) => missingFields(item, fields));
   return [
     ...missingFields([container, path], ['image']),
-    ...profileErrors([container, path]),
+    ...securityContextErrors([container, path], ['runAsGroup', 'runAsUser']),
+    ...resourceErrors([container, path]),
     ...(image === image.trim()
       ? []
       : [invalidValue(`${path}.image`, image, 'must not have leading or trailing whitespace')]),
     ...missing('ports', ['containerPort']),
+    ...itemsOf(container, 'ports', path).flatMap(([port, portPath]) =>
+      ['containerPort', 'hostPort'].flatMap((field) => rangeErrors(port[field], `${portPath}.${field}`, 1, 65_535)),
+    ),
     ...missing('env', ['name']),
     ...missing('volumeMounts', ['name', 'mountPath']),
     ...itemsOf(container, 'volumeMounts', path)
       .filter(([{ name }]) => textOf(name) !== '' && !volumes.has(name))
-      .map(([{ name }, mount]) => notFound(`${mount}.name`, name)),
+      .map(([{ name }, mount]) => ({ ...notFound(`${mount}.name`, name), compared: volumes })),
   ];
 }
 
@@ -191,6 +261,8 @@ function templateErrors(owner: JsonObject, path: string, claims: readonly unknow
   ];
 }
 
+const MISMATCH = '`selector` does not match template `labels`';
+
 /** Validates the pod template of a workload whose pods always restart, and that the selector matches its labels. */
 function restartedErrors(spec: JsonObject, selector: unknown): FieldError[] {
   const path = 'spec.template';
@@ -200,7 +272,7 @@ function restartedErrors(spec: JsonObject, selector: unknown): FieldError[] {
   return [
     ...(matchesLabelSelector(selector, isObject(labels) ? (labels as Labels) : {})
       ? []
-      : [invalidValue(`${path}.metadata.labels`, labels, '`selector` does not match template `labels`')]),
+      : [{ ...invalidValue(`${path}.metadata.labels`, labels, MISMATCH), compared: selector }]),
     ...templateErrors(spec, path, claims),
     ...(policy === 'Always' ? [] : [notSupported(`${path}.spec.restartPolicy`, policy, ['Always'])]),
   ];
@@ -290,4 +362,60 @@ export function manifestErrors(object: JsonObject): FieldError[] {
   const rule = NAME_RULES[key] ?? (Object.hasOwn(KINDS, key) ? dnsSubdomainErrors : () => []);
   const named = REQUEST.test(key) ? [] : nameErrors(metadata, rule);
   return [...named, ...metadataMapErrors(metadata), ...podErrors(withApiDefaults(object))];
+}
+
+/** The value of a field that is missing or invalid, by the name of the field. */
+const VALUES: Readonly<Record<string, string>> = {
+  image: 'the name of an image',
+  localhostProfile: 'a profile on the node',
+  path: 'a path on the node',
+  schedule: 'a schedule in cron format, such as "0 3 * * *"',
+  selector: 'the labels of the pod template',
+  type: 'RuntimeDefault, Localhost or Unconfined',
+};
+
+/** Fixes by the path, type and detail of an error. */
+const FIXES: readonly (readonly [error: RegExp, fix: string])[] = [
+  [/^(\S+\.containers) FieldValueRequired .*$/, 'Add at least one container to $1.'],
+  [/^(\S+) FieldValueDuplicate .*$/, 'Use another name in $1.'],
+  [/^((\S+)\.\w+\[\d+\]\.volumeMounts\S+) FieldValueNotFound .*$/, 'Add the volume to $2.volumes, or correct $1.'],
+  [/^(\S+) \w+ must be between (\d+) and (\d+), .*$/, 'Set $1 to a number from $2 to $3.'],
+  [/^(\S+) \w+ \w+ values: ("\w+")$/, 'Set $1 to $2.'],
+  [/^(\S+) \w+ \w+ values: (.*), ("\w+")$/, 'Set $1 to $2 or $3.'],
+  [/^(\S+) \w+ must not have leading .*$/, 'Remove the whitespace from $1.'],
+  [/^((\S+)\.localhostProfile) \w+ can only be set .*$/, 'Remove $1, or set $2.type to Localhost.'],
+  [/^(\S+) \w+ may not specify .*$/, 'Remove $1 or the other source of the volume.'],
+  [/^(\S+) \w+ cannot set .* true$/, 'Remove $1.privileged, or set $1.allowPrivilegeEscalation to true.'],
+  [/^(\S+) \w+ cannot set .* CAP_SYS_ADMIN$/, 'Remove $1.allowPrivilegeEscalation or the capability CAP_SYS_ADMIN.'],
+  [/^(\S+)\.requests \w+ must be less .*$/, 'Reduce the request in $1.requests, or increase the limit in $1.limits.'],
+  [/^(\S+)\.\w+ \w+ (?:must be equal|Limit must) .*$/, 'Set equal values in $1.requests and $1.limits.'],
+];
+
+/** Returns one sentence that describes how to correct the field of an error. */
+export function describeFix({ type, path, value, detail, compared }: FieldError): string {
+  if (detail === MISMATCH && isObject(compared) && !isEmptySelector(compared)) {
+    const required = Object.entries(objectMember(compared, 'matchLabels'));
+    const missing = required.filter(([key, label]) => !isObject(value) || ownMember(value, key) !== label);
+    const labels = truncate(missing.map(([key, label]) => `${key}=${String(label)}`).join(', '));
+    return labels === ''
+      ? `Change ${path} or spec.selector, so the selector matches the labels.`
+      : `Add ${labels} to ${path}, or correct spec.selector.`;
+  }
+  const field = detail === MISMATCH ? 'spec.selector' : path;
+  const text = `${field} ${type} ${detail}`;
+  const fix = FIXES.find(([pattern]) => pattern.test(text));
+  if (fix) return text.replace(...fix);
+  const name = field.slice(field.lastIndexOf('.') + 1);
+  const known = VALUES[name];
+  if (known !== undefined || type === 'FieldValueRequired') {
+    return known === undefined ? `Set ${field}.` : `Set ${field} to ${known}.`;
+  }
+  if (typeof value !== 'string') return `Correct ${field}.`;
+  if (!/name$/i.test(name)) return `Correct ${quote(truncate(value))} in ${field}.`;
+  const valid = value
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .slice(0, 63)
+    .replaceAll(/^-|-$/g, '');
+  return valid === '' ? `Use another name in ${field}.` : `Use another name in ${field}, such as ${quote(valid)}.`;
 }

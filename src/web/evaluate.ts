@@ -2,6 +2,7 @@
  * Evaluates the playground's manifests against Pod Security at every level, and determines which SCC admits their pods.
  */
 import { manifestExceptions } from '../config/exceptions.ts';
+import { invalidErrors } from '../config/field-types.ts';
 import { type FixedText, fixText, podSecurityViolations } from '../config/fix.ts';
 import { moveFields } from '../config/misplaced-fields.ts';
 import {
@@ -173,6 +174,7 @@ function evaluateObject(object: ManifestObject, version: Version, cluster: Clust
   return {
     objects: pods.map((pod) => evaluatePod(object, pod, { version, cluster })),
     errors: [
+      ...invalidErrors([object]),
       ...unknown.map((path) => describe(path, 'contains containers')),
       ...fields.map((path) => describe(path, 'is a security field')),
     ],

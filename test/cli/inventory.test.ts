@@ -34,9 +34,14 @@ const DEPLOYMENT = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop, labels: null}
 spec:
+  selector: {matchLabels: {app: web}}
   template:
+    metadata: {labels: {app: web}}
     spec: {serviceAccountName: web, containers: [{name: c, image: i}]}
 `;
+
+const POD = 'apiVersion: v1\nkind: Pod\n';
+const SPEC = 'spec: {containers: [{name: c, image: i}]}\n';
 
 const RANGED = `apiVersion: v1
 kind: Namespace
@@ -89,10 +94,10 @@ automountServiceAccountToken: false
 apiVersion: v1
 kind: List
 items:
-- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: bank}, spec: {containers: [{name: c}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: bank}, spec: {containers: [{name: c, image: i}]}}
 - {apiVersion: security.openshift.io/v1, kind: SecurityContextConstraints, metadata: {name: anyuid, namespace: x}}
 - {apiVersion: example.com/v1, kind: Deployment, metadata: 5}
-- {apiVersion: v1, kind: ConfigMap}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
 `);
     assert.deepEqual(assumptions, []);
     assert.deepEqual(getNames(store.list('SecurityContextConstraints')), ['anyuid']);
@@ -120,7 +125,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
   });
 
   test('without a namespace get the one from --namespace', async () => {
-    const text = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}';
+    const text = `${POD}metadata: {name: a}\n${SPEC}`;
     const { store, namespace } = await readText(text, { namespace: 'shop' });
     assert.deepEqual([getNames(store.list('Pod')), namespace], [['shop/a'], 'shop']);
   });
@@ -132,14 +137,14 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
 
   test('with many names are abbreviated', async () => {
     const pods = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(
-      (name) => `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"${name}"}}`,
+      (name) => `${POD}metadata: {name: a, namespace: ${name}}\n${SPEC}`,
     );
-    assert.equal((await readText(pods.join('\n'))).assumptions[1], 'namespaces: a, b, c, d, e and 2 more');
+    assert.equal((await readText(pods.join('---\n'))).assumptions[1], 'namespaces: a, b, c, d, e and 2 more');
   });
 
-  const POD = 'apiVersion: v1\nkind: Pod\n';
   const undecodable = 'API servers cannot decode the Pod: ';
-  const unnamed = 'metadata.name: Required value: name or generateName is required';
+  const unnamed =
+    'API servers reject the Pod: metadata.name: Required value: name or generateName is required. Set metadata.name.';
   const unregistered = (kind: string, version: string) => `no kind "${kind}" is registered for version "${version}"`;
   const wrong: readonly (readonly [name: string, text: string, message: string])[] = [
     [
@@ -158,7 +163,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
       'apiVersion: v1\nkind: SecurityContextConstraints\n',
       `stdin:1:1: ${unregistered('SecurityContextConstraints', 'v1')}`,
     ],
-    ['without a name', `${POD}metadata: {}\n`, `stdin:3:1: ${unnamed}`],
+    ['without a name', `${POD}metadata: {}\n${SPEC}`, `stdin:3:1: ${unnamed}`],
     [
       'with wrong metadata',
       `${POD}metadata: []\n`,
@@ -179,11 +184,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
       `${POD}metadata:\n  name: a\n  ownerReferences: [a]\n`,
       `stdin:5:21: ${undecodable}metadata.ownerReferences[0]: Invalid value: "a": must be an object. Use a value of the required type.`,
     ],
-    [
-      'with several errors',
-      `${POD}---\napiVersion: v2\nkind: Pod\n`,
-      `stdin:1:1: ${unnamed}\nstdin:4:1: ${unregistered('Pod', 'v2')}`,
-    ],
+    ['with several errors', `${POD}${SPEC}---\n${POD}${SPEC}`, `stdin:1:1: ${unnamed}\nstdin:5:1: ${unnamed}`],
   ];
   for (const [name, text, message] of wrong) {
     test(`${name} are rejected`, () => assert.rejects(readText(text), { name: 'UserError', message }));

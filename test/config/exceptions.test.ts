@@ -37,14 +37,14 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
   ['an offset and fractions of a second', { ...SPEC, expiresAt: '2027-01-31t00:00:00.5+01:00' }],
   ['a container with a digest', entry({ container: 'web', image: `${IMAGE}@sha256:${'a'.repeat(64)}` })],
   ['a check without values', withoutValues({ check: 'privileged', container: 'web', image: IMAGE })],
-  ['no spec', undefined, 'spec: Required value. Set the field.'],
+  ['no spec', undefined, 'spec: Required value. Set spec.'],
   [
     'an empty spec',
     {},
-    'spec.serviceAccountName: Required value. Set the field.',
-    'spec.expiresAt: Required value. Set the field.',
-    'spec.reason: Required value. Set the field.',
-    'spec.allow: Required value. Set the field.',
+    'spec.serviceAccountName: Required value. Set spec.serviceAccountName.',
+    'spec.expiresAt: Required value. Set spec.expiresAt.',
+    'spec.reason: Required value. Set spec.reason.',
+    'spec.allow: Required value. Set spec.allow.',
   ],
   [
     'a misspelled check',
@@ -56,7 +56,7 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
     entry({ check: 'CKV_K8S_17' }),
     `spec.allow[0].check: Unsupported value: "CKV_K8S_17": ${CHECKS}. Use the ID of a check.`,
   ],
-  ['no check', withoutValues({ values: ['x'] }), 'spec.allow[0].check: Required value. Set the field.'],
+  ['no check', withoutValues({ values: ['x'] }), 'spec.allow[0].check: Required value. Set spec.allow[0].check.'],
   [
     'an impossible date',
     { ...SPEC, expiresAt: '2027-13-01T00:00:00Z' },
@@ -107,7 +107,11 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
     entry({ container: 'Web', image: IMAGE }),
     'spec.allow[0].container: Invalid value: "Web": must be the name of a container. Use the name of a container or init container.',
   ],
-  ['no values', withoutValues({ check: 'hostPorts' }), 'spec.allow[0].values: Required value. Set the field.'],
+  [
+    'no values',
+    withoutValues({ check: 'hostPorts' }),
+    'spec.allow[0].values: Required value. Set spec.allow[0].values.',
+  ],
   [
     'values for a check without values',
     withoutValues({ check: 'privileged', values: ['true'] }),

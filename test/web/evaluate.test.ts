@@ -101,6 +101,12 @@ describe('evaluateManifests returns decisions for', () => {
       'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nspec: { template: { spec: { containers: [{ name: a, ports: [{ containerPort: "80" }] }] } } }\n',
       '3:63: API servers cannot decode the pods of the Rollout: spec.template.spec.containers[0].ports[0].containerPort: Invalid value: "80": must be a 32-bit integer. Remove the quotes.',
     ],
+    [
+      'a validation error, in addition to the decisions',
+      `${POD}    - { name: c, image: i }\n`,
+      '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
+      '8:9: API servers reject the Pod "a": spec.containers[1].name: Duplicate value: "c". Use another name in spec.containers[1].name.',
+    ],
     ['a pod', POD, '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2'],
     [
       'a pod that its service account may not create',

@@ -70,7 +70,7 @@ export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[
 
 function invalidField(object: ManifestObject, { path, error, fix }: WrongType): ViolatedCheck {
   const reason = error.type === 'FieldValueRequired' ? 'missing field' : 'invalid field';
-  return createFinding(object, path, { check: 'decode', reason, detail: formatFieldError(error), fix });
+  return createFinding(object, path, { check: 'invalid', reason, detail: formatFieldError(error), fix });
 }
 
 /** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */

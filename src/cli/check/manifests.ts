@@ -14,6 +14,7 @@ import {
   errorAt,
   fieldNamespace,
   isKustomization,
+  kustomizedObjects,
   manifestLabels,
   manifestName,
   manifestNamespace,
@@ -145,7 +146,7 @@ function createContext(manifests: Manifests, settings: CheckSettings): CheckCont
   };
   const { namespace, at } = settings;
   const getExceptions = manifestExceptions(manifests.objects, { namespace, nowMs: at.getTime() });
-  return { ...settings, getNamespaceLabels, getExceptions };
+  return { ...settings, getNamespaceLabels, getExceptions, isKustomized: kustomizedObjects(manifests.objects) };
 }
 
 function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
@@ -157,6 +158,8 @@ interface CheckContext extends CheckSettings {
   getExceptions(namespace: string): ExceptionIndex | undefined;
   /** Returns the labels of the named namespace. */
   getNamespaceLabels(name: string): Labels;
+  /** Returns whether a kustomization may add required fields to the object. */
+  isKustomized(object: ManifestObject): boolean;
 }
 
 /**
@@ -169,10 +172,11 @@ function checkObject(object: ManifestObject, context: CheckContext): readonly (C
   const isOmitted = isSkipped(object, context);
   const unrendered = isOmitted ? [] : findUnrendered(object);
   if (unrendered.length > 0) return unrendered;
-  const fields = builtInFindings(object);
+  const isKustomized = context.isKustomized(object);
+  const fields = builtInFindings(object).filter(({ check }) => check !== 'invalid' || !isKustomized);
   if (isNamespace(object)) {
     const policies = resolvePolicyLabels(manifestLabels(value), context);
-    if (!isDecodable(fields)) return [checkedObject(object, fields, { policies })];
+    if (!isAccepted(fields)) return [checkedObject(object, fields, { policies })];
     const labels = [...labelFindings(object, policies), ...sccModeFindings(object), ...unusedKeyFindings(object)];
     return [checkedObject(object, [...labels, ...fields], { policies })];
   }
@@ -219,7 +223,7 @@ function checkPod(
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
   // API servers evaluate no policies on objects that they reject for their fields.
-  if (!isDecodable(fieldFindings)) return checkedObject(object, fieldFindings, scope);
+  if (!isAccepted(fieldFindings)) return checkedObject(object, fieldFindings, scope);
   const findings = findViolations(pod, { object, path }, { namespace, context }).map((violation): ViolatedCheck => {
     const { mode, policy, check, reason, detail, fix } = violation;
     const paths = violation.fields.length === 0 ? [''] : violation.fields.map((field) => field.path);
@@ -233,8 +237,8 @@ function checkPod(
   return checkedObject(object, [...findings, ...unused, ...fieldFindings], scope);
 }
 
-function isDecodable(findings: readonly ViolatedCheck[]): boolean {
-  return findings.every(({ check }) => check !== 'decode');
+function isAccepted(findings: readonly ViolatedCheck[]): boolean {
+  return findings.every(({ check }) => check !== 'decode' && check !== 'invalid');
 }
 
 function outsideTemplates(object: ManifestObject, path: FieldPath, problem: string): ManifestError {

@@ -1,4 +1,5 @@
 /** Reads the manifests of `--filename`. */
+import { invalidErrors } from '../../config/field-types.ts';
 import { EXCLUDED } from '../../config/manifest-files.ts';
 import { type Manifests, readManifests } from '../../config/manifests.ts';
 import type { ManifestObject } from '../../config/objects.ts';
@@ -66,11 +67,12 @@ export async function readAllManifests(
 /**
  * Reads all objects like `readAllManifests`.
  * @throws {UserError} with the file, line and column of every document that cannot be read, of every placeholder,
- * and of every value of a built-in kind that API servers cannot decode
+ * and of every value of a built-in kind that API servers cannot decode or reject
  */
 export async function readObjects(values: ManifestValues, io: Io): Promise<readonly ManifestObject[]> {
   const { objects, errors } = await readAllManifests(values, io);
   failOnErrors([...errors, ...objects.flatMap(findUnreadable)]);
+  failOnErrors(invalidErrors(objects));
   return objects;
 }
 

@@ -1,6 +1,5 @@
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
-import { invalidErrors } from '../../config/field-types.ts';
 import type { Settings } from '../../config/settings.ts';
 import { isReplicaLease, isCurrentLease } from '../../controllers/replica-leases.ts';
 import type { Kind } from '../../kube/kinds.ts';
@@ -24,7 +23,6 @@ import { nonEmpty, option, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption } from '../output/print.ts';
 import { listExceptions, proposedExceptions } from './exceptions.ts';
 import { type Inventory, type InventoryNeeds, inventoryOptions, listNamespaces, readInventory } from './inventory.ts';
-import { failOnErrors } from './manifests.ts';
 import { expectedSettings, findSettings, sccOptions } from './settings.ts';
 
 export const rolloutOptions = {
@@ -77,7 +75,7 @@ export async function readRolloutInventory(
   needs: Pick<InventoryNeeds, 'kinds' | 'only'> = { kinds: ROLLOUT_COMMAND_KINDS },
 ): Promise<Inventory> {
   const namespace = values['installation-namespace'];
-  const inventory = await readInventory(values, io, {
+  return await readInventory(values, io, {
     ...needs,
     areSccsOptional: values['scc-mode'] === undefined && values.config === undefined,
     // Namespaces have no ranges while SCCs are not enforced.
@@ -90,8 +88,6 @@ export async function readRolloutInventory(
     workloadResources: async (store) =>
       (await findSettings({ config: values.config, store, namespace })).settings.workloadResources,
   });
-  failOnErrors(inventory.objects.flatMap(invalidErrors));
-  return inventory;
 }
 
 /** Computes the state of the rollout from an inventory. Rejects with a UserError for invalid settings. */

@@ -5,7 +5,6 @@ import { existsSync } from 'node:fs';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../api/names.ts';
 import { findCluster } from '../../cluster/cluster-source.ts';
 import type { Scope } from '../../cluster/live-cluster.ts';
-import { invalidErrors } from '../../config/field-types.ts';
 import { isManifestName, URL_PATTERN } from '../../config/manifest-files.ts';
 import { manifestName, manifestNamespace, type ManifestObject } from '../../config/objects.ts';
 import { STDIN } from '../../config/yaml.ts';
@@ -21,7 +20,6 @@ import type { Io } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { findCustomSources } from './custom-resources.ts';
 import { findNamespace, readInventory, readSubjects, type SubjectValues } from './inventory.ts';
-import { failOnErrors } from './manifests.ts';
 import { SCC_INPUT_KINDS } from './scc-input.ts';
 
 /** A resource argument. */
@@ -90,7 +88,6 @@ export async function readWorkloads(
   if (options.filename.length > 0) {
     const needs = { kinds: SCC_INPUT_KINDS, optional, gaps: 'ranges' as const };
     const { objects, inventory } = await readSubjects(options, { io, needs });
-    failOnErrors(objects.flatMap(invalidErrors));
     const { namespace } = inventory;
     const named = references.map(({ kind, name }) => {
       const found = objects.find(

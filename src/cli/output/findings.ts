@@ -132,6 +132,7 @@ export const OTHER_RESULTS = {
   'scc-label': 'has an invalid SCC mode',
   unknownField: 'has unknown fields',
   decode: 'is invalid',
+  invalid: 'is invalid',
   scc: 'is invalid',
   unusable: 'cannot admit any pod',
   mistyped: 'has values that match nothing',

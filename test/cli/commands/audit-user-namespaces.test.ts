@@ -42,11 +42,6 @@ describe('audit user-namespaces prints the findings', () => {
     });
     assert.ok(stdout.includes('\nUN006  \u001b[31mhigh\u001b[39m      Node old'), stdout);
   });
-
-  test('with escaped control characters in names', async () => {
-    const { stdout } = await audit([], cluster.replace('name: builder-1-a', 'name: "a\\e[31m"'));
-    assert.ok(stdout.includes('Pod ci/a\\u001b[31m  '), stdout);
-  });
 });
 
 describe('the exit code depends on the severity of the findings', () => {

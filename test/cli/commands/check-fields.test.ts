@@ -157,7 +157,14 @@ test('values that Go decodes pass', async () => {
   assert.deepEqual(await findings(text), { code: 0, lines: [] });
 });
 
-test('the other commands end with the positions of the values', async () => {
+test('the other commands end with the positions of the values, and of validation errors', async () => {
+  const invalid = `${POD}${CONTAINERS}  - {name: c, image: i}\n`;
+  for (const command of ['scc plan', 'scc review --offline', 'audit user-namespaces']) {
+    const { code, stderr } = await runProgram([...command.split(' '), '-f', '-'], { stdin: invalid });
+    const error = 'API servers reject the Pod "p": spec.containers[1].name: Duplicate value: "c"';
+    assert.equal(stderr, `error: stdin:8:6: ${error}. Use another name in spec.containers[1].name.\n`);
+    assert.equal(code, 2);
+  }
   const stdin = `${POD}${CONTAINERS}    env: [{name: PORT, value: 8080}, {name: DEBUG, value: yes}]\n`;
   const path = 'API servers cannot decode the Pod: spec.containers[0].env';
   const commands = ['explain --offline', 'scc plan', 'report', 'rollout plan'];

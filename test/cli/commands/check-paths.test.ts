@@ -8,6 +8,9 @@ import { runProgram } from '../../support/memory-io.ts';
 
 const POD =
   'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {hostPID: true, containers: [{name: c, image: i}]}\n';
+/** A kustomization can add the selector. */
+const UNSELECTED =
+  'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n';
 const CHART = 'apiVersion: v2\nname: web\nversion: 0.1.0\n';
 const COMPONENT = 'apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n';
 const OTHER_FILES = {
@@ -204,6 +207,13 @@ transformers: [used-twice.yaml]
     stderr: `skipped: 16 files ${INPUT}: k/a.yaml, k/b.yaml, k/c.yaml, k/d.yaml, k/f.yaml and 11 more\n`,
   },
   {
+    name: 'only outside the directories of kustomizations, validation errors',
+    files: { 'a/kustomization.yaml': 'resources: [b/d.yaml]\n', 'a/b/d.yaml': UNSELECTED, 'd.yaml': UNSELECTED },
+    args: ['.', '--level=privileged', SKIP_KUSTOMIZATIONS],
+    code: 1,
+    summary: '1 passed, 1 failed, 1 of other kinds',
+  },
+  {
     name: 'a named patch, as pre-commit passes it',
     files: { 'a/kustomization.yaml': 'patchesStrategicMerge: [b/c/patch.yaml]\n', 'a/b/c/patch.yaml': POD },
     args: ['--', 'a/b/c/patch.yaml'],
@@ -254,7 +264,7 @@ describe('check reads', () => {
 });
 
 test('other commands list the kustomizations that are not built', async (context) => {
-  await withFiles(context, { 'a/kustomization.yaml': 'resources: [p.yaml]\n', 'a/p.yaml': POD });
+  await withFiles(context, { 'a/kustomization.yaml': 'resources: [d.yaml]\n', 'a/d.yaml': UNSELECTED });
   for (const command of ['explain a --offline', 'scc plan a', 'rollout plan a']) {
     const { stdout } = await runProgram(command.split(' '));
     assert.match(stdout, /; no changes by kustomizations: a\/kustomization\.yaml[;.]/);

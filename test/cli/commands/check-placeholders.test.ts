@@ -83,6 +83,12 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     [],
   ],
   [
+    'names and labels that API servers compare',
+    'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {selector: {matchLabels: {app: "{{ A }}"}}, template: {metadata: {labels: {app: a}}, spec: {volumes: [{name: $(B), emptyDir: {}}], containers: [{name: c, image: i, volumeMounts: [{name: v, mountPath: /v}]}]}}}\n',
+    0,
+    [],
+  ],
+  [
     'all fields of an object',
     `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: "\${A}", template: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: "\${B}", c: "\${C}"}}, spec: {hostPID: "\${D}"}}}\n`,
     2,

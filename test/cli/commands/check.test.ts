@@ -211,7 +211,11 @@ describe('check evaluates every kind with pods', () => {
       const { code, summary, objects, notEvaluated } = await report(['--level=baseline'], text);
       const [finding] = objects.flatMap(({ findings }) => findings);
       const outcome = Object.entries(summary).find(([, count]) => count > 0)?.[0];
-      assert.equal(notEvaluated[0]?.message ?? (finding?.check === 'decode' ? finding.detail : outcome), expected);
+      assert.equal(
+        notEvaluated[0]?.message ??
+          (finding?.check === 'decode' || finding?.check === 'invalid' ? finding.detail : outcome),
+        expected,
+      );
       assert.equal(code, notEvaluated.length > 0 ? 2 : finding ? 1 : 0);
     });
   }
@@ -234,14 +238,18 @@ interface InvalidObject {
   readonly name: string;
   readonly object: object;
   readonly errors: readonly string[];
+  /** The distinct fixes. Absent in cases with the same fixes as another case. */
+  readonly fixes?: readonly string[];
 }
 
 describe('check reports the errors of API servers for', () => {
-  for (const { name, object, errors } of readFixture<readonly InvalidObject[]>('invalid-objects.yaml')) {
+  for (const { name, object, errors, fixes } of readFixture<readonly InvalidObject[]>('invalid-objects.yaml')) {
     test(name, async () => {
       const { code, objects } = await report(['--level=privileged'], JSON.stringify(object));
-      const findings = objects.flatMap((one) => one.findings.map(({ detail }) => detail));
-      assert.deepEqual([code, findings.sort()], [errors.length > 0 ? 1 : 0, errors.toSorted()]);
+      const findings = objects.flatMap((one) => one.findings);
+      const details = findings.map(({ detail }) => detail);
+      assert.deepEqual([code, details.sort()], [errors.length > 0 ? 1 : 0, errors.toSorted()]);
+      if (fixes) assert.deepEqual(new Set(findings.map(({ fix }) => fix)), new Set(fixes));
     });
   }
 });
@@ -404,8 +412,8 @@ test('names from manifests do not break XML or workflow commands', async () => {
   );
   const github = await runProgram(['check', '--level=baseline', '-f', '-', '-o=github'], { stdin });
   assert.deepEqual(github.stdout.split('\n'), [
-    '::error file=stdin,line=1,col=45,title=decode::Pod default/a\\u0001]]><b>&%0A::set-output name=x::%250A is invalid: ' +
-      `invalid field (metadata.name: Invalid value: "a\\x01]]><b>&\\n::set-output name=x::%250A": ${SUBDOMAIN_RULE})%0AFix: Correct the value.`,
+    '::error file=stdin,line=1,col=45,title=invalid::Pod default/a\\u0001]]><b>&%0A::set-output name=x::%250A is invalid: ' +
+      `invalid field (metadata.name: Invalid value: "a\\x01]]><b>&\\n::set-output name=x::%250A": ${SUBDOMAIN_RULE})%0AFix: Use another name in metadata.name, such as "a-b-set-output-name-x-0a".`,
     '0 passed, 1 failed',
     '',
   ]);
@@ -579,10 +587,10 @@ spec:
     assert.equal(
       report,
       `PodSecurityException default/host is invalid
-  stdin:12:3   decode  invalid field (spec.expiresAt: Invalid value: "2027-01-15": must be a time in RFC 3339)
-                       Fix: Use a time such as "2027-01-31T00:00:00Z".
-  stdin:11:12  decode  invalid field (spec.allow[0].check: Unsupported value: "hostNamespace": supported values: …)
-                       Fix: Write "hostNamespaces".
+  stdin:12:3   invalid  invalid field (spec.expiresAt: Invalid value: "2027-01-15": must be a time in RFC 3339)
+                        Fix: Use a time such as "2027-01-31T00:00:00Z".
+  stdin:11:12  invalid  invalid field (spec.allow[0].check: Unsupported value: "hostNamespace": supported values: …)
+                        Fix: Write "hostNamespaces".
 
 0 passed, 2 failed
 `,

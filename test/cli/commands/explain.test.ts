@@ -76,11 +76,11 @@ describe('explain explains the decisions for a pod', () => {
       '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u001b[2Jb"},"spec":{"containers":[{"name":"a"}]}}';
     const { code, stderr } = await explain('-f - -n other', { stdin });
     const error = (position: string, text: string): string =>
-      `stdin:${position}: API servers reject the Pod: ${text}\n`;
+      `stdin:${position}: API servers reject the Pod "a\\x1b[2Jb": ${text}\n`;
     const [rule = ''] = dnsSubdomainErrors('-');
     assert.equal(
       stderr,
-      `error: ${error('1:45', `metadata.name: Invalid value: "a\\x1b[2Jb": ${rule}. Correct the value.`)}${error('1:89', 'spec.containers[0].image: Required value. Set the field.')}`,
+      `error: ${error('1:45', `metadata.name: Invalid value: "a\\x1b[2Jb": ${rule}. Use another name in metadata.name, such as "a-2jb".`)}${error('1:89', 'spec.containers[0].image: Required value. Set spec.containers[0].image to the name of an image.')}`,
     );
     assert.equal(code, 2);
   });

@@ -43,8 +43,11 @@ const deployment = (name: string, image: string, securityContext: object = {}): 
   kind: 'Deployment',
   metadata: { name, namespace: 'shop' },
   spec: {
-    selector: {},
-    template: { spec: { serviceAccountName: name, containers: [{ name: 'c', image, securityContext }] } },
+    selector: { matchLabels: { app: name } },
+    template: {
+      metadata: { labels: { app: name } },
+      spec: { serviceAccountName: name, containers: [{ name: 'c', image, securityContext }] },
+    },
   },
 });
 const ADMIN = { capabilities: { add: ['SYS_ADMIN'] } };

@@ -115,9 +115,10 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
       kind: 'Deployment',
       metadata: { name: 'olm-operator', namespace: 'olm' },
       spec: {
+        selector: { matchLabels: { app: 'olm-operator' } },
         template: {
           metadata: { labels: { app: 'olm-operator' } },
-          spec: { containers: [{ name: 'a', securityContext: { allowPrivilegeEscalation: true } }] },
+          spec: { containers: [{ name: 'a', image: 'a', securityContext: { allowPrivilegeEscalation: true } }] },
         },
       },
     };

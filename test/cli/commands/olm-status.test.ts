@@ -56,6 +56,19 @@ Settings: ${config}.
     );
   });
 
+  const deployment = (args: readonly string[]): object => ({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'portcullis', namespace: 'portcullis' },
+    spec: {
+      selector: { matchLabels: { a: 'b' } },
+      template: {
+        metadata: { labels: { a: 'b' } },
+        spec: { containers: [{ name: 'portcullis', image: 'portcullis', args }] },
+      },
+    },
+  });
+
   test('the reason why the auto-labeler is off or idle', async () => {
     const metadata = { name: 'olm-operator', namespace: 'openshift-operator-lifecycle-manager' };
     const lastTransitionTime = '2026-01-01T00:00:00Z';
@@ -64,7 +77,7 @@ Settings: ${config}.
     const apiVersion = 'config.portcullis.dev/v1alpha1';
     const items = [
       { apiVersion: 'v1', kind: 'Namespace', metadata: { name: metadata.namespace } },
-      { apiVersion: 'apps/v1', kind: 'Deployment', metadata },
+      { ...deployment([]), metadata },
       { apiVersion, kind: 'PortcullisConfiguration', metadata: { name: 'cluster' }, spec: {}, status: { conditions } },
     ];
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
@@ -81,12 +94,6 @@ Settings: PortcullisConfiguration "cluster".
     );
   });
 
-  const deployment = (args: readonly string[]): object => ({
-    apiVersion: 'apps/v1',
-    kind: 'Deployment',
-    metadata: { name: 'portcullis', namespace: 'portcullis' },
-    spec: { template: { spec: { containers: [{ name: 'portcullis', args }] } } },
-  });
   const settings = (conditions: readonly object[]): object => ({
     apiVersion: 'config.portcullis.dev/v1alpha1',
     kind: 'PortcullisConfiguration',

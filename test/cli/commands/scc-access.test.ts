@@ -60,7 +60,12 @@ describe('scc pods shows', () => {
   }
 
   const labeled = ['a', 'b'].map((name) =>
-    JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app: name } }, spec: {} }),
+    JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, labels: { app: name } },
+      spec: { containers: [{ name: 'c', image: 'i' }] },
+    }),
   );
   const selectors: readonly (readonly [selector: string, stdout: string])[] = [
     ['app=a', 'pod/a\n'],

@@ -23,12 +23,20 @@ function printObjects(...objects: readonly object[]): string {
   return objects.map((object) => JSON.stringify(object)).join('\n');
 }
 
+const SELECTOR = { matchLabels: { a: 'b' } };
+const LABELED = { metadata: { labels: SELECTOR.matchLabels } };
+
 /** A Namespace with the given labels, and a Deployment in it with the given pod spec. */
 function namespaceWith(labels: object, spec: object = {}): string {
-  const template = { spec: { containers: [{ name: 'a', image: 'a' }], ...spec } };
+  const template = { ...LABELED, spec: { containers: [{ name: 'a', image: 'a' }], ...spec } };
   return printObjects(
     { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'one', labels } },
-    { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web', namespace: 'one' }, spec: { template } },
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'web', namespace: 'one' },
+      spec: { selector: SELECTOR, template },
+    },
   );
 }
 
@@ -171,8 +179,9 @@ describe('scc plan prints a summary and the next step', () => {
   });
 
   test('control characters in names are escaped', async () => {
-    const { stdout } = await plan([], namespaceWith({}).replaceAll('"web"', '"\\u001b[31mweb"'));
-    assert.ok(stdout.includes('  Deployment \\u001b[31mweb  restricted-v2\n'), stdout);
+    const rollout = namespaceWith({}).replace('apps/v1', 'argoproj.io/v1alpha1').replace('Deployment', 'Rollout');
+    const { stdout } = await plan([], rollout.replaceAll('"web"', '"\\u001b[31mweb"'));
+    assert.ok(stdout.includes('  Rollout \\u001b[31mweb (spec.template)  restricted-v2\n'), stdout);
   });
 });
 
@@ -186,7 +195,7 @@ function shopWith(...workloads: readonly (readonly [kind: string, name: string, 
       const metadata = { name, namespace: 'shop' };
       return kind === 'Pod'
         ? { apiVersion: 'v1', kind, metadata, spec }
-        : { apiVersion: 'apps/v1', kind, metadata, spec: { template: { spec } } };
+        : { apiVersion: 'apps/v1', kind, metadata, spec: { selector: SELECTOR, template: { ...LABELED, spec } } };
     }),
   );
 }

@@ -66,7 +66,10 @@ PodSecurityPolicyReview/   default           <none>
       kind,
       metadata: { name, ...more },
     });
-    const pod = (name: string, more: object) => ({ ...object('Pod', name, more), spec: { containers: [] } });
+    const pod = (name: string, more: object) => ({
+      ...object('Pod', name, more),
+      spec: { containers: [{ name: 'c', image: 'i' }] },
+    });
     const items = [
       object('Namespace', 'bare', { annotations: { ...RANGES, 'openshift.io/sa.scc.uid-range': 'x' } }),
       object('Namespace', 'shop', { annotations: RANGES }),
@@ -97,8 +100,8 @@ PodSecurityPolicyReview/   default           <none>
       const pod = {
         apiVersion: 'v1',
         kind: 'Pod',
-        metadata: { name: 'a' },
-        spec: { containers: [{ name: 'a\u009b2Jb' }] },
+        metadata: { name: 'a', annotations: { a: 'a\u009b2Jb' } },
+        spec: { containers: [{ name: 'c', image: 'i' }] },
       };
       const { stdout } = await review(`-f - -o ${format}`, JSON.stringify(pod));
       assert.ok(stdout.includes('a\\u009b2Jb') && !stdout.includes('\u009b'), stdout);
@@ -139,13 +142,16 @@ describe('scc review prints reviews with their status', () => {
         apiVersion: 'v1',
         kind: 'Pod',
         metadata: { name: 'a', annotations: { a: 'b' } },
-        spec: { containers: [] },
+        spec: { containers: [{ name: 'c', image: 'i' }] },
       }),
     );
     assert.deepEqual(JSON.parse(stdout), {
       apiVersion: 'security.openshift.io/v1',
       kind: 'PodSecurityPolicySubjectReview',
-      spec: { template: { metadata: { annotations: { a: 'b' } }, spec: { containers: [] } }, user: 'alice' },
+      spec: {
+        template: { metadata: { annotations: { a: 'b' } }, spec: { containers: [{ name: 'c', image: 'i' }] } },
+        user: 'alice',
+      },
       status: {},
     });
     assert.match(stderr, /^Assumed: the 13 standard /);

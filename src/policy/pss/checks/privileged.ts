@@ -25,7 +25,7 @@ export const privileged: Check = {
   level: 'baseline',
   why: 'A privileged container has all capabilities and access to all devices of the node. A process in it can take over the node.',
   fix: 'Remove securityContext.privileged from the containers, or set it to false.',
-  violation: ['spec.containers[0].securityContext.privileged', true],
+  violation: ['spec.containers[0].securityContext', { privileged: true, capabilities: { drop: ['ALL'] } }],
   cis: '5.2.2',
   nsa: 'no privileged containers',
   repairs: [{ set: false, note: LOST.privileged, explicit: true }],
