@@ -111,7 +111,12 @@ function withValidLists(spec: PodLike['spec']): object {
     })),
     volumes: volumes.map((volume, index) => {
       const [source] = Object.entries(volume).filter(([key]) => key !== 'name');
-      return { name: `v-${index}`, ...Object.fromEntries(source ? [source] : []) };
+      // Before Kubernetes 1.37, API servers require a reference.
+      const isImage = source?.[0] === 'image';
+      return {
+        name: `v-${index}`,
+        ...(isImage ? { image: { reference: image } } : Object.fromEntries(source ? [source] : [])),
+      };
     }),
   };
 }
