@@ -4,7 +4,9 @@ import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
 import { labelSyncer } from '../../src/controllers/label-syncer.ts';
 import { runLevelZeroLabeler } from '../../src/controllers/run-level-zero-labeler.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
+import { allow, deny } from '../../src/kube/admission.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
+import { createStatus } from '../../src/kube/status.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import type { SyncerMode } from '../../src/policy/rollout/index.ts';
 import { STANDARD_CLUSTER_ROLE_BINDINGS } from '../../src/policy/scc/index.ts';
@@ -19,6 +21,7 @@ import {
   type TestSettings,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
+import { startVerdictWebhook } from '../support/verdict-webhook.ts';
 
 const INSTALLATION = 'portcullis';
 const BY_TEST = { fieldManager: 'test' };
@@ -348,16 +351,24 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('exposes metrics', async () => {
+  test('exposes metrics', async (t) => {
+    const failures = [deny(createStatus(409, 'Conflict', 'no')), deny(createStatus(403, 'Forbidden', 'no'))];
+    const webhook = await startVerdictWebhook(cluster, ['namespaces'], ({ operation }) =>
+      operation === 'UPDATE' ? (failures.shift() ?? allow()) : allow(),
+    );
+    t.after(() => webhook.stop());
     await run();
     await create('shop');
     await create('bank');
     await grant('anyuid', 'bank', 'default');
-    await running.pass(600_000);
+    for (const ms of [5_000, 5_000, 600_000]) await running.pass(ms);
     const text = await metrics.expose();
     assert.match(text, /^psa_syncer_namespaces\{level="restricted"\} 1$/m);
     assert.match(text, /^psa_syncer_namespaces\{level="baseline"\} 1$/m);
     assert.match(text, /^psa_syncer_unlabeled_managed 0$/m);
+    assert.match(text, /^psa_syncer_conflicts_total 1$/m);
+    assert.match(text, /^psa_syncer_sync_errors_total 1$/m);
+    assert.deepEqual(running.errors(), ['admission webhook "verdict.example.com" denied the request: no']);
   });
 });
 

@@ -167,13 +167,16 @@ function addVolumes(pod: Composition, owner: JsonObject, path: Path): void {
   const { spec, consume } = pod;
   const { volumes } = owner;
   consume(owner, 'volumes');
-  const before = spec['volumes'] === undefined ? [] : [spec['volumes']].flat();
-  // Decisions do not read longer lists, so the other volumes have no effect.
-  if (before.length > LIMITS.podItems) return;
-  const isLong = Array.isArray(volumes) && volumes.length > LIMITS.podItems;
-  const isOnly = isLong || before.length === 0;
-  spec['volumes'] = isOnly ? volumes : [before, volumes].flat();
-  pod.volumes.push({ start: isOnly ? 0 : before.length, path: [...path, 'volumes'] });
+  const before = spec['volumes'] ?? [];
+  // A value that is no list or that is too long is an error, so the other volumes have no effect.
+  if (!isVolumeList(before)) return;
+  const isList = isVolumeList(volumes);
+  spec['volumes'] = isList ? [...before, ...volumes] : volumes;
+  pod.volumes.push({ start: isList ? before.length : 0, path: [...path, 'volumes'] });
+}
+
+function isVolumeList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && value.length <= LIMITS.podItems;
 }
 
 /** Adds a container, or the containers in a list. Skips containers that are the defaults of another container. */
@@ -236,10 +239,7 @@ function findOrigin({ object, at, origins, volumes, annotations }: Composition, 
   }
   if (field === 'volumes') {
     const list = volumes.findLast(({ start }) => typeof step !== 'number' || step >= start) ?? { start: 0, path: at };
-    if (typeof step !== 'number') return list.path;
-    return Array.isArray(valueAt(object, list.path))
-      ? [...list.path, step - list.start, ...rest]
-      : [...list.path, ...rest];
+    return typeof step === 'number' ? [...list.path, step - list.start, ...rest] : list.path;
   }
   for (let length = podPath.length; length > 0; length--) {
     const origin = origins.get(JSON.stringify(podPath.slice(0, length)));

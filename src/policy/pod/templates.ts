@@ -287,8 +287,7 @@ function isOff(value: unknown): boolean {
 }
 
 function isSet(value: unknown): boolean {
-  if (Array.isArray(value)) return value.length > 0;
-  if (isObject(value)) return Object.values(value).some((member) => member != null);
+  if (typeof value === 'object') return Object.values(value ?? {}).some((member) => member != null);
   return typeof value === 'string' && value !== '';
 }
 

@@ -29,6 +29,17 @@ test('long values are truncated, and control characters are escaped', () => {
   ]);
 });
 
+test('no copy is suggested if a field that more than 100 errors hide cannot be allowed', () => {
+  const object = podWith({ securityContext: { supplementalGroups: Array<number>(100).fill(1) } });
+  const supplementalGroups = { type: 'MustRunAs', ranges: [{ min: 5, max: 5 }] } as const;
+  const sccs = [laxScc({ name: 'a', supplementalGroups, userNamespaceLevel: 'RequirePodLevel' })];
+  const { warnings } = assignScc(request({ object, sccs, access: { canUse: () => true } }));
+  assert.deepEqual(warnings, [
+    'The closest usable SCC is "a". It does not allow: spec.securityContext.supplementalGroups=[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,..., spec.hostUsers (not set).',
+    'No SCC would admit the pod as it is.',
+  ]);
+});
+
 test('control characters in paths are replaced', () => {
   const annotations = { [`container.seccomp.security.alpha.kubernetes.io/a\n${LONG}`]: 'odd' };
   const object = podWith({ containers: [{ name: `a\n${LONG}`, securityContext: {} }] }, { annotations });

@@ -36,7 +36,6 @@ const RULES: readonly Rule[] = [
         : {}),
     }),
   },
-  { path: /\.capabilities(?:\.drop)?$/, relax: () => ({ requiredDropCapabilities: [] }) },
   {
     path: /seccomp/,
     relax: ({ seccompProfiles }, _values, fields) => ({

@@ -141,9 +141,8 @@ export function findAllDisallowedFields(scc: PreparedScc, search: PodInNamespace
   let { pod } = search;
   for (let round = 0; round < MAX_HIDDEN; round++) {
     const fields = findDisallowedFields(pod, completePod(scc, { ...search, pod }).errors);
-    const added = fields.filter(({ path }) => !all.has(path));
-    for (const field of added) all.set(field.path, field);
-    const rest = added.reduce((changed, { path }) => withoutField(changed, path), pod);
+    for (const field of fields) all.set(field.path, field);
+    const rest = fields.reduce((changed, { path }) => withoutField(changed, path), pod);
     if (rest === pod) break;
     pod = rest;
   }

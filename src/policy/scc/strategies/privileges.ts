@@ -64,8 +64,8 @@ function validateCapabilities(
     errors.push(invalidValue(`${path}.add`, name, 'capability may not be added'));
   }
   const isDropped = createLookup(drop, required.length);
+  // Defaulting adds the required capabilities, so a defaulted list has no errors.
   for (const name of required) {
-    if (errors.length >= maxErrors) return;
     if (isDropped(name)) continue;
     const value = drop.length === 0 ? null : drop.slice(0, MAX_REPEATED);
     errors.push(invalidValue(`${path}.drop`, value, `${name} is required to be dropped but was not found`));
