@@ -208,7 +208,7 @@ suite('the validating webhook rejects invalid SCCs:', () => {
     assert.equal(response.allowed, false);
   });
 
-  test('errors in long lists are limited to 1000, within 5 seconds', async () => {
+  test('errors in long lists are limited to 1000, within 5 seconds of CPU time', async () => {
     const names = Array.from({ length: 4000 }, (_, index) => `a.${index}`);
     const object = laxScc({
       name: 'a',
@@ -217,9 +217,9 @@ suite('the validating webhook rejects invalid SCCs:', () => {
       requiredDropCapabilities: names,
       defaultAddCapabilities: names,
     });
-    const startMs = performance.now();
+    const start = process.cpuUsage();
     const { status } = await send(server, VALIDATE, object);
-    assert.ok(performance.now() - startMs < 5000);
+    assert.ok(process.cpuUsage(start).user < 5_000_000);
     const details = status?.['details'];
     assert.ok(isObject(details) && Array.isArray(details['causes']) && details['causes'].length === 1000);
   });

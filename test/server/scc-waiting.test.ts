@@ -326,10 +326,9 @@ suite('when a client disconnects,', () => {
     const decision = createSccTestWebhooks().decide('/mutate/pods', CREATE, 15_000, {
       getSignal: () => controller.signal,
     });
-    const startMs = performance.now();
     controller.abort();
-    assert.equal(denial(await decision), NOT_FOUND);
-    assert.ok(performance.now() - startMs < 1000);
+    const first = await Promise.race([decision, turn(undefined)]);
+    assert.equal(first && denial(first), NOT_FOUND);
   });
 
   test('no review remains in memory', async (t) => {

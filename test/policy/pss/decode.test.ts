@@ -101,15 +101,15 @@ test('long lists are evaluated completely', () => {
   assert.equal(evaluatePod({ spec: { containers: [] } }, POLICY).allowed, true);
 });
 
-test('a huge pod is evaluated within seconds', () => {
+test('a huge pod is evaluated within 5 seconds of CPU time', () => {
   const add = Array.from({ length: 9_000 }, (_, index) => `CAP_${index}`);
   const ports = Array.from({ length: 9_000 }, (_, index) => ({ hostPort: index + 1 }));
   const pod = {
     spec: { containers: [{ name: 'c', ports, securityContext: { capabilities: { add } } }] },
   } as unknown as PodLike;
-  const start = performance.now();
+  const start = process.cpuUsage();
   assert.equal(evaluatePod(pod, { ...POLICY, fields: true }).reason, 'non-default capabilities, hostPort');
-  assert.ok(performance.now() - start < 5_000);
+  assert.ok(process.cpuUsage(start).user < 5_000_000);
 });
 
 /** Pods above a limit are denied. Pods below the limit are evaluated in linear time. */
