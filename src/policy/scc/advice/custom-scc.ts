@@ -149,8 +149,11 @@ export function findCopy(
       return { scc, count: rules.size, isUsable: isUsable(scc), isKnown: !rules.has(undefined) };
     })
     .filter(({ count, isKnown }) => count > 0 && count <= maxFields && isKnown)
-    .sort((a, b) => a.count - b.count || Number(b.isUsable) - Number(a.isUsable) || a.scc.score - b.scc.score);
-  for (const { scc } of ranked.slice(0, MAX_TRIES)) {
+    .sort((a, b) => a.count - b.count || a.scc.score - b.scc.score)
+    // Whether a copy exists must not depend on the usable SCCs. Otherwise, a grant would change the suggestions for others.
+    .slice(0, MAX_TRIES)
+    .sort((a, b) => a.count - b.count || Number(b.isUsable) - Number(a.isUsable));
+  for (const { scc } of ranked) {
     const object = objects.find(({ metadata }) => metadata?.name === scc.name);
     const copy = object && relaxScc(scc, defaultScc(object), search);
     if (copy && Object.keys(copy.edit).length <= maxFields) return copy;
