@@ -41,6 +41,7 @@ const FEATURES: Readonly<Record<string, string>> = {
   'field-types': 'types of fields in manifests',
   fixes: 'fixes of manifests',
   'field-managers': 'server-side apply by several tools',
+  guard: 'guard of labels',
   'policy-costs': 'costs of policies',
 };
 

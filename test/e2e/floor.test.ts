@@ -178,8 +178,11 @@ suite('the floor', { skip }, async () => {
     const seen = new Set<string>();
     const leads = (replica: (typeof system.replicas)[number]): boolean =>
       replica.log().some(({ msg }) => msg === 'leadership begins');
-    const former = system.replicas.find(leads);
-    assert.ok(former);
+    const former = await eventually(async () => {
+      const leader = system.replicas.find(leads);
+      assert.ok(leader);
+      return leader;
+    }, 30_000);
     await former.stop();
     await system.retire(former);
     await eventually(async () => {
