@@ -36,12 +36,16 @@ export function isKustomization({ apiVersion }: Pick<ManifestObject, 'apiVersion
   return apiGroup(apiVersion) === 'kustomize.config.k8s.io';
 }
 
+function directoryOf(file: string): string {
+  return file.slice(0, Math.max(file.lastIndexOf('/'), file.lastIndexOf('\\')) + 1);
+}
+
 /**
  * Returns a function that reports whether a kustomization may list the file of an object. The kustomization may then add
  * required fields, such as selectors. Kustomizations list only files in their directory and below.
  */
 export function kustomizedObjects(objects: readonly ManifestObject[]): (object: ManifestObject) => boolean {
-  const folders = new Set(objects.filter(isKustomization).map(({ document }) => document.file.replace(/[^/\\]*$/, '')));
+  const folders = new Set(objects.filter(isKustomization).map(({ document }) => directoryOf(document.file)));
   const isFolder = (file: string, end: number): boolean => folders.has(file.slice(0, end));
   return ({ document: { file } }) =>
     folders.size > 0 &&

@@ -378,7 +378,7 @@ const VALUES: Readonly<Record<string, string>> = {
 const FIXES: readonly (readonly [error: RegExp, fix: string])[] = [
   [/^(\S+\.containers) FieldValueRequired .*$/, 'Add at least one container to $1.'],
   [/^(\S+) FieldValueDuplicate .*$/, 'Use another name in $1.'],
-  [/^((\S+)\.\w+\[\d+\]\.volumeMounts\S+) FieldValueNotFound .*$/, 'Add the volume to $2.volumes, or correct $1.'],
+  [/^(\S+) FieldValueNotFound .*$/, 'Add the volume to the pod, or correct $1.'],
   [/^(\S+) \w+ must be between (\d+) and (\d+), .*$/, 'Set $1 to a number from $2 to $3.'],
   [/^(\S+) \w+ \w+ values: ("\w+")$/, 'Set $1 to $2.'],
   [/^(\S+) \w+ \w+ values: (.*), ("\w+")$/, 'Set $1 to $2 or $3.'],
