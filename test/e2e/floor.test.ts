@@ -178,7 +178,7 @@ suite('the floor', { skip }, async () => {
     const seen = new Set<string>();
     const leads = (replica: (typeof system.replicas)[number]): boolean =>
       replica.log().some(({ msg }) => msg === 'leadership begins');
-    const former = await eventually(async () => {
+    const former = await eventually(() => {
       const leader = system.replicas.find(leads);
       assert.ok(leader);
       return leader;
