@@ -110,7 +110,7 @@ suite('all readers agree with the API server', { skip }, async () => {
     }
     const created: Workload[] = [];
     for (const workload of given.workloads) {
-      const answer = await create(plane.admin, withSelector(workload));
+      const answer = await create(plane.admin, asNew(workload));
       // API servers reject some of the random templates.
       if (answer.status === 422 || answer.status === 400) continue;
       assert.equal(answer.status, 201, answer.text);
@@ -180,7 +180,7 @@ suite('all readers agree with the API server', { skip }, async () => {
     assert.ok(answer.status === 201 || answer.status === 403, answer.text);
     const policies = message === '' ? '' : message.includes('PodSecurity') ? 'PodSecurity' : 'SCC';
     const collection = (await resolvePaths(plane.admin, object as JsonObject)).collection;
-    const again = await plane.admin.send('POST', `${collection}?dryRun=All`, withSelector(workload, `${name}-again`));
+    const again = await plane.admin.send('POST', `${collection}?dryRun=All`, asNew(workload, `${name}-again`));
     return {
       ...{ name, namespace, kind, policies, hasFinished: hasFinished(object) },
       podWarning: warnedPolicy(answer.warnings),
@@ -492,38 +492,9 @@ function realWorld(given: World, prefix: string): World {
   };
 }
 
-/** Adds the fields that API servers require. */
-function withSelector({ kind, object }: Workload, name = object.metadata?.name): JsonObject {
-  const labels = { app: 'x' };
-  const { spec = {}, ...others } = object as { readonly spec?: JsonObject };
-  const complete = { ...others, metadata: { ...object.metadata, name, uid: undefined }, status: undefined };
-  if (kind === 'Pod') return { ...complete, spec };
-  const template = (one: unknown): JsonObject => {
-    const { metadata = {}, spec: pod = {} } = one as { readonly metadata?: JsonObject; readonly spec?: JsonObject };
-    const restart = kind === 'Job' || kind === 'CronJob' ? { restartPolicy: 'Never' } : {};
-    return { metadata: { ...metadata, labels }, spec: { ...pod, ...restart } };
-  };
-  if (kind === 'CronJob') {
-    const { jobTemplate } = spec as { readonly jobTemplate: { readonly spec: { readonly template: unknown } } };
-    return {
-      ...complete,
-      spec: { schedule: '0 0 1 1 *', jobTemplate: { spec: { template: template(jobTemplate.spec.template) } } },
-    };
-  }
-  const selector =
-    kind === 'Job' ? {} : { selector: kind === 'ReplicationController' ? labels : { matchLabels: labels } };
-  const claims =
-    kind === 'StatefulSet'
-      ? {
-          volumeClaimTemplates: [
-            {
-              metadata: { name: 'data' },
-              spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1' } } },
-            },
-          ],
-        }
-      : {};
-  return { ...complete, spec: { ...spec, ...claims, ...selector, template: template(spec['template']) } };
+/** Returns a new object with the name of the workload, or with another name. */
+function asNew({ object }: Workload, name = object.metadata?.name): JsonObject {
+  return { ...object, metadata: { ...object.metadata, name, uid: undefined }, status: undefined };
 }
 
 function ownedBy(pod: KubeObject, owned: { readonly name: string; readonly uid: string }): JsonObject {

@@ -103,7 +103,7 @@ export const SYSCTL_REPAIR: Repair = {
   explicit: true,
 };
 
-/** Finds combinations of pod fields that API servers reject, as far as a repair can create them. */
+// Conflicts: combinations of pod fields that API servers reject, as far as a repair can create them
 
 interface FieldConflict {
   /** Paths of the fields whose values are rejected together with the values of other fields. */

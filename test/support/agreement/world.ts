@@ -249,6 +249,10 @@ function namespaceObjects(name: string, given: object, granted: readonly string[
 }
 
 const LABELS = { app: 'x' };
+const CLAIM = {
+  metadata: { name: 'data' },
+  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1' } } },
+};
 
 function createWorkload({ kind, namespace, template, pod, older, isFinished }: Draft, index: number): Workload {
   const name = `${kind.toLowerCase()}-${index}`;
@@ -268,7 +272,7 @@ function createWorkload({ kind, namespace, template, pod, older, isFinished }: D
     metadata,
     spec: {
       ...(getApiVersion(kind) === 'apps/v1' ? { selector: { matchLabels: LABELS } } : {}),
-      ...(kind === 'StatefulSet' ? { volumeClaimTemplates: [{ metadata: { name: 'data' } }] } : {}),
+      ...(kind === 'StatefulSet' ? { volumeClaimTemplates: [CLAIM] } : {}),
       ...(kind === 'CronJob' ? { schedule: '@daily' } : {}),
     },
     ...(finished ? { status: { conditions: [{ type: 'Complete', status: 'True' }] } } : {}),
