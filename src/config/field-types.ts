@@ -3,7 +3,7 @@ import { type FieldError, formatFieldError, invalidValue } from '../kube/field-e
 import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
 import { quote } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
-import { describeFix, manifestErrors } from '../kube/validation.ts';
+import { manifestErrors } from '../kube/validation.ts';
 import { printFieldPath } from '../policy/pod/index.ts';
 import document from './field-types.json' with { type: 'json' };
 import { errorAt, kustomizedObjects, manifestName, type ManifestObject, type ObjectPod, readPods } from './objects.ts';
@@ -83,11 +83,12 @@ export function findInvalidFields(object: ManifestObject): readonly WrongType[] 
   const unrendered = new Set([...new Set(errors.map(({ compared }) => compared))].filter(hasPlaceholder));
   return errors
     .filter(({ value, compared }) => !unrendered.has(compared) && !hasPlaceholder(value))
-    .map((error) => {
+    .map(({ fix, ...error }) => ({
       // API servers omit `metadata` in the paths of the labels of templates.
-      const path = error.path.replace(/template\.labels$/, 'template.metadata.labels');
-      return { path: parsePath(path), error, fix: describeFix({ ...error, path }) };
-    });
+      path: parsePath(error.path.replace(/template\.labels$/, 'template.metadata.labels')),
+      error,
+      fix,
+    }));
 }
 
 function hasPlaceholder(value: unknown): boolean {

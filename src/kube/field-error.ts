@@ -31,8 +31,6 @@ export interface FieldError {
    */
   readonly value?: unknown;
   readonly detail: string;
-  /** The value with which the invalid value has been compared. It is never printed. */
-  readonly compared?: unknown;
   /** The limit that the value exceeds. */
   readonly limit?: LimitName;
 }

@@ -23,6 +23,14 @@ import { quote, truncate } from './text.ts';
 import { isObject, type JsonObject, objectMember, ownMember, valueAt } from './types.ts';
 import { parseQuantity } from './units.ts';
 
+/** An error of API servers. */
+interface InvalidField extends FieldError {
+  /** A sentence that describes how to correct the field. */
+  readonly fix: string;
+  /** The value with which the invalid value has been compared. It is never printed. */
+  readonly compared?: unknown;
+}
+
 /** Validates a name. Returns the API server's error messages. */
 export type NameRule = (name: string) => readonly string[];
 
@@ -30,40 +38,43 @@ export type NameRule = (name: string) => readonly string[];
  * Validates the name of a new object.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.37.0/pkg/api/validation/objectmeta.go
  */
-export function nameErrors(metadata: JsonObject, rule: NameRule): FieldError[] {
+export function nameErrors(metadata: JsonObject, rule: NameRule): InvalidField[] {
   const [name, generateName] = [textOf(metadata['name']), textOf(metadata['generateName'])];
   // A prefix may end with a dash, because the generated suffix follows.
   const prefix = generateName.replace(/-$/, 'a');
-  if (name === '' && prefix === '') return [requiredField('metadata.name', 'name or generateName is required')];
+  if (name === '' && prefix === '') return [missingField('metadata.name', 'name or generateName is required')];
   return [
-    ...(prefix === '' ? [] : rule(prefix).map((error) => invalidValue('metadata.generateName', generateName, error))),
-    ...(name === '' ? [] : rule(name).map((error) => invalidValue('metadata.name', name, error))),
+    ...(prefix === '' ? [] : rule(prefix).map((error) => invalidName('metadata.generateName', generateName, error))),
+    ...(name === '' ? [] : rule(name).map((error) => invalidName('metadata.name', name, error))),
   ];
 }
 
 /** Validates the labels and annotations of an object. */
-export function metadataMapErrors(metadata: JsonObject): FieldError[] {
+export function metadataMapErrors(metadata: JsonObject): InvalidField[] {
   return [
     ...labelErrors(objectMember(metadata, 'labels'), 'metadata.labels'),
     ...annotationErrors(objectMember(metadata, 'annotations'), 'metadata.annotations'),
   ];
 }
 
-function labelErrors(labels: JsonObject, path: string): FieldError[] {
+/** Validates labels. API servers omit `metadata` in the paths of the labels of templates, but fixes do not. */
+function labelErrors(labels: JsonObject, path: string, field = path): InvalidField[] {
   return Object.entries(labels).flatMap(([key, value]) => [
-    ...labelKeyErrors(key).map((error) => invalidValue(path, key, error)),
-    ...labelValueErrors(textOf(value)).map((error) => invalidValue(path, value, error)),
+    ...labelKeyErrors(key).map((error) => invalidText(path, key, error, field)),
+    ...labelValueErrors(textOf(value)).map((error) => invalidText(path, textOf(value), error, field)),
   ]);
 }
 
 /** Validates annotations, whose keys are case-insensitive. */
-function annotationErrors(annotations: JsonObject, path: string): FieldError[] {
+function annotationErrors(annotations: JsonObject, path: string): InvalidField[] {
   const encoder = new TextEncoder();
   const entries = Object.entries(annotations);
   const bytes = entries.reduce((sum, [key, value]) => sum + encoder.encode(key + textOf(value)).length, 0);
   return [
-    ...entries.flatMap(([key]) => labelKeyErrors(key.toLowerCase()).map((error) => invalidValue(path, key, error))),
-    ...(bytes <= LIMITS.annotationBytes ? [] : [tooLong(path, LIMITS.annotationBytes)]),
+    ...entries.flatMap(([key]) => labelKeyErrors(key.toLowerCase()).map((error) => invalidText(path, key, error))),
+    ...(bytes <= LIMITS.annotationBytes
+      ? []
+      : [withFix(tooLong(path, LIMITS.annotationBytes), `Remove annotations from ${path}.`)]),
   ];
 }
 
@@ -81,23 +92,23 @@ function itemsOf(owner: JsonObject, list: string, path: string): readonly Item[]
   return value.map((item: unknown, index) => [isObject(item) ? item : {}, `${path}.${list}[${index}]`]);
 }
 
-function missingFields([item, path]: Item, fields: readonly string[]): FieldError[] {
+function missingFields([item, path]: Item, fields: readonly string[]): InvalidField[] {
   return fields
     .filter((field) => item[field] == null || item[field] === '' || item[field] === 0)
-    .map((field) => requiredField(`${path}.${field}`, ''));
+    .map((field) => missingField(`${path}.${field}`));
 }
 
 /** Validates the names of containers or volumes, which must be unique. */
-function itemNameErrors(items: readonly Item[]): FieldError[] {
+function itemNameErrors(items: readonly Item[]): InvalidField[] {
   const seen = new Set<string>();
   return items.flatMap(([item, path]) => {
     const name = textOf(item['name']);
-    if (name === '') return [requiredField(`${path}.name`, '')];
+    if (name === '') return [missingField(`${path}.name`)];
     const isTaken = seen.has(name);
     seen.add(name);
     return isTaken
-      ? [duplicateValue(`${path}.name`, name)]
-      : dnsLabelErrors(name).map((error) => invalidValue(`${path}.name`, name, error));
+      ? [withFix(duplicateValue(`${path}.name`, name), `Use another name in ${path}.name.`)]
+      : dnsLabelErrors(name).map((error) => invalidName(`${path}.name`, name, error));
   });
 }
 
@@ -115,36 +126,56 @@ const SOURCES: Readonly<Record<string, string>> = {
   persistentVolumeClaim: 'claimName',
 };
 
-function volumeErrors([volume, path]: Item): FieldError[] {
+function volumeErrors([volume, path]: Item): InvalidField[] {
   const [first = '', ...others] = VOLUME_TYPES.filter((type) => isObject(volume[type]));
   const required = SOURCES[first];
   return [
     ...(required === undefined ? [] : missingFields([objectMember(volume, first), `${path}.${first}`], [required])),
-    ...others.map((type) => forbiddenField(`${path}.${type}`, 'may not specify more than 1 volume type')),
+    ...others.map((type) =>
+      withFix(
+        forbiddenField(`${path}.${type}`, 'may not specify more than 1 volume type'),
+        `Remove ${path}.${type} or the other source of the volume.`,
+      ),
+    ),
   ];
 }
 
 /** Validates a number, unless it is absent or 0. */
-function rangeErrors(value: unknown, path: string, min: number, max: number): FieldError[] {
+function rangeErrors(value: unknown, path: string, min: number, max: number): InvalidField[] {
   if (typeof value !== 'number' || value === 0 || (value >= min && value <= max)) return [];
-  return [invalidValue(path, value, `must be between ${min} and ${max}, inclusive`)];
+  const error = invalidValue(path, value, `must be between ${min} and ${max}, inclusive`);
+  return [withFix(error, `Set ${path} to a number from ${min} to ${max}.`)];
 }
 
 const MAX_ID = 2 ** 31 - 1;
 
 /** Validates the security context of a pod or container, with the IDs in the given fields. */
-function securityContextErrors([owner, ownerPath]: Item, ids: readonly string[]): FieldError[] {
+function securityContextErrors([owner, ownerPath]: Item, ids: readonly string[]): InvalidField[] {
   const context = objectMember(owner, 'securityContext');
   const path = `${ownerPath}.securityContext`;
   const { add } = objectMember(context, 'capabilities');
   const escalations = [
-    ...(context['privileged'] === true ? ['`privileged` to true'] : []),
-    ...(Array.isArray(add) && add.includes('CAP_SYS_ADMIN') ? ['`capabilities.Add` CAP_SYS_ADMIN'] : []),
+    ...(context['privileged'] === true
+      ? [
+          [
+            '`privileged` to true',
+            `Remove ${path}.privileged, or set ${path}.allowPrivilegeEscalation to true.`,
+          ] as const,
+        ]
+      : []),
+    ...(Array.isArray(add) && add.includes('CAP_SYS_ADMIN')
+      ? [
+          [
+            '`capabilities.Add` CAP_SYS_ADMIN',
+            `Remove ${path}.allowPrivilegeEscalation or the capability CAP_SYS_ADMIN.`,
+          ] as const,
+        ]
+      : []),
   ];
   return [
     ...ids.flatMap((id) => rangeErrors(context[id], `${path}.${id}`, 0, MAX_ID)),
-    ...(context['allowPrivilegeEscalation'] === false ? escalations : []).map((escalation) =>
-      invalidValue(path, context, `cannot set \`allowPrivilegeEscalation\` to false and ${escalation}`),
+    ...(context['allowPrivilegeEscalation'] === false ? escalations : []).map(([escalation, fix]) =>
+      withFix(invalidValue(path, context, `cannot set \`allowPrivilegeEscalation\` to false and ${escalation}`), fix),
     ),
     ...profileErrors(context, path),
   ];
@@ -156,47 +187,52 @@ function quantityText(quantity: unknown): string {
 }
 
 /** Validates that requests do not exceed limits. Only the built-in resources can be overcommitted. */
-function resourceErrors([container, containerPath]: Item): FieldError[] {
+function resourceErrors([container, containerPath]: Item): InvalidField[] {
   const resources = objectMember(container, 'resources');
   const path = `${containerPath}.resources`;
   const limits = objectMember(resources, 'limits');
+  const equalFix = `Set equal values in ${path}.requests and ${path}.limits.`;
+  const lessFix = `Reduce the request in ${path}.requests, or increase the limit in ${path}.limits.`;
   return Object.entries(objectMember(resources, 'requests')).flatMap(([name, request]) => {
     const limit = ownMember(limits, name);
     const isFixed = (name.includes('/') && !name.includes('kubernetes.io/')) || name.startsWith('hugepages-');
     if (limit === undefined) {
-      return isFixed ? [requiredField(`${path}.limits`, 'Limit must be set for non overcommitable resources')] : [];
+      const error = requiredField(`${path}.limits`, 'Limit must be set for non overcommitable resources');
+      return isFixed ? [withFix(error, equalFix)] : [];
     }
     const [requested, allowed] = [parseQuantity(quantityText(request)), parseQuantity(quantityText(limit))];
     // Rounding can change the last digits of equal quantities.
     const tolerance = Math.abs(allowed) * 1e-9;
     const isInvalid = isFixed ? Math.abs(requested - allowed) > tolerance : requested > allowed + tolerance;
     const rule = `must be ${isFixed ? '' : 'less than or '}equal to ${name} limit of ${quantityText(limit)}`;
-    return isInvalid ? [invalidValue(`${path}.requests`, quantityText(request), rule)] : [];
+    const error = invalidValue(`${path}.requests`, quantityText(request), rule);
+    return isInvalid ? [withFix(error, isFixed ? equalFix : lessFix)] : [];
   });
 }
 
 const PROFILE_TYPES: readonly string[] = ['Localhost', 'RuntimeDefault', 'Unconfined'];
 
 /** Validates the seccomp and AppArmor profiles of a security context. */
-function profileErrors(context: JsonObject, contextPath: string): FieldError[] {
+function profileErrors(context: JsonObject, contextPath: string): InvalidField[] {
   return (['seccompProfile', 'appArmorProfile'] as const).flatMap((name) => {
     const profile = context[name];
     if (!isObject(profile)) return [];
     const path = `${contextPath}.${name}`;
     const { type, localhostProfile: file } = profile;
     const product = name === 'seccompProfile' ? 'seccomp' : 'AppArmor';
-    if (type == null || type === '') return [requiredField(`${path}.type`, `type is required when ${name} is set`)];
+    if (type == null || type === '') return [missingField(`${path}.type`, `type is required when ${name} is set`)];
     if (type === 'Localhost') {
       // An empty `localhostProfile` is a valid relative path for seccomp.
       const isMissing = file == null || (file === '' && product === 'AppArmor');
       return isMissing
-        ? [requiredField(`${path}.localhostProfile`, `must be set when ${product} type is Localhost`)]
+        ? [missingField(`${path}.localhostProfile`, `must be set when ${product} type is Localhost`)]
         : [];
     }
-    if (!PROFILE_TYPES.includes(textOf(type))) return [notSupported(`${path}.type`, type, PROFILE_TYPES)];
+    if (!PROFILE_TYPES.includes(textOf(type))) return [unsupportedText(`${path}.type`, type, PROFILE_TYPES)];
     if (file == null) return [];
     const value = product === 'AppArmor' ? file : { Type: type, LocalhostProfile: file };
-    return [invalidValue(`${path}.localhostProfile`, value, `can only be set when ${product} type is Localhost`)];
+    const error = invalidValue(`${path}.localhostProfile`, value, `can only be set when ${product} type is Localhost`);
+    return [withFix(error, `Remove ${path}.localhostProfile, or set ${path}.type to Localhost.`)];
   });
 }
 
@@ -206,7 +242,7 @@ const RESTART_POLICIES: readonly string[] = ['Always', 'OnFailure', 'Never'];
  * Validates a pod spec.
  * @param claims names of the volumes that the StatefulSet controller adds
  */
-function podSpecErrors(spec: JsonObject, path: string, claims: readonly unknown[] = []): FieldError[] {
+function podSpecErrors(spec: JsonObject, path: string, claims: readonly unknown[] = []): InvalidField[] {
   const volumes = itemsOf(spec, 'volumes', path);
   const names = new Set([...claims, ...volumes.map(([{ name }]) => name)]);
   const containers = ['containers', 'initContainers', 'ephemeralContainers'].flatMap((list) =>
@@ -222,16 +258,18 @@ function podSpecErrors(spec: JsonObject, path: string, claims: readonly unknown[
     ...groups.flatMap((id, index) =>
       rangeErrors(id, `${path}.securityContext.supplementalGroups[${index}]`, 0, MAX_ID),
     ),
-    ...(itemsOf(spec, 'containers', path).length === 0 ? [requiredField(`${path}.containers`, '')] : []),
+    ...(itemsOf(spec, 'containers', path).length === 0
+      ? [withFix(requiredField(`${path}.containers`, ''), `Add at least one container to ${path}.containers.`)]
+      : []),
     ...itemNameErrors(containers),
     ...containers.flatMap((container) => containerErrors(container, names)),
-    ...(RESTART_POLICIES.includes(policy) ? [] : [notSupported(`${path}.restartPolicy`, policy, RESTART_POLICIES)]),
+    ...(RESTART_POLICIES.includes(policy) ? [] : [unsupportedText(`${path}.restartPolicy`, policy, RESTART_POLICIES)]),
   ];
 }
 
-function containerErrors([container, path]: Item, volumes: ReadonlySet<unknown>): FieldError[] {
+function containerErrors([container, path]: Item, volumes: ReadonlySet<unknown>): InvalidField[] {
   const image = textOf(container['image']);
-  const missing = (list: string, fields: readonly string[]): FieldError[] =>
+  const missing = (list: string, fields: readonly string[]): InvalidField[] =>
     itemsOf(container, list, path).flatMap((item) => missingFields(item, fields));
   return [
     ...missingFields([container, path], ['image']),
@@ -239,7 +277,12 @@ function containerErrors([container, path]: Item, volumes: ReadonlySet<unknown>)
     ...resourceErrors([container, path]),
     ...(image === image.trim()
       ? []
-      : [invalidValue(`${path}.image`, image, 'must not have leading or trailing whitespace')]),
+      : [
+          withFix(
+            invalidValue(`${path}.image`, image, 'must not have leading or trailing whitespace'),
+            `Remove the whitespace from ${path}.image.`,
+          ),
+        ]),
     ...missing('ports', ['containerPort']),
     ...itemsOf(container, 'ports', path).flatMap(([port, portPath]) =>
       ['containerPort', 'hostPort'].flatMap((field) => rangeErrors(port[field], `${portPath}.${field}`, 1, 65_535)),
@@ -248,23 +291,24 @@ function containerErrors([container, path]: Item, volumes: ReadonlySet<unknown>)
     ...missing('volumeMounts', ['name', 'mountPath']),
     ...itemsOf(container, 'volumeMounts', path)
       .filter(([{ name }]) => textOf(name) !== '' && !volumes.has(name))
-      .map(([{ name }, mount]) => ({ ...notFound(`${mount}.name`, name), compared: volumes })),
+      .map(([{ name }, mount]) => ({
+        ...withFix(notFound(`${mount}.name`, name), `Add the volume to the pod, or correct ${mount}.name.`),
+        compared: volumes,
+      })),
   ];
 }
 
-function templateErrors(owner: JsonObject, path: string, claims: readonly unknown[] = []): FieldError[] {
+function templateErrors(owner: JsonObject, path: string, claims: readonly unknown[] = []): InvalidField[] {
   const template = objectMember(owner, 'template');
   const labels = objectMember(objectMember(template, 'metadata'), 'labels');
   return [
-    ...labelErrors(labels, `${path}.labels`),
+    ...labelErrors(labels, `${path}.labels`, `${path}.metadata.labels`),
     ...podSpecErrors(objectMember(template, 'spec'), `${path}.spec`, claims),
   ];
 }
 
-const MISMATCH = '`selector` does not match template `labels`';
-
 /** Validates the pod template of a workload whose pods always restart, and that the selector matches its labels. */
-function restartedErrors(spec: JsonObject, selector: unknown): FieldError[] {
+function restartedErrors(spec: JsonObject, selector: unknown): InvalidField[] {
   const path = 'spec.template';
   const labels = valueAt(spec, ['template', 'metadata', 'labels']) ?? null;
   const policy = textOf(valueAt(spec, ['template', 'spec', 'restartPolicy']));
@@ -272,50 +316,54 @@ function restartedErrors(spec: JsonObject, selector: unknown): FieldError[] {
   return [
     ...(matchesLabelSelector(selector, isObject(labels) ? (labels as Labels) : {})
       ? []
-      : [{ ...invalidValue(`${path}.metadata.labels`, labels, MISMATCH), compared: selector }]),
+      : [mismatch(`${path}.metadata.labels`, labels, selector)]),
     ...templateErrors(spec, path, claims),
-    ...(policy === 'Always' ? [] : [notSupported(`${path}.spec.restartPolicy`, policy, ['Always'])]),
+    ...(policy === 'Always' ? [] : [unsupportedText(`${path}.spec.restartPolicy`, policy, ['Always'])]),
   ];
 }
 
 type Labels = Readonly<Record<string, string>>;
 
-function workloadErrors({ kind, spec: value }: JsonObject): FieldError[] {
+function workloadErrors({ kind, spec: value }: JsonObject): InvalidField[] {
   const spec = isObject(value) ? value : {};
   const { selector } = spec;
   // Upstream uses the message for Deployments also for ReplicaSets.
   const name = kind === 'ReplicaSet' ? 'deployment' : String(kind).toLowerCase();
   if (isObject(selector) && isEmptySelector(selector)) {
     return [
-      invalidValue('spec.selector', selector, `empty selector is invalid for ${name}`),
+      withFix(
+        invalidValue('spec.selector', selector, `empty selector is invalid for ${name}`),
+        missingField('spec.selector').fix,
+      ),
       ...restartedErrors(spec, selector),
     ];
   }
   // If a DaemonSet has no selector, API servers report only that the selector does not match.
   const isMissing = selector == null && kind !== 'DaemonSet';
-  return [...(isMissing ? [requiredField('spec.selector', '')] : []), ...restartedErrors(spec, selector)];
+  return [...(isMissing ? [missingField('spec.selector')] : []), ...restartedErrors(spec, selector)];
 }
 
-function replicationControllerErrors({ spec: value }: JsonObject): FieldError[] {
+function replicationControllerErrors({ spec: value }: JsonObject): InvalidField[] {
   const spec = isObject(value) ? value : {};
   const matchLabels = objectMember(spec, 'selector');
   const isEmpty = Object.keys(matchLabels).length === 0;
   return [
-    ...(isEmpty ? [requiredField('spec.selector', '')] : []),
-    ...(isObject(spec['template']) ? restartedErrors(spec, { matchLabels }) : [requiredField('spec.template', '')]),
+    ...(isEmpty ? [missingField('spec.selector')] : []),
+    ...(isObject(spec['template']) ? restartedErrors(spec, { matchLabels }) : [missingField('spec.template')]),
   ];
 }
 
-function jobSpecErrors(spec: JsonObject, path: string): FieldError[] {
+function jobSpecErrors(spec: JsonObject, path: string): InvalidField[] {
   const policy = textOf(valueAt(spec, ['template', 'spec', 'restartPolicy']));
-  const isMissing = policy === 'Always' || policy === '';
+  const field = `${path}.template.spec.restartPolicy`;
+  const error = requiredField(field, 'valid values: "OnFailure", "Never"');
   return [
     ...templateErrors(spec, `${path}.template`),
-    ...(isMissing ? [requiredField(`${path}.template.spec.restartPolicy`, 'valid values: "OnFailure", "Never"')] : []),
+    ...(policy === 'Always' || policy === '' ? [withFix(error, `Set ${field} to "OnFailure" or "Never".`)] : []),
   ];
 }
 
-function cronJobErrors(cronJob: JsonObject): FieldError[] {
+function cronJobErrors(cronJob: JsonObject): InvalidField[] {
   const spec = objectMember(cronJob, 'spec');
   return [
     ...jobSpecErrors(objectMember(objectMember(spec, 'jobTemplate'), 'spec'), 'spec.jobTemplate.spec'),
@@ -323,7 +371,7 @@ function cronJobErrors(cronJob: JsonObject): FieldError[] {
   ];
 }
 
-type Validate = (object: JsonObject) => FieldError[];
+type Validate = (object: JsonObject) => InvalidField[];
 
 const KINDS: Readonly<Record<string, Validate>> = {
   'apps/v1 DaemonSet': workloadErrors,
@@ -338,7 +386,7 @@ const KINDS: Readonly<Record<string, Validate>> = {
 };
 
 /** Validates the pods of a built-in object after API server defaulting. Returns no errors for other kinds. */
-export function podErrors(object: JsonObject): FieldError[] {
+export function podErrors(object: JsonObject): InvalidField[] {
   return KINDS[kindKey(object)]?.(object) ?? [];
 }
 
@@ -356,7 +404,7 @@ const REQUEST = /^authentication\.|^authorization\./;
  * Sets the defaults of a new object of a built-in kind and validates it. Validates the format of names only for
  * Namespaces, Services and kinds with pods, because other kinds have other rules.
  */
-export function manifestErrors(object: JsonObject): FieldError[] {
+export function manifestErrors(object: JsonObject): InvalidField[] {
   const key = kindKey(object);
   const metadata = objectMember(object, 'metadata');
   const rule = NAME_RULES[key] ?? (Object.hasOwn(KINDS, key) ? dnsSubdomainErrors : () => []);
@@ -374,48 +422,50 @@ const VALUES: Readonly<Record<string, string>> = {
   type: 'RuntimeDefault, Localhost or Unconfined',
 };
 
-/** Fixes by the path, type and detail of an error. */
-const FIXES: readonly (readonly [error: RegExp, fix: string])[] = [
-  [/^(\S+\.containers) FieldValueRequired .*$/, 'Add at least one container to $1.'],
-  [/^(\S+) FieldValueDuplicate .*$/, 'Use another name in $1.'],
-  [/^(\S+) FieldValueNotFound .*$/, 'Add the volume to the pod, or correct $1.'],
-  [/^(\S+) \w+ must be between (\d+) and (\d+), .*$/, 'Set $1 to a number from $2 to $3.'],
-  [/^(\S+) \w+ \w+ values: ("\w+")$/, 'Set $1 to $2.'],
-  [/^(\S+) \w+ \w+ values: (.*), ("\w+")$/, 'Set $1 to $2 or $3.'],
-  [/^(\S+) \w+ must not have leading .*$/, 'Remove the whitespace from $1.'],
-  [/^((\S+)\.localhostProfile) \w+ can only be set .*$/, 'Remove $1, or set $2.type to Localhost.'],
-  [/^(\S+) \w+ may not specify .*$/, 'Remove $1 or the other source of the volume.'],
-  [/^(\S+) \w+ cannot set .* true$/, 'Remove $1.privileged, or set $1.allowPrivilegeEscalation to true.'],
-  [/^(\S+) \w+ cannot set .* CAP_SYS_ADMIN$/, 'Remove $1.allowPrivilegeEscalation or the capability CAP_SYS_ADMIN.'],
-  [/^(\S+)\.requests \w+ must be less .*$/, 'Reduce the request in $1.requests, or increase the limit in $1.limits.'],
-  [/^(\S+)\.\w+ \w+ (?:must be equal|Limit must) .*$/, 'Set equal values in $1.requests and $1.limits.'],
-];
+function withFix(error: FieldError, fix: string): InvalidField {
+  return { ...error, fix };
+}
 
-/** Returns one sentence that describes how to correct the field of an error. */
-export function describeFix({ type, path, value, detail, compared }: FieldError): string {
-  if (detail === MISMATCH && isObject(compared) && !isEmptySelector(compared)) {
-    const required = Object.entries(objectMember(compared, 'matchLabels'));
-    const missing = required.filter(([key, label]) => !isObject(value) || ownMember(value, key) !== label);
-    const labels = truncate(missing.map(([key, label]) => `${key}=${String(label)}`).join(', '));
-    return labels === ''
-      ? `Change ${path} or spec.selector, so the selector matches the labels.`
-      : `Add ${labels} to ${path}, or correct spec.selector.`;
-  }
-  const field = detail === MISMATCH ? 'spec.selector' : path;
-  const text = `${field} ${type} ${detail}`;
-  const fix = FIXES.find(([pattern]) => pattern.test(text));
-  if (fix) return text.replace(...fix);
-  const name = field.slice(field.lastIndexOf('.') + 1);
-  const known = VALUES[name];
-  if (known !== undefined || type === 'FieldValueRequired') {
-    return known === undefined ? `Set ${field}.` : `Set ${field} to ${known}.`;
-  }
-  if (typeof value !== 'string') return `Correct ${field}.`;
-  if (!/name$/i.test(name)) return `Correct ${quote(truncate(value))} in ${field}.`;
+function missingField(path: string, detail = ''): InvalidField {
+  const value = VALUES[path.slice(path.lastIndexOf('.') + 1)];
+  return withFix(requiredField(path, detail), value === undefined ? `Set ${path}.` : `Set ${path} to ${value}.`);
+}
+
+function unsupportedText(path: string, value: unknown, supported: readonly string[]): InvalidField {
+  const others = supported.slice(0, -1).map(quote).join(', ');
+  const last = quote(supported.at(-1) ?? '');
+  return withFix(
+    notSupported(path, value, supported),
+    `Set ${path} to ${others === '' ? last : `${others} or ${last}`}.`,
+  );
+}
+
+function invalidText(path: string, value: string, detail: string, field = path): InvalidField {
+  return withFix(invalidValue(path, value, detail), `Correct ${quote(truncate(value))} in ${field}.`);
+}
+
+function invalidName(path: string, value: string, detail: string): InvalidField {
   const valid = value
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .slice(0, 63)
     .replaceAll(/^-|-$/g, '');
-  return valid === '' ? `Use another name in ${field}.` : `Use another name in ${field}, such as ${quote(valid)}.`;
+  const example = valid === '' ? '' : `, such as ${quote(valid)}`;
+  return withFix(invalidValue(path, value, detail), `Use another name in ${path}${example}.`);
+}
+
+function mismatch(path: string, labels: unknown, selector: unknown): InvalidField {
+  const error = invalidValue(path, labels, '`selector` does not match template `labels`');
+  if (!isObject(selector) || isEmptySelector(selector)) {
+    return { ...withFix(error, missingField('spec.selector').fix), compared: selector };
+  }
+  const missing = Object.entries(objectMember(selector, 'matchLabels')).filter(
+    ([key, label]) => !isObject(labels) || ownMember(labels, key) !== label,
+  );
+  const text = truncate(missing.map(([key, label]) => `${key}=${String(label)}`).join(', '));
+  const fix =
+    text === ''
+      ? `Change ${path} or spec.selector, so the selector matches the labels.`
+      : `Add ${text} to ${path}, or correct spec.selector.`;
+  return { ...withFix(error, fix), compared: selector };
 }
