@@ -6,7 +6,7 @@ export const POLICY_KINDS = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPo
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
 /**
- * Kinds of the policy that sets pod defaults, and of its binding. API servers older than Kubernetes 1.36 do not serve
+ * Kinds of the policy that sets pod defaults and of its binding. API servers older than Kubernetes 1.36 do not serve
  * them.
  */
 export const DEFAULTS_KINDS = ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'] as const;
@@ -24,7 +24,7 @@ export type AdmissionPolicy = Kinds[PolicyKind];
 export const FLOOR_PREFIX = 'floor.';
 
 /**
- * Annotation of webhook configurations with the digest of the policies that allow their webhooks to fail open. A new
+ * Annotation on webhook configurations with the digest of the policies that allow the webhooks to fail open. A new
  * leader reads it, so webhooks do not switch to failing closed on every leader change, and policies are not deleted
  * while webhooks depend on them.
  */
@@ -35,7 +35,7 @@ const FORMER = ['named.scc.portcullis.dev', 'unnamed.scc.portcullis.dev'];
 
 /**
  * The policies that the leader manages, by kind and name. The leader changes only these policies, and its role permits
- * only these. It ignores copies that have the same labels.
+ * only these. It ignores copies that have the same labels but other names.
  */
 export const FLOOR_POLICIES: Readonly<Record<PolicyKind, readonly string[]>> = {
   ValidatingAdmissionPolicy: withPrefix(['enforce-baseline', 'enforce-restricted'].map(psaName), FORMER),

@@ -2,8 +2,9 @@
 import { OLM_AUTO_LABELER } from '../kube/well-known.ts';
 
 /**
- * Namespace label with a level that Portcullis enforces but the API server's PodSecurity plugin ignores, so exceptions
- * can apply in the namespace. It takes effect if it is stricter than the upstream label or the default.
+ * Namespace label with a level that Portcullis enforces. The API server's PodSecurity plugin ignores this label, so
+ * exceptions can apply in the namespace. The level takes effect if it is stricter than the upstream label or the
+ * default.
  */
 export const ENFORCE_LABEL = 'portcullis.dev/enforce';
 
@@ -54,10 +55,13 @@ export const POLICY_SELECTOR = Object.entries(POLICY_LABELS)
 /** Labels on the policies that the leader manages. */
 export const FLOOR_LABELS = { ...WEBHOOK_LABELS, [COMPONENT_LABEL]: 'floor' } as const;
 
-/** JSON with the settings and versions that the policies of an installation without a server were generated from. */
+/**
+ * Annotation on policies of an installation without a server. Contains the settings and versions from which they were
+ * generated, as JSON.
+ */
 export const POLICY_SETTINGS_ANNOTATION = 'portcullis.dev/policy-settings';
 
-/** Selects the policies that the leader manages. */
+/** Label selector for the policies that the leader manages. */
 export const FLOOR_SELECTOR = `${PART_OF_LABEL}=${PART_OF},${COMPONENT_LABEL}=floor`;
 
 /** On a webhook configuration: `<namespace>/<name>` of the Secret that contains the CA certificates to inject. */
@@ -90,7 +94,7 @@ export const SERVING_CERTIFICATE_ANNOTATION = 'portcullis.dev/serving-certificat
 /** On a replica's Lease: the generation of the PortcullisConfiguration that the replica applies. */
 export const SETTINGS_GENERATION_ANNOTATION = 'portcullis.dev/settings-generation';
 
-/** On a replica's Lease: how often the replica has applied each exemption since it started, as JSON. */
+/** On a replica's Lease: how many times the replica has applied each exemption since it started, as JSON. */
 export const EXEMPTION_USES_ANNOTATION = 'portcullis.dev/exemption-uses';
 
 /**
@@ -133,8 +137,8 @@ export const SETTINGS_EXISTED_ANNOTATION = 'portcullis.dev/settings-existed';
 export const CONFIGURATION_NAME = 'cluster';
 
 /**
- * Label with value `fail-open` on namespaces whose pods must be able to start without webhooks, such as networking, DNS
- * and storage.
+ * Label on namespaces. The value `fail-open` means that pods must be able to start without webhooks, as for networking,
+ * DNS and storage.
  */
 export const TIER_LABEL = 'portcullis.dev/admission';
 export const FAIL_OPEN = 'fail-open';
@@ -178,34 +182,35 @@ export const KUBELET_TAINT = 'portcullis.dev/kubelet-outdated';
 
 /**
  * The rendered minimum, or `none`. On a node, it means that the kubelet was configured for this minimum. On the
- * PortcullisConfiguration, it means that at least one kubelet in each pool was.
+ * PortcullisConfiguration, it means that at least one kubelet in each pool was configured for it.
  */
 export const RENDERED_MINIMUM_ANNOTATION = 'portcullis.dev/rendered-minimum-kubelet-version';
 
-/** How long before the expiry of an exception or a grant an event announces it. */
+/** Time between the event that announces the expiry of an exception or a grant, and the expiry itself. */
 export const EXPIRY_NOTICE_MS = 7 * 24 * 3_600_000;
 
 /** Annotation on a binding with the time at which the leader deletes the binding. */
 export const GRANT_EXPIRY_ANNOTATION = 'portcullis.dev/grant-expires-at';
 
-/** Name prefix of bindings that have this annotation. The SCC and the expiry time follow. */
+/** Name prefix of the bindings of temporary grants. The SCC and the expiry time follow it. */
 export const TEMPORARY_GRANT_PREFIX = 'portcullis:scc-until:';
 
 /**
- * Annotation on a namespace with the periods in which SCCs were granted temporarily there, as JSON. The annotation of
+ * Annotation on a namespace with the periods of the temporary SCC grants in that namespace, as JSON. The annotation of
  * `kube-system` also contains cluster-wide grants.
  */
 export const TEMPORARY_GRANTS_ANNOTATION = 'portcullis.dev/temporary-grants';
 
 /**
- * On a PodSecurityException: JSON list of the users who created the exception or changed its spec. Only the webhook
+ * On a PodSecurityException: the users who created the exception or changed its spec, as a JSON list. Only the webhook
  * writes it.
  */
 export const AUTHORS_ANNOTATION = 'portcullis.dev/authors';
 
 /**
- * An approval that a trusted deployer applies with an exception, instead of `status.approval`: the approver, the person
- * who proposed the exception, and the hash of the approved spec. The webhook records the deployer and the time.
+ * Annotations with an approval that a trusted deployer applies together with an exception, instead of
+ * `status.approval`. They contain the approver, the person who proposed the exception, and the hash of the approved
+ * spec. The webhook adds the deployer and the time.
  */
 export const APPROVAL_ANNOTATIONS = {
   by: 'portcullis.dev/approved-by',

@@ -8,9 +8,9 @@ export const CONFIGURATION_KINDS = ['ValidatingWebhookConfiguration', 'MutatingW
 export type ConfigurationKind = (typeof CONFIGURATION_KINDS)[number];
 
 /**
- * Names of the webhook configurations of an installation. Replicas update only these, and their role permits only these.
- * They ignore copies that have the same labels. API servers call mutating webhooks in the order of their configuration
- * names, so `zz` runs after the mutations of other components.
+ * Names of the webhook configurations of an installation. Replicas update only these, and their role permits only
+ * these. They ignore copies that have the same labels but other names. API servers call mutating webhooks in the order
+ * of their configuration names, so `zz` runs after the mutations of other components.
  */
 export const CONFIGURATION_NAMES = {
   ValidatingWebhookConfiguration: 'portcullis.dev',
@@ -19,7 +19,7 @@ export const CONFIGURATION_NAMES = {
 
 export type WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration;
 
-/** What the settings and the installation turn on. */
+/** Features that the settings or the installation turn on. */
 export type WebhookFeature =
   | 'podSecurity'
   | 'exceptions'
@@ -38,14 +38,14 @@ interface Conditional {
 }
 
 /**
- * The requests that API servers send to a path, from which the webhook configurations are generated. A registration is
- * in force while the feature of at least one rule is on.
+ * Describes the requests that API servers send to a path. The webhook configurations are generated from registrations.
+ * A registration is in force while the feature of at least one of its rules is on.
  */
 export interface WebhookRegistration {
   /** Webhook name. The API server prefixes audit annotations with it. */
   readonly name: string;
   readonly path: string;
-  /** What the webhook does, as Markdown. Begins with a verb in lower case and has no final period. */
+  /** Description of what the webhook does, in Markdown. Begins with a lowercase verb and has no final period. */
   readonly description: string;
   readonly kind: ConfigurationKind;
   readonly rules: readonly { readonly feature: WebhookFeature; readonly rule: Wire<V1RuleWithOperations> }[];
@@ -77,15 +77,15 @@ export const NOT_PRIVILEGED_CONDITION = 'not-privileged';
 
 /**
  * Annotation on the mutating configuration with the SCC mode for which it is registered. The leader sets it once API
- * servers have had time to observe the registration. Until then, replicas default pods, but do not deny them, so no pod
- * is denied because it has not been defaulted.
+ * servers have had time to observe the registration. Until then, replicas default pods but do not deny them, so no pod
+ * is denied merely because it has not been defaulted.
  */
 export const SCC_REGISTERED_ANNOTATION = 'portcullis.dev/registered-scc-mode';
 
-/** Prefix of the webhook that sets the pod defaults. */
+/** Name prefix of the webhook that sets the pod defaults. */
 export const DEFAULTS_PREFIX = 'defaults.';
 
-/** Prefix of webhooks that review only namespaces with the label `ENFORCE_LABEL`. */
+/** Name prefix of webhooks that review only namespaces with the label `ENFORCE_LABEL`. */
 export const OWN_LABEL_PREFIX = 'own-label.';
 
 export interface RegisteredWebhook {
@@ -147,7 +147,7 @@ export function getWebhooks({ webhooks }: WebhookConfiguration): RegisteredWebho
 
 /**
  * Returns the webhooks that have failurePolicy Fail, or all webhooks if there are none. A problem with a fail-open
- * webhook must not affect the decision about the fail-closed webhooks' certificates.
+ * webhook must not affect decisions about the certificates of fail-closed webhooks.
  */
 export function enforcingWebhooks<T extends Pick<RegisteredWebhook, 'failurePolicy'>>(
   webhooks: readonly T[],
@@ -161,8 +161,8 @@ function urlHost(url: string): string | undefined {
 }
 
 /**
- * Describes namespaces in which a change to the settings makes webhooks fail closed. Without `showsNames`, contains only
- * their number.
+ * Formats the warning that a change to the settings makes webhooks fail closed in the namespaces. Without `showsNames`,
+ * the warning contains only their number.
  */
 export function printNewlyClosed(
   names: readonly string[],

@@ -19,11 +19,11 @@ export interface AdmissionRequest {
   readonly requestSubResource?: string;
   /** Absent on CREATE if the object uses `generateName`. */
   readonly name?: string;
-  /** For a Namespace object, its own name. */
+  /** For requests on a Namespace, the name of that Namespace. */
   readonly namespace?: string;
   readonly operation: Operation;
   readonly userInfo: UserInfo;
-  /** The object, not validated. `null` on DELETE. */
+  /** The object, which has not been validated. `null` on DELETE. */
   readonly object?: unknown;
   readonly oldObject?: unknown;
   readonly dryRun?: boolean;
@@ -36,11 +36,11 @@ interface DecisionDetails {
   readonly auditAnnotations?: Readonly<Record<string, string>>;
   /** Fields for the review's log line. They are not part of the response. */
   readonly facts?: Readonly<Record<string, string>>;
-  /** The limit that the object exceeds, which is counted. */
+  /** The limit that the object exceeds. It is counted in the metrics. */
   readonly limit?: LimitName | undefined;
 }
 
-/** `object` is the mutated object. Absent if the object does not change. */
+/** `object` is the mutated object, or absent if the object does not change. */
 export interface Allowed extends DecisionDetails {
   readonly allowed: true;
   readonly object?: unknown;
@@ -51,7 +51,7 @@ export interface Denied extends DecisionDetails {
   readonly status: Status;
 }
 
-/** The decision for an AdmissionRequest. Denials are values and never exceptions. */
+/** The decision for an AdmissionRequest. Denials are returned as values, never thrown. */
 export type Decision = Allowed | Denied;
 
 const ALLOWED: Allowed = { allowed: true };
@@ -64,13 +64,13 @@ export function deny(status: Status, details: DecisionDetails = {}): Denied {
   return { allowed: false, status, ...details };
 }
 
-/** HTTP codes of denials because of a limit: 413 if every attempt fails, and 429 if a later attempt may succeed. */
+/** HTTP status codes of denials due to a limit: 413 if retries also fail, and 429 if a retry may succeed. */
 export const LIMIT_CODES: ReadonlySet<number> = new Set([413, 429]);
 
 /**
- * Combines decisions about one request. If some of them are denials, the result is a denial with all of their reasons.
- * Decisions of policies that do not apply have no effect. The last changed object is the result, so each decision must
- * start from the object of the previous decision.
+ * Combines decisions about one request. If any of them is a denial, the result is a denial with the reasons of all
+ * denials. Decisions of policies that do not apply have no effect. The last changed object is the result, so each
+ * decision must start from the object of the previous decision.
  */
 export function combineDecisions(all: readonly Decision[]): Decision {
   const decisions = all.filter((decision) => decision !== ALLOWED);
@@ -86,7 +86,7 @@ export function combineDecisions(all: readonly Decision[]): Decision {
   };
   const [denial, ...others] = decisions
     .flatMap((decision) => (decision.allowed ? [] : decision.status))
-    // A limit does not hide the reason of a policy.
+    // A policy's reason takes precedence over an exceeded limit.
     .toSorted((a, b) => Number(LIMIT_CODES.has(a.code)) - Number(LIMIT_CODES.has(b.code)));
   if (denial) {
     const messages = new Set([denial, ...others].map((status) => status.message));

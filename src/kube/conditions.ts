@@ -34,12 +34,12 @@ export function withTransitionTimes(
   });
 }
 
-/** Types of the conditions from which kstatus, and so Flux and Helm, compute whether an object is ready. */
+/** Types of the conditions from which kstatus computes whether an object is ready. Flux and Helm use kstatus. */
 export const READY_TYPES: readonly string[] = ['Ready', 'Reconciling', 'Stalled'];
 
 /**
- * Returns the `Ready` condition, and `Reconciling` or `Stalled`, which are absent unless they are true. A stalled object
- * does not become ready until a user changes it or another object.
+ * Returns the `Ready` condition and, if the object is not ready, `Reconciling` or `Stalled`. A stalled object does not
+ * become ready until a user changes this object or another one.
  * @see https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
  */
 export function readyConditions(

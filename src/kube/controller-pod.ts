@@ -20,7 +20,7 @@ const PREFIX = 'kube-api-access-';
 /** Name of the service account token volume in computed and stored pods. API servers generate a random suffix. */
 export const TOKEN_VOLUME = `${PREFIX}xxxxx`;
 
-/** Returns true for the name of a volume in which the API server mounts the service account token. */
+/** Returns true for the name of a volume with which the API server mounts the service account token. */
 export function isTokenVolume(name: unknown): boolean {
   return typeof name === 'string' && name.startsWith(PREFIX);
 }
@@ -32,7 +32,7 @@ const FILE_MODE = 420;
 /** Returns the volume that contains the token, the cluster CA and the namespace name. */
 function tokenVolume(name: string): MutableObject {
   const sources = [
-    // The API server recognizes injected tokens by the seven extra seconds.
+    // The API server recognizes injected tokens by the 7 s that exceed one hour.
     { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
     { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
     {
@@ -43,8 +43,8 @@ function tokenVolume(name: string): MutableObject {
 }
 
 /**
- * Returns true if a pod mounts its service account token. The pod's field takes precedence over the service account's
- * field.
+ * Returns true if a pod mounts its service account token. The pod's `automountServiceAccountToken` field takes
+ * precedence over the service account's.
  */
 export function mountsToken(spec: JsonObject, account: JsonObject | undefined): boolean {
   const automount = spec['automountServiceAccountToken'] ?? account?.['automountServiceAccountToken'];
@@ -77,7 +77,7 @@ function partName(part: MutableObject): string {
   return typeof name === 'string' ? name : '';
 }
 
-/** The pod that a controller creates, and the controller's user. */
+/** The pod that a controller creates, and the user as which the controller creates it. */
 interface ControllerPod {
   readonly pod: Pod;
   readonly requester: UserInfo;
@@ -125,8 +125,8 @@ export interface CustomPodSource {
   readonly object: KubeObject;
   readonly template: readonly (string | number)[];
   /**
-   * Returns the path in the custom resource of a field of the pod. Set only if the fields of the pod are spread over the
-   * custom resource, so `object` is a copy that contains the pod as a template.
+   * Returns the path of a pod field in the custom resource. Set only if the pod fields are spread over the custom
+   * resource, in which case `object` is a copy that contains the pod as a template.
    */
   sourceField?(podField: string): string;
 }
@@ -238,7 +238,7 @@ interface CreatedPod extends ControllerPod {
 
 interface CreatePodOptions {
   readonly namespace: string;
-  /** The creator of a pod that has no controller and is not a mirror pod. */
+  /** The user who creates pods that have no controller and are not mirror pods. */
   readonly creator: UserInfo;
   readonly findAccount: FindServiceAccount;
 }

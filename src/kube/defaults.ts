@@ -1,5 +1,5 @@
 /**
- * Table of the defaults that the API server sets before admission.
+ * Sets the defaults that the API server sets before admission.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/v1/defaults.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/apps/v1/defaults.go
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/batch/v1/defaults.go
@@ -24,14 +24,13 @@ export function getObjects(part: MutableObject | undefined, field: string): Muta
   return Array.isArray(value) ? value.filter((item): item is MutableObject => isObject(item)) : [];
 }
 
-/** Sets the defaults in an object. */
 type Defaulter = (object: MutableObject) => void;
 
 /**
- * Defaults by field, in the order in which they are set. A default that is a function computes the value from the
- * object, and `undefined` means no default. A field named `name|0` treats the value 0 as absent. Nested tables have
- * fields named `name?` for an object that must exist, `name!` for an object that is created if necessary, and `name[]`
- * for list items.
+ * Defaults by field, in the order in which they are set. A function computes the default from the object, and returns
+ * `undefined` if there is none. A field named `name|0` treats the value 0 as absent. A field that contains a nested
+ * table is named `name?` for an object that must exist, `name!` for an object that is created if necessary, and
+ * `name[]` for list items.
  */
 interface Table {
   readonly [field: string]: unknown;
@@ -175,7 +174,7 @@ function defaultRequests(container: MutableObject): void {
   setDefault(resources, 'requests', {});
   const requests = getObject(resources, 'requests') ?? {};
   for (const [name, value] of Object.entries(limits)) {
-    // Use defineProperty, because assigning to `__proto__` does not define a member.
+    // Assigning to `__proto__` would not define a member, so use defineProperty.
     if (!Object.hasOwn(requests, name))
       Object.defineProperty(requests, name, { value, enumerable: true, configurable: true, writable: true });
   }
@@ -186,7 +185,7 @@ const TEMPLATE: Table = { 'template!': TEMPLATE_BODY };
 
 /**
  * The labels of a Job or ReplicationController, and the selector of a ReplicationController, default to the labels of
- * its pod template.
+ * the pod template.
  */
 function adoptTemplateLabels(object: MutableObject): void {
   const spec = getObject(object, 'spec');

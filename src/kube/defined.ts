@@ -1,5 +1,6 @@
 /**
- * Returns the properties that are not `undefined`, for optional properties that must be absent instead of `undefined`.
+ * Returns the properties that are not `undefined`. Use it for optional properties that must be absent rather than
+ * `undefined`.
  *
  * @example
  * const metadata = { name, ...defined({ namespace, uid }) };

@@ -15,13 +15,15 @@ export function semanticEqual(a: unknown, b: unknown): boolean {
   return (SEMANTIC(a, '') && SEMANTIC(b, '')) || isEqual(a, b, SEMANTIC);
 }
 
-/** Returns true if a member counts as absent. */
+/** Returns true if a member is treated as absent. */
 type IsAbsent = (value: unknown, key: string) => boolean;
 
 const EXACT: IsAbsent = (value) => value === undefined;
 const SEMANTIC: IsAbsent = (value, key) => isSemanticallyAbsent(value, key);
 
-/** Returns true if the API server treats an object member as absent, as in `semanticEqual`. */
+/**
+ * Returns true if the API server treats an object member as absent when it compares objects, as `semanticEqual` does.
+ */
 export function isSemanticallyAbsent(value: unknown, key: string): boolean {
   return isEmpty(value, key, MAX_EMPTY_LEVELS);
 }
@@ -68,7 +70,8 @@ function areMembersEqual(a: JsonObject, b: JsonObject, isAbsent: IsAbsent, level
     Object.hasOwn(object, key) && !isAbsent(object[key], key) ? object[key] : undefined;
   let shared = 0;
   for (const key of Object.keys(a)) {
-    // Most members are identical. Comparing with an inherited property is safe, because it never equals a member.
+    // Fast path, because most members are identical. `b[key]` may be an inherited property, which never equals a
+    // member.
     if (a[key] === b[key] && a[key] !== undefined) shared++;
     else if (!isEqual(getMember(a, key), getMember(b, key), isAbsent, levels)) return false;
   }

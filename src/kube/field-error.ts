@@ -26,8 +26,8 @@ export interface FieldError {
   readonly type: FieldErrorType;
   readonly path: string;
   /**
-   * The invalid value. It is not printed if it is absent, and never for required, forbidden, too long and internal
-   * errors.
+   * The invalid value. It is not printed if it is absent, or if the error is of the required, forbidden, too long or
+   * internal type.
    */
   readonly value?: unknown;
   readonly detail: string;
@@ -42,7 +42,7 @@ const WITHOUT_VALUE: ReadonlySet<FieldErrorType> = new Set([
   'InternalError',
 ]);
 
-/** Formats the error without its path, as in a Status cause. */
+/** Formats the error without its path, as in the causes of a Status. */
 export function describeFieldError(error: FieldError): string {
   const title = TITLES[error.type];
   const hidden = WITHOUT_VALUE.has(error.type) || !Object.hasOwn(error, 'value');
@@ -50,12 +50,12 @@ export function describeFieldError(error: FieldError): string {
   return error.detail === '' ? head : `${head}: ${truncate(error.detail)}`;
 }
 
-/** Formats the error: `path: Invalid value: "x": detail`. */
+/** Formats the error with its path, such as `path: Invalid value: "x": detail`. */
 export function formatFieldError(error: FieldError): string {
   return `${truncate(error.path)}: ${describeFieldError(error)}`;
 }
 
-/** Formats distinct errors, in brackets if there are several. */
+/** Formats the errors without duplicates, in brackets if there are several. */
 export function formatFieldErrors(errors: readonly FieldError[]): string {
   const texts = [...new Set(errors.map(formatFieldError))];
   return texts.length === 1 ? (texts[0] ?? '') : `[${texts.join(', ')}]`;
@@ -73,7 +73,7 @@ export function duplicateValue(path: string, value: unknown): FieldError {
   return { type: 'FieldValueDuplicate', path, value, detail: '' };
 }
 
-/** Returns the error for the name of an object that does not exist. */
+/** Returns the error for a field that refers to an object that does not exist. */
 export function notFound(path: string, value: unknown): FieldError {
   return { type: 'FieldValueNotFound', path, value, detail: '' };
 }
@@ -83,7 +83,7 @@ export function tooMany(path: string, count: number, max: number): FieldError {
   return { type: 'FieldValueTooMany', path, value: count, detail: `must have at most ${max} items` };
 }
 
-/** Returns the error for a list or a value that exceeds a limit of all inputs. */
+/** Returns the error for a list or a value that exceeds one of the `LIMITS`. */
 export function beyondLimit(path: string, limit: LimitName, count?: number): FieldError {
   return { ...(count === undefined ? tooLong(path, LIMITS[limit]) : tooMany(path, count, LIMITS[limit])), limit };
 }
@@ -110,7 +110,7 @@ function printValue(value: unknown): string {
   return truncate(printJson(value)).replaceAll(/[<>&\u2028\u2029]/g, escapeUnit);
 }
 
-/** Go escapes JSON for use in HTML. */
+/** Escapes a character as Go does, which makes JSON safe to embed in HTML. */
 function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
@@ -134,7 +134,7 @@ function jsonTypeName(value: unknown): string {
   return typeof value === 'boolean' ? 'bool' : typeof value;
 }
 
-/** Returns the error for a value that is not an object of the kind. The kind may be absent, as in lists. */
+/** Returns the error for a value that is not an object of the kind. The object may omit its kind, as list items do. */
 export function findKindError(value: unknown, kind: string, path = ''): FieldError | undefined {
   if (!isObject(value)) return invalidValue(path, value, 'must be an object');
   const { kind: found } = value;

@@ -36,14 +36,14 @@ export type ShapeValue<Shape> = Shape extends 'string'
 
 type Path = readonly (string | number)[];
 
-/** An unknown field and the known fields of its object, or a value whose type does not match its shape. */
+/** An unknown field with the known fields of its object, or a value whose type does not match its shape. */
 type ShapeError =
   | { readonly path: Path; readonly known: readonly string[] }
   | { readonly path: Path; readonly value: unknown; readonly shape: FieldShape };
 
 /**
  * Returns unknown fields and values of the wrong type, in the order in which they occur in the object. Null is treated
- * as absent, except as a list item, unless `nullItems` is true. Go reads such an item as the zero value.
+ * as absent. A null list item is an error unless `nullItems` is true. Go decodes null items as the zero value.
  */
 export function findShapeErrors(value: unknown, shape: FieldShape, nullItems = false): readonly ShapeError[] {
   const errors: ShapeError[] = [];
@@ -98,7 +98,8 @@ function isInteger(value: unknown, max: number): boolean {
 const QUANTITY = /^ *(?! )[-+]?\d*(?:\.\d*)?(?:[KMGTPE]i|[numkMGTPE]|[eE][-+]?\d{1,18})? *$/;
 
 /**
- * True for text that Go parses as a quantity. Digits are optional in Go. JSON contains numbers as their text.
+ * Returns true for a value that Go parses as a quantity. Go does not require digits, and parses the text of JSON
+ * numbers.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.37.2/pkg/api/resource/quantity.go
  */
 function isQuantity(value: unknown): boolean {
@@ -110,7 +111,7 @@ function isQuantity(value: unknown): boolean {
 const TIME = /^(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):[0-5]\d:[0-5]\d([.,]\d+)?(?:Z|[-+](?:[01]\d|2[0-4]):(?:[0-5]\d|60))$/;
 
 /**
- * True for a time that Go parses in the RFC 3339 layout.
+ * Returns true for a time that Go parses in the RFC 3339 layout.
  * @see https://pkg.go.dev/time#Parse
  */
 function isTime(value: unknown, hasMicroseconds = false): boolean {
@@ -124,7 +125,10 @@ function isTime(value: unknown, hasMicroseconds = false): boolean {
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** True for bytes as Go decodes them: base64 with padding, in which line breaks are ignored, or a list of numbers. */
+/**
+ * Returns true for a value that Go decodes as bytes, which is padded base64 (line breaks are ignored) or a list of
+ * numbers.
+ */
 function isBytes(value: unknown): boolean {
   if (typeof value === 'string') return BASE64.test(value.replaceAll(/[\r\n]/g, ''));
   return Array.isArray(value) && value.every((item) => item == null || isByte(item));
@@ -140,7 +144,7 @@ const IS_OF_TYPE: Readonly<Record<PlainType, (value: unknown) => boolean>> = {
   boolean: (value) => typeof value === 'boolean',
   number: (value) => typeof value === 'number',
   int32: isInt32,
-  // JSON.parse rounds 2^63-1 up to 2^63, so the bound itself is allowed.
+  // JSON.parse rounds 2^63-1 up to 2^63, so 2^63 is allowed.
   int64: (value) => isInteger(value, 2 ** 63),
   intOrString: (value) => typeof value === 'string' || isInt32(value),
   quantity: isQuantity,

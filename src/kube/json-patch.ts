@@ -20,7 +20,8 @@ export function escapeKey(key: string): string {
 
 /**
  * Computes the operations that transform one document into the other. Lists of equal length are compared item by item,
- * and other lists are replaced as a whole. Unlike a general diff, it skips objects that both documents share.
+ * and other lists are replaced as a whole. Unlike a general-purpose diff, it skips objects that both documents share by
+ * reference.
  */
 export function diff(before: unknown, after: unknown): JsonPatchOp[] {
   const ops: JsonPatchOp[] = [];
@@ -46,7 +47,8 @@ function compareObjects(before: JsonObject, after: JsonObject, path: string, ops
   for (const key of Object.keys(before)) {
     const was = before[key];
     if (key === keys[common] && was !== undefined) common++;
-    // Most members are shared. Comparing with an inherited property is safe, because it never equals a member.
+    // Fast path, because most members are shared. `after[key]` may be an inherited property, which never equals a
+    // member.
     if (was !== after[key] || was === undefined)
       compareMember(was, ownMember(after, key), `${path}/${escapeKey(key)}`, ops);
   }
@@ -58,7 +60,7 @@ function compareObjects(before: JsonObject, after: JsonObject, path: string, ops
   }
 }
 
-/** An undefined member is not part of the JSON. */
+/** Treats undefined members as absent, because JSON does not contain them. */
 function compareMember(before: unknown, after: unknown, path: string, ops: JsonPatchOp[]): void {
   if (before === undefined) return;
   if (after === undefined) ops.push({ op: 'remove', path });

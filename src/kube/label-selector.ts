@@ -2,8 +2,8 @@ import { isObject, type JsonObject } from './types.ts';
 
 const KEY = String.raw`[^\s=!,()<>]+`;
 /**
- * Matches one requirement up to the next comma or the end of the selector: `!key`, `key`, `key=value` or `key in (a,
- * b)`.
+ * Matches one requirement (`!key`, `key`, `key=value` or `key in (a, b)`) up to the next comma or the end of the
+ * selector.
  */
 const REQUIREMENT = new RegExp(
   String.raw`^\s*(?:!\s*(?<absent>${KEY})|(?<key>${KEY})(?:\s*(?<equality>==?|!=)(?:\s*(?<value>${KEY}))?|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)\s*(?:,(?=\s*[^\s,])|$)`,
@@ -50,7 +50,7 @@ export function matchesLabelSelector(selector: unknown, labels: Labels | undefin
   );
 }
 
-/** Returns true if a LabelSelector matches everything. */
+/** Returns true if a LabelSelector has no requirements, so it matches everything. */
 export function isEmptySelector(selector: JsonObject): boolean {
   const { matchLabels, matchExpressions } = selector;
   const hasLabels = isObject(matchLabels) && Object.keys(matchLabels).length > 0;

@@ -1,7 +1,7 @@
 /**
- * The limits of all foreign input: text and objects from clients, API servers, files and users. Every name ends with
- * its unit. Each comment names the senders and the attack that the limit prevents. The table in
- * docs/explanation/security-model.md describes what happens beyond each limit.
+ * Limits for all external input, which comes from clients, API servers, files and users. Each name ends with its unit.
+ * The comment on each section names the senders, and the comment on a limit names the attack that it prevents. The
+ * table in docs/explanation/security-model.md describes what happens when a limit is exceeded.
  */
 
 const KIB = 1024;
@@ -11,29 +11,30 @@ export const LIMITS = {
   // Requests to the review port. Without client certificates, every pod in the cluster can send them.
 
   /**
-   * Open connections to the review port. Prevents clients from exhausting memory and file descriptors. Exceeds the
-   * number of connections that three API servers need for concurrent writes. 1000 connections use about 100 MiB.
+   * Open connections to the review port. Prevents clients from exhausting memory and file descriptors. The limit
+   * exceeds the number of connections that three API servers need for concurrent writes. 1000 connections use about 100
+   * MiB.
    */
   reviewConnections: 1000,
   /**
-   * URL of one request, on every port. Routers and parsers of query strings process it on the main thread before they
-   * reject it. API servers send a path and a timeout, which have at most 70 characters.
+   * URL of one request on any port. The router and the query parser process it on the main thread before they can
+   * reject the request. API servers send a path and a timeout of at most 70 characters in total.
    */
   urlCharacters: 256,
-  /** Request line and headers of one request. Prevents clients from sending headers without end. */
+  /** Request line and headers of one request. Prevents clients from sending endless headers. */
   headerBytes: 16 * KIB,
   /**
    * Body of one review. Prevents clients from exhausting memory with one body. Objects in etcd have at most 2 MiB. API
-   * servers send both the old and the new version of an object, and escape `<`, `>` and `&` as six bytes.
+   * servers send both the old and the new version of an object, and escape each `<`, `>` and `&` as six bytes.
    */
   reviewBytes: 24 * MIB,
-  /** Unfinished small bodies. Prevents many slow clients from exhausting memory. */
+  /** All unfinished small bodies. Prevents many slow clients from exhausting memory. */
   unfinishedSmallReviewsBytes: 24 * MIB,
-  /** Complete small bodies that wait for the main thread. Prevents a flood of reviews from exhausting memory. */
+  /** All complete small bodies that wait for the main thread. Prevents a flood of reviews from exhausting memory. */
   queuedReviewsBytes: 24 * MIB,
   /**
-   * Received bytes of large bodies that have not been reviewed yet. Prevents many large bodies from exhausting memory.
-   * The oldest unfinished body may exceed the limit unless the complete bodies alone already exceed it.
+   * Received bytes of all large bodies that have not been reviewed yet. Prevents many large bodies from exhausting
+   * memory. The oldest unfinished body may exceed the limit unless the complete bodies alone already exceed it.
    */
   unreviewedLargeReviewsBytes: 16 * MIB,
   /**
@@ -42,45 +43,57 @@ export const LIMITS = {
    */
   waitingReviewsBytes: 48 * MIB,
   /**
-   * Concurrent reads of pods for `exec`. Prevents clients from exhausting memory, because API servers escape characters
-   * of a pod, which then has up to 9 MiB, and from overloading the API server through a replica.
+   * Concurrent reads of pods for `exec`. Prevents clients from exhausting memory and from overloading the API server
+   * through a replica. A pod may have up to 9 MiB because API servers escape characters.
    */
   podReads: 8,
   /**
-   * SubjectAccessReviews of one client address: approvals of exceptions, and uses of SCCs with `authorization: sar`.
-   * Prevents clients from overloading the API server and from searching for permissions through a replica.
+   * SubjectAccessReviews per client address, which replicas send for approvals of exceptions, and for uses of SCCs with
+   * `authorization: sar`. Prevents clients from overloading the API server and from searching for permissions through a
+   * replica.
    */
   accessReviewsPerSecond: 200,
-  /** SubjectAccessReviews of one client address at once, if it has sent none for 10 seconds. */
+  /** Largest burst of SubjectAccessReviews for one client address, available if it has caused none for 10 seconds. */
   accessReviewBurst: 2000,
   /**
    * SubjectAccessReview for the authorization webhook. The authorizer parses it on the main thread. Reviews of kubelet
-   * requests are far smaller, but those of other users contain the selectors of their requests.
+   * requests are far smaller, but reviews of other users' requests contain the selectors of those requests.
    */
   accessReviewBytes: 64 * KIB,
-  /** Beginning of a review that is not read completely, in which the fields that identify the request are searched. */
+  /**
+   * Beginning of a review that is not read completely. The fields that identify the request are searched for only
+   * there.
+   */
   identityBytes: 64 * KIB,
-  /** Each name in the envelope of a review. Messages and log lines contain names. Exceeds all names in the API. */
+  /**
+   * Each name in the envelope of a review. Messages and log lines contain names. All valid names in the API are
+   * shorter.
+   */
   nameCharacters: 1024,
-  /** Each name, group and claim of a user. Caches and log lines contain them. Identity providers may send long ones. */
+  /**
+   * Each name, group and claim of a user. Caches and log lines contain them. Some identity providers issue long ones.
+   */
   claimCharacters: 16 * KIB,
-  /** Values in the relevant fields of a large review, which the main thread parses. The largest pods have 100,000. */
+  /**
+   * Values in the relevant fields of a large review, which the main thread parses. The largest pods have 100,000
+   * values.
+   */
   reviewValues: 250_000,
   /** Relevant fields of a large review, which the main thread parses. */
   relevantBytes: 8 * MIB,
   /** Nesting of fields that decisions read. Prevents recursion from overflowing the stack. Pods have about 20 levels. */
   nestingLevels: 100,
   /**
-   * Nesting of other fields, as in API servers.
+   * Nesting of other fields. API servers have the same limit.
    * @see https://github.com/golang/go/blob/go1.25.0/src/encoding/json/scanner.go
    */
   ignoredNestingLevels: 10_000,
 
-  // Responses and log lines, which repeat text of reviews. Without a limit, one review fills the log.
+  // Responses and log lines, which repeat text from reviews. Without a limit, a single review could fill the log.
 
-  /** Each message of a response, and all its audit annotations together. */
+  /** Each message of a response, and all audit annotations of the response together. */
   messageCharacters: 256 * KIB,
-  /** Reason of a denial in the log. */
+  /** Reason for a denial in the log. */
   loggedCharacters: 16 * KIB,
   /** Reason why a review is malformed, which may contain any part of the review. */
   malformedCharacters: 1024,
@@ -90,48 +103,54 @@ export const LIMITS = {
   /** Open connections to the probe port. Kubelets and Prometheus use one connection each. */
   probeConnections: 50,
   /**
-   * Age of the metrics in a response. Without this limit, clients could keep the main thread busy, which renders all
-   * metrics.
+   * Maximum age of cached metrics in a response. Without the cache, clients could keep the main thread busy, because it
+   * renders all metrics.
    */
   metricsAgeMilliseconds: 1000,
 
-  // Objects. Every user who can create pods, workloads or exceptions in a namespace can write them. An object that fits
-  // into etcd (1.5 MiB) could contain many more items than any node can run, and evaluating it would delay other reviews.
+  // Objects that every user who can create pods, workloads or exceptions in a namespace can write. An object that fits
+  // into etcd (1.5 MiB) could contain many more items than any node can run, and evaluating it would delay other
+  // reviews.
 
   /** Containers of a pod. */
   containers: 5000,
-  /** Other items of a pod together, such as volumes, ports and capabilities. */
+  /** Sum of all other items of a pod, such as volumes, ports and capabilities. */
   podItems: 20_000,
   /**
-   * Annotation keys and values of a pod, as in API servers.
+   * Annotation keys and values of a pod. API servers have the same limit.
    * @see https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/
    */
   annotationBytes: 256 * KIB,
-  /** Spec of a PodSecurityException. Replicas keep all exceptions in memory and match them with each pod. */
+  /** Spec of a PodSecurityException. Replicas keep all exceptions in memory and match them against each pod. */
   exceptionSpecBytes: 16 * KIB,
 
   // Data that replicas keep between requests. Keys are digests or UIDs, and each entry uses less than 1 KiB.
 
   /**
-   * Each text of an event's reference to an object, which may come from the owner references in a review. The longest
-   * valid text is an API version with a group of 253 characters.
+   * Each string in an event's reference to an object, which may come from the owner references in a review. The longest
+   * valid string is an API version with a group of 253 characters.
    */
   eventReferenceCharacters: 317,
-  /** Rate limits of events by object. Forged reviews can name any number of objects. */
+  /** Rate limiters of events, one for each object. Forged reviews can name any number of objects. */
   eventBucketsBytes: 4 * MIB,
   /** Series of equal events. */
   eventSeriesBytes: 4 * MIB,
-  /** Events that are being written or wait. Prevents events from accumulating in memory while the API server is slow. */
+  /**
+   * Events that are being written or are waiting. Prevents events from accumulating in memory while the API server is
+   * slow.
+   */
   pendingEvents: 200,
   /** Events that are written concurrently. Prevents events, such as those of expiring grants, from delaying requests. */
   eventWrites: 10,
-  /** Rate limits of SubjectAccessReviews by client address. */
+  /** Rate limiters of SubjectAccessReviews, one for each client address. */
   accessReviewBucketsBytes: 4 * MIB,
   /** Results of SubjectAccessReviews. Reviews can name any number of users. */
   accessReviewResultsBytes: 10 * MIB,
-  /** Details of violations in the evaluation of a namespace, which the leader keeps. Reports contain as much. */
+  /**
+   * Details of violations in the evaluation of a namespace, which the leader keeps. Reports contain the same details.
+   */
   evaluationCharacters: 256 * KIB,
-  /** Predicted levels of namespaces with many service accounts, for one second. */
+  /** Predicted levels of namespaces with many service accounts, which are cached for one second. */
   predictedLevelsBytes: 1 * MIB,
   /** Series of a counter. The policy version and the names in labels depend on objects and settings, which change. */
   counterSeries: 1000,
@@ -141,23 +160,29 @@ export const LIMITS = {
   // Stored objects. Replicas list and watch objects that every user with the `edit` or `admin` ClusterRole can write.
 
   /**
-   * Relevant fields of a stored pod or pod template. Prevents pods with thousands of volumes from filling the memory.
-   * Typical pods have 2 KiB. Larger pods are stored as too large, so every policy denies them.
+   * Relevant fields of a stored pod or pod template. Prevents pods with thousands of volumes from exhausting memory.
+   * Typical pods have 2 KiB. Larger pods are stored with a marker, so every policy denies them.
    */
   storedPodBytes: 32 * KIB,
-  /** Relevant fields of any other object that users of a namespace can write. Larger objects are stored without them. */
+  /**
+   * Relevant fields of any other object that users of a namespace can write. Larger objects are stored without these
+   * fields.
+   */
   storedObjectBytes: 64 * KIB,
   /**
-   * Kubelet version that a node reports, which responses, conditions and log lines repeat. A node can report up to 1.5
+   * Kubelet version that a node reports. Responses, conditions and log lines repeat it. A node can report up to 1.5
    * MiB, and API servers cache thousands of responses of the authorization webhook.
    */
   kubeletVersionCharacters: 256,
-  /** Subjects of a stored binding, and names in a stored rule. The remaining ones have no access. */
+  /**
+   * Subjects of a stored binding, and names in a stored rule. Access checks ignore subjects and names beyond the limit.
+   */
   storedNames: 1000,
 
-  // Responses of API servers, which contain the objects. The limits also protect replicas from defective servers.
+  // Responses of API servers. Users control the objects in them, and the limits also protect replicas from faulty
+  // servers.
 
-  /** Pages of a list, which allow more objects than any cluster has. Prevents lists without end. */
+  /** Pages of a list. Prevents endless lists. The limit allows more objects than any cluster has. */
   listPages: 10_000,
   /** Page of a list that has several objects. A larger page is requested again with fewer objects. */
   pageBytes: 4 * MIB,
@@ -166,21 +191,24 @@ export const LIMITS = {
    * much.
    */
   responseBytes: 16 * MIB,
-  /** Response that the main thread parses. Larger ones are parsed in a worker thread, so reviews are not delayed. */
+  /**
+   * Response that the main thread parses. Larger responses are parsed in a worker thread, so they do not delay reviews.
+   */
   mainThreadBytes: 128 * KIB,
   /**
-   * Values in a response or a large review. If the native JSON parser exceeded the heap, V8 would end the process.
-   * Stored objects have at most 750,000, because each of them has at least two bytes in etcd. A review has two objects.
+   * Values in a response or a large review. If the native JSON parser exceeded the heap, V8 would abort the process. A
+   * stored object has at most 750,000 values, because each value takes at least two bytes in etcd. A review contains
+   * two objects.
    */
   jsonValues: 1_500_000,
 
-  // Command lines, files and URLs, which the user of a command names but others may have written.
+  // Command lines, files and URLs. The user of a command names them, but other people may have written them.
 
-  /** Value of an option or environment variable, or an operand. Linux has the same limit for each of them. */
+  /** Value of an option, an environment variable or an operand. Linux has the same limit for each of them. */
   optionCharacters: 128 * KIB,
   /** Response to a question on the terminal. A pipe may never end. */
   confirmationCharacters: 1000,
-  /** Certificates in a PEM text. Parsing one takes about 50 µs. */
+  /** Certificates in a PEM text. Parsing a certificate takes about 50 µs. */
   certificates: 500,
 
   /** One file, download or standard input. A file such as `/dev/zero` or a pipe may never end. */
@@ -188,13 +216,13 @@ export const LIMITS = {
   /** Nesting of YAML. Prevents recursion from overflowing the stack. */
   yamlNestingLevels: 500,
   /**
-   * Values in a YAML document up to which aliases may expand to 99 % of all values, as in kubectl. The share falls to
-   * 10 % for ten times as many values. Prevents exponential expansion.
+   * Number of values in a YAML document up to which 99 % of the values may come from aliases, as in kubectl. The
+   * allowed share falls to 10 % for ten times as many values. Prevents exponential expansion.
    */
   aliasedNodes: 400_000,
-  /** Manifests in the playground. Prevents a link from blocking the page. */
+  /** Manifests in the playground. Prevents a link from freezing the page. */
   playgroundCharacters: 256 * KIB,
-  /** Fragment of a playground link, before it is decompressed. */
+  /** Fragment of a playground link before decompression. */
   fragmentCharacters: 512 * KIB,
 } as const;
 

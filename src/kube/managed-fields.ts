@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type ObjectMeta } from './types.ts';
 
-/** The labels and annotations in one `managedFields` entry. */
+/** The ownership of labels and annotations in one `managedFields` entry. */
 export interface FieldOwner {
   readonly manager: string;
   /** `Apply` or `Update`. */
@@ -9,7 +9,7 @@ export interface FieldOwner {
   readonly subresource: string;
   /** Time of the last change, or `''` if unknown. */
   readonly time: string;
-  /** The label keys, where `.` stands for the map itself. */
+  /** The label keys. The key `.` stands for the map itself. */
   readonly labels: ReadonlySet<string>;
   readonly annotations: ReadonlySet<string>;
 }

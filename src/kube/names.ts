@@ -78,7 +78,7 @@ function bytes(text: string): number {
 /** A metadata field that has the wrong type. */
 interface MetadataProblem {
   readonly field: string;
-  /** For example `metadata.name must be a string`. */
+  /** The message, such as `metadata.name must be a string`. */
   readonly message: string;
 }
 

@@ -5,13 +5,13 @@ import { isObject, type JsonObject, ownMember } from './types.ts';
 
 /** A field whose value differs between two objects. `before` or `after` is absent if that object lacks the field. */
 export interface PodFieldChange {
-  /** `spec.containers[0].securityContext.runAsUser`, `metadata.annotations[a.b/c]` */
+  /** For example `spec.containers[0].securityContext.runAsUser` or `metadata.annotations[a.b/c]`. */
   readonly path: string;
   readonly before?: unknown;
   readonly after?: unknown;
 }
 
-/** Annotations that record the decision, so they are not reported as pod changes. */
+/** Annotations that record the decision. They are not reported as pod changes. */
 const RECORDS: ReadonlySet<string> = new Set([
   `metadata.annotations[${POD_SCC_ANNOTATIONS.scc}]`,
   `metadata.annotations[${POD_SCC_ANNOTATIONS.subjectType}]`,
@@ -40,12 +40,12 @@ function compare(before: unknown, after: unknown, path: string, changes: PodFiel
   }
 }
 
-/** An added or removed object is compared member by member unless it is empty. */
+/** If only one side is an object, it is compared member by member, unless it is empty. */
 function emptyFor(other: unknown): JsonObject | undefined {
   return isObject(other) && Object.keys(other).length > 0 ? {} : undefined;
 }
 
-/** Puts map keys in brackets, and field names after a dot. */
+/** Appends a map key in brackets or a field name after a dot. */
 function memberPath(parent: string, key: string): string {
   if (!/^[A-Za-z][A-Za-z0-9]*$/.test(key) || parent === 'metadata.annotations' || parent === 'metadata.labels') {
     return `${parent}[${key}]`;

@@ -1,12 +1,12 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
-/** An entry of an exception, which covers findings from one check. */
+/** An entry of an exception. It covers findings of one check. */
 export interface ExceptionEntry {
   readonly check: string;
   /** Name of an init container or regular container. If absent, the entry covers only findings in pod-level fields. */
   readonly container?: string;
-  /** A repository, optionally followed by a digest. Required if `container` is set. */
+  /** An image repository, optionally followed by a digest. Required if `container` is set. */
   readonly image?: string;
   /** The values that the entry allows. Absent for checks whose findings have no values. */
   readonly values?: readonly string[];
@@ -17,7 +17,7 @@ export interface PodSecurityException extends KubeObject {
   readonly spec?: {
     readonly serviceAccountName: string;
     readonly allow: readonly ExceptionEntry[];
-    /** RFC 3339. */
+    /** Expiry time in RFC 3339 format. */
     readonly expiresAt: string;
     readonly reason: string;
   };

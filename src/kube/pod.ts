@@ -16,10 +16,10 @@ export function withoutEphemeralContainers(pod: Pod): Pod {
   return { ...pod, spec };
 }
 
-/** Types of the conditions that a Job has after its last pod. */
+/** Types of the conditions that a Job has after its last pod has ended. */
 const FINISHED_CONDITIONS: readonly unknown[] = ['Complete', 'Failed'];
 
-/** Returns true for a pod that is not restarted anymore, and for a Job that creates no more pods. */
+/** Returns true for a pod that is no longer restarted, and for a Job that creates no more pods. */
 export function hasFinished({
   kind,
   status,

@@ -1,7 +1,7 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
-/** The empty string means that no mode is selected. */
+/** Enforcement modes. The empty string means that no mode is selected. */
 export const ENFORCEMENT_MODES = ['', 'Restricted', 'Legacy'] as const;
 export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 
@@ -31,13 +31,13 @@ export interface PSAEnforcementConfig extends KubeObject {
   } | null;
 }
 
-/** Name of the single object of this kind. */
+/** Name of the only object of this kind. */
 export const PSA_ENFORCEMENT_CONFIG = 'cluster';
 
 /** Maximum number of violating namespaces that the status lists. */
 export const MAX_VIOLATING_NAMESPACES = 1000;
 
-/** Returns true for a mode that the schema allows. */
+/** Returns true if the schema allows the mode. */
 export function isEnforcementMode(mode: string): mode is EnforcementMode {
   return (ENFORCEMENT_MODES as readonly string[]).includes(mode);
 }

@@ -4,7 +4,7 @@ import type { GroupVersionResource, KubeObject } from './types.ts';
 
 export interface ResourceInfo extends GroupVersionResource {
   readonly scope: 'Cluster' | 'Namespaced';
-  /** The objects' `kind`, if it differs from the name in `Kinds`. */
+  /** The `kind` of the objects, if it differs from the key in `Kinds`. */
   readonly kind?: string;
   /** Path of the pod template in objects of the kind. */
   readonly podTemplate?: readonly string[];
@@ -88,7 +88,7 @@ export function formatApiVersion({ group, version }: Pick<ResourceInfo, 'group' 
   return group === '' ? version : `${group}/${version}`;
 }
 
-/** Inverse of `formatApiVersion`. */
+/** Parses an apiVersion. Inverse of `formatApiVersion`. */
 export function parseApiVersion(apiVersion: string): Pick<ResourceInfo, 'group' | 'version'> {
   const [version = '', group = ''] = apiVersion.split('/').reverse();
   return { group, version };
@@ -104,14 +104,14 @@ export function findKindsNamed(name: string): readonly Kind[] {
   return [...KINDS.values()].filter((kind) => typeMeta(kind).kind === name);
 }
 
-/** A kind that Portcullis uses, or any other resource. */
+/** A kind that Portcullis uses, or the description of any other resource. */
 type AnyResource = Kind | (GroupVersionResource & Partial<Pick<ResourceInfo, 'scope'>>);
 
 function resourceInfo(resource: AnyResource) {
   return typeof resource === 'string' ? RESOURCES[resource] : resource;
 }
 
-/** Formats a resource for messages as `pods` or `roles.rbac.authorization.k8s.io`. */
+/** Formats a resource for messages, such as `pods` or `roles.rbac.authorization.k8s.io`. */
 export function resourceName(resource: AnyResource): string {
   const { group, resource: plural } = resourceInfo(resource);
   return group === '' ? plural : `${plural}.${group}`;

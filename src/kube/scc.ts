@@ -52,13 +52,13 @@ export const SCC_FIELDS = {
 export type GroupStrategyOptions = ShapeValue<typeof GROUPS>;
 
 /**
- * What pods are allowed to do, and defaults for fields that pods do not set.
+ * Restricts what pods may do, and provides defaults for fields that pods do not set.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 export interface SecurityContextConstraints extends KubeObject, ShapeValue<typeof SCC_FIELDS> {}
 
 /**
- * The allocated ID blocks. The single object of this kind is named `scc-uid`.
+ * The allocated ID blocks. The only object of this kind is named `scc-uid`.
  * @see https://github.com/openshift/api/blob/master/securityinternal/v1/types.go
  */
 export interface RangeAllocation extends KubeObject {
@@ -69,8 +69,8 @@ export interface RangeAllocation extends KubeObject {
 }
 
 /**
- * Pod annotations: the SCC that admitted the pod, the type of the subject that may use that SCC, and the SCC that the
- * pod requires.
+ * Pod annotations with the SCC that admitted the pod, the type of the subject that may use that SCC, and the SCC that
+ * the pod requires.
  * @see https://github.com/openshift/api/blob/master/security/v1/consts.go
  */
 export const POD_SCC_ANNOTATIONS = {
@@ -104,7 +104,7 @@ export interface IdBlock {
 }
 
 /**
- * Parses an ID block, `<start>/<size>` or `<start>-<end>`, in the same way as Go's `Sscanf`. The numbers are unsigned
+ * Parses an ID block in the form `<start>/<size>` or `<start>-<end>`, as Go's `Sscanf` does. The numbers are unsigned
  * 32-bit integers, and their sum may overflow. Spaces before a number and text after the second number are ignored.
  * @see https://github.com/openshift/library-go/blob/master/pkg/security/uid/uid.go
  */
@@ -121,7 +121,7 @@ export function parseIdBlock(text: string): Result<IdBlock> {
   return { value: { min: start, max: isSized ? (start + value - 1) >>> 0 : value } };
 }
 
-/** Parses comma-separated blocks. Returns only the first error. */
+/** Parses comma-separated blocks. If there are several errors, returns only the first one. */
 export function parseIdBlocks(text: string): Result<readonly IdBlock[]> {
   const blocks: IdBlock[] = [];
   for (const part of text.split(',')) {
@@ -142,5 +142,5 @@ function scanNumber(text: string): Result<{ readonly value: number; readonly res
   return { value: { value, rest: input.slice(digits.length) } };
 }
 
-/** Values of `userNamespaceLevel`, with the default first. */
+/** Values of `userNamespaceLevel`. The first value is the default. */
 export const USER_NAMESPACE_LEVELS: readonly string[] = ['AllowHostLevel', 'RequirePodLevel'];

@@ -32,7 +32,7 @@ export interface Status {
   readonly code: number;
 }
 
-/** A failed Kubernetes API request, with the Status from the response. */
+/** The error for a failed Kubernetes API request, with the Status from the response. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: Status;
@@ -43,7 +43,7 @@ export class ApiError extends Error {
   }
 }
 
-/** An API request that got no response. A retry may succeed. */
+/** The error for an API request that got no response. A retry may succeed. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
   /** True if the request timed out. The server may have processed the request anyway. */

@@ -1,4 +1,4 @@
-/** Runs steps to their end without yielding. Returns their result. */
+/** Runs a generator to its end without yielding to other work. Returns its result. */
 export function finishSteps<T>(steps: Iterator<unknown, T>): T {
   for (;;) {
     const step = steps.next();

@@ -1,4 +1,4 @@
-/** Quotes a string as Go's `%q` does, which the API server uses in messages. */
+/** Quotes a string as Go's `%q` verb does. The API server quotes strings in messages with it. */
 export function quote(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : `"${Array.from(text, escapeRune).join('')}"`;
 }
@@ -46,23 +46,26 @@ export function printable(text: string): string {
   });
 }
 
-/** Maximum length of a value in a message. Otherwise, the value could be as long as the request. */
+/** Maximum length of a value in a message. Without a maximum, the value could be as long as the request. */
 const MAX_SHOWN = 16_384;
 
-/** Truncates a string for a message. The result is a copy, because a slice would keep the whole string in memory. */
+/** Truncates a string for a message. Returns a copy, because a slice would keep the whole string in memory. */
 export function truncate(text: string, maxLength = MAX_SHOWN): string {
   return text.length <= maxLength ? text : Array.from(`${text.slice(0, maxLength)}…`).join('');
 }
 
-/** Maximum number of typing errors, for names with at least five characters and for shorter names. */
+/** Maximum number of typos in names with at least five characters (`long`) and in shorter names (`short`). */
 const MAX_DIFFERENCES = { long: 2, short: 1 } as const;
 
-/** Returns the candidate with the fewest typing errors, if there are at most two. Ignores case. */
+/** Returns the most similar candidate, or `undefined` if all candidates differ by too many characters. Ignores case. */
 export function findSimilar(name: string, candidates: readonly string[]): string | undefined {
   return findAllSimilar(name, candidates)[0];
 }
 
-/** Returns the candidates with at most two typing errors, starting with the most similar one. */
+/**
+ * Returns the candidates that differ by at most two characters, or one for short names. The most similar one comes
+ * first.
+ */
 export function findAllSimilar(name: string, candidates: readonly string[]): readonly string[] {
   return candidates
     .map((candidate) => ({ candidate, differences: countDifferences(name, candidate) }))
@@ -73,7 +76,10 @@ export function findAllSimilar(name: string, candidates: readonly string[]): rea
     .map(({ candidate }) => candidate);
 }
 
-/** Returns the number of inserted, removed and replaced characters, or `Infinity` if the lengths differ by more. */
+/**
+ * Returns the number of inserted, removed and replaced characters, or `Infinity` if the lengths alone differ by too
+ * much.
+ */
 function countDifferences(name: string, other: string): number {
   if (Math.abs(name.length - other.length) > MAX_DIFFERENCES.long) return Infinity;
   const [from, to] = [name.toLowerCase(), other.toLowerCase()];
@@ -103,7 +109,7 @@ export function compareBytes(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Creates a function that compares objects by several strings. The first string that differs determines the order. */
+/** Creates a function that compares objects by several strings. The first pair that differs determines the order. */
 export function compareBy<T>(keys: (object: T) => readonly string[]): (a: T, b: T) => number {
   return (a, b) => {
     const others = keys(b);
@@ -143,12 +149,12 @@ export function summarizeNames(names: readonly string[], max = 10): string {
   return sorted.slice(0, max).join(', ') + (rest > 0 ? ` and ${rest} more` : '');
 }
 
-/** Formats a count as `1 pod` or `2 pods`. */
+/** Formats a count with its noun, such as `1 pod` or `2 pods`. */
 export function printCount(count: number, noun: string): string {
   return `${count} ${plural(count, noun)}`;
 }
 
-/** Returns the singular or the plural. */
+/** Returns the singular or the plural, depending on the count. */
 export function plural(count: number, singular: string, many = `${singular}s`): string {
   return count === 1 ? singular : many;
 }
@@ -165,7 +171,7 @@ export function shellQuote(text: string): string {
   return /^[\w./:=@,-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** Reports whether a text matches a pattern, in which `*` stands for any text and `?` for one character. */
+/** Returns true if a text matches a pattern, in which `*` stands for any text and `?` for one character. */
 export function matchesWildcard(pattern: string, text: string): boolean {
   let [position, index, star, resume] = [0, 0, -1, 0];
   while (index < text.length) {

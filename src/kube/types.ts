@@ -29,7 +29,7 @@ export type Wire<T> = T extends Date
       ? { readonly [Key in keyof T]: Wire<T[Key]> }
       : T;
 
-/** The mutable copy that `draft` returns. */
+/** The mutable form of a type, which `draft` returns. */
 export type Draft<T> = T extends readonly (infer Item)[]
   ? Draft<Item>[]
   : T extends object
@@ -40,10 +40,10 @@ export function draft<T>(object: T): Draft<T> {
   return deepCopy(object, 0) as Draft<T>;
 }
 
-/** Maximum depth for recursion. Deeper parts are copied by structuredClone, which does not recurse on the stack. */
+/** Maximum recursion depth. Deeper parts are copied by structuredClone, which does not recurse on the stack. */
 const MAX_DEPTH = 64;
 
-/** Copies JSON. Several times faster than structuredClone. */
+/** Copies a JSON value several times faster than structuredClone does. */
 function deepCopy(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (depth > MAX_DEPTH) return structuredClone(value);
@@ -153,17 +153,17 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Returns the objects of a list, or none if the value is not a list. */
+/** Returns the objects in a list. Ignores other items. Returns an empty list if the value is not a list. */
 export function objectsIn(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
-/** Returns the strings of a list, or none if the value is not a list. */
+/** Returns the strings in a list. Ignores other items. Returns an empty list if the value is not a list. */
 export function stringsIn(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
-/** The policy settings of an installation. The single object of this kind is named `cluster`. */
+/** The policy settings of an installation. The only object of this kind is named `cluster`. */
 export interface PortcullisConfiguration extends KubeObject {
   /** Null after server-side apply has removed all fields. */
   readonly spec?: JsonObject | null;
@@ -173,20 +173,21 @@ export interface PortcullisConfiguration extends KubeObject {
      * The last valid spec and its generation. Generation 0 means the initial settings from before the object existed.
      */
     readonly applied?: { readonly generation: number; readonly spec: JsonObject };
-    /** The default SCC mode in force, absent without the SCC feature, and the rollout phase. */
+    /** The default SCC mode in force (absent without the SCC feature) and the rollout phase. */
     readonly sccMode?: string;
     readonly rolloutPhase?: string;
     readonly conditions?: readonly Condition[];
     /** The generation that each replica applies. */
     readonly replicas?: readonly { readonly name: string; readonly generation: number }[];
-    /** The minimum kubelet version in force, and the rendered minimum, which determines the feature gates. */
+    /** The minimum kubelet version in force and the rendered minimum, which determines the feature gates. */
     readonly kubelet?: {
       readonly minimumVersion?: string;
       readonly renderedMinimumVersion?: string;
       /** The object that sets the minimum. */
       readonly source?: string;
       /**
-       * The nodes that each pool had when the minimum was rendered. Set only while a lower minimum waits for the pools.
+       * The nodes of each pool when the minimum was rendered. Set only while a lower minimum waits for the pools to be
+       * updated.
        */
       readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
     };
@@ -201,12 +202,12 @@ export interface UnreviewedPod {
   readonly uid: string;
   /** Creation time of the pod. */
   readonly created: string;
-  /** Why the policy denies the pod. */
+  /** The reason why the policy denies the pod. */
   readonly message: string;
 }
 
 /**
- * A cluster's enabled features. The single object of this kind is named `cluster`.
+ * A cluster's enabled features. The only object of this kind is named `cluster`.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export interface FeatureGate extends KubeObject {
@@ -232,7 +233,7 @@ export interface FeatureGate extends KubeObject {
 }
 
 /**
- * A cluster's node configuration, which has kind `Node` in the `config.openshift.io` group. The single object of this
+ * A cluster's node configuration, which has kind `Node` in the `config.openshift.io` group. The only object of this
  * kind is named `cluster`.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_node.go
  */
@@ -286,7 +287,7 @@ export interface ReportResult {
  * https://github.com/kubernetes-sigs/wg-policy-prototypes/blob/master/policy-report/pkg/api/wgpolicyk8s.io/v1alpha2/policyreport_types.go
  */
 export interface Report extends KubeObject {
-  /** Absent in wgpolicyk8s.io, where each result has its own source. */
+  /** Absent in the wgpolicyk8s.io group, where each result has its own source. */
   readonly source?: string;
   readonly scope?: ReportSubject;
   readonly summary: Readonly<Record<ReportResult['result'], number>>;
@@ -298,10 +299,10 @@ export interface ClusterServiceVersion extends KubeObject {
   readonly status?: { readonly reason?: string };
 }
 
-/** A catalog of operators. The spec is untyped because manifests may contain fields that the CRD lacks. */
+/** A catalog of operators. The spec is untyped, because manifests may contain fields that the CRD lacks. */
 export interface CatalogSource extends KubeObject {
   readonly spec?: unknown;
 }
 
-/** A value, or an error that explains why there is none. */
+/** A value, or an error that explains why there is no value. */
 export type Result<T> = { readonly value: T } | { readonly error: string };

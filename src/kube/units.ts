@@ -11,7 +11,7 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 
 const DURATION = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/;
 const PART = /([\d.]+)(\D+)/y;
-/** Longest duration in Go: 2^63 - 1 nanoseconds. */
+/** Longest duration in Go, which is 2^63 - 1 nanoseconds. */
 const MAX_MS = 2 ** 63 / 1e6;
 
 /**
@@ -35,7 +35,7 @@ export function formatTimestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** Formats a time as a MicroTime of Kubernetes, which is RFC 3339 in UTC with microseconds. */
+/** Formats a time as a Kubernetes MicroTime, which is RFC 3339 in UTC with microseconds. */
 export function formatMicroTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');
 }

@@ -23,11 +23,11 @@ import { quote, truncate } from './text.ts';
 import { isObject, type JsonObject, objectMember, ownMember, valueAt } from './types.ts';
 import { parseQuantity } from './units.ts';
 
-/** An error of API servers. */
+/** A field error of the API server with a fix. */
 interface InvalidField extends FieldError {
-  /** A sentence that describes how to correct the field. */
+  /** A sentence that explains how to correct the field. */
   readonly fix: string;
-  /** The value with which the invalid value has been compared. It is never printed. */
+  /** The value that the invalid value was compared with. It is never printed. */
   readonly compared?: unknown;
 }
 
@@ -40,7 +40,7 @@ export type NameRule = (name: string) => readonly string[];
  */
 export function nameErrors(metadata: JsonObject, rule: NameRule): InvalidField[] {
   const [name, generateName] = [textOf(metadata['name']), textOf(metadata['generateName'])];
-  // A prefix may end with a dash, because the generated suffix follows.
+  // A prefix may end with a dash, because the generated suffix follows it.
   const prefix = generateName.replace(/-$/, 'a');
   if (name === '' && prefix === '') return [missingField('metadata.name', 'name or generateName is required')];
   return [
@@ -57,7 +57,7 @@ export function metadataMapErrors(metadata: JsonObject): InvalidField[] {
   ];
 }
 
-/** Validates labels. API servers omit `metadata` in the paths of the labels of templates, but fixes do not. */
+/** Validates labels. API servers omit `metadata` from the paths of template labels, but the fixes include it. */
 function labelErrors(labels: JsonObject, path: string, field = path): InvalidField[] {
   return Object.entries(labels).flatMap(([key, value]) => [
     ...labelKeyErrors(key).map((error) => invalidText(path, key, error, field)),
@@ -112,13 +112,13 @@ function itemNameErrors(items: readonly Item[]): InvalidField[] {
   });
 }
 
-/** Types of volumes, in the order in which API servers read them. */
+/** Volume types in the order in which API servers read them. */
 const VOLUME_TYPES =
   'emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile vsphereVolume photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image'.split(
     ' ',
   );
 
-/** Required field of types of volumes. */
+/** Required field by volume type. */
 const SOURCES: Readonly<Record<string, string>> = {
   hostPath: 'path',
   secret: 'secretName',
@@ -201,7 +201,7 @@ function resourceErrors([container, containerPath]: Item): InvalidField[] {
       return isFixed ? [withFix(error, equalFix)] : [];
     }
     const [requested, allowed] = [parseQuantity(quantityText(request)), parseQuantity(quantityText(limit))];
-    // Rounding can change the last digits of equal quantities.
+    // Rounding errors can make equal quantities differ slightly.
     const tolerance = Math.abs(allowed) * 1e-9;
     const isInvalid = isFixed ? Math.abs(requested - allowed) > tolerance : requested > allowed + tolerance;
     const rule = `must be ${isFixed ? '' : 'less than or '}equal to ${name} limit of ${quantityText(limit)}`;
@@ -307,7 +307,9 @@ function templateErrors(owner: JsonObject, path: string, claims: readonly unknow
   ];
 }
 
-/** Validates the pod template of a workload whose pods always restart, and that the selector matches its labels. */
+/**
+ * Validates the pod template of a workload whose pods always restart. The selector must match the template's labels.
+ */
 function restartedErrors(spec: JsonObject, selector: unknown): InvalidField[] {
   const path = 'spec.template';
   const labels = valueAt(spec, ['template', 'metadata', 'labels']) ?? null;
@@ -327,7 +329,7 @@ type Labels = Readonly<Record<string, string>>;
 function workloadErrors({ kind, spec: value }: JsonObject): InvalidField[] {
   const spec = isObject(value) ? value : {};
   const { selector } = spec;
-  // Upstream uses the message for Deployments also for ReplicaSets.
+  // Upstream uses the message for Deployments for ReplicaSets as well.
   const name = kind === 'ReplicaSet' ? 'deployment' : String(kind).toLowerCase();
   if (isObject(selector) && isEmptySelector(selector)) {
     return [
@@ -385,7 +387,10 @@ const KINDS: Readonly<Record<string, Validate>> = {
   'v1 ReplicationController': replicationControllerErrors,
 };
 
-/** Validates the pods of a built-in object after API server defaulting. Returns no errors for other kinds. */
+/**
+ * Validates the pod or pod template of a built-in object after API server defaulting. Returns no errors for other
+ * kinds.
+ */
 export function podErrors(object: JsonObject): InvalidField[] {
   return KINDS[kindKey(object)]?.(object) ?? [];
 }
@@ -402,7 +407,7 @@ const REQUEST = /^authentication\.|^authorization\./;
 
 /**
  * Sets the defaults of a new object of a built-in kind and validates it. Validates the format of names only for
- * Namespaces, Services and kinds with pods, because other kinds have other rules.
+ * Namespaces, Services and kinds with pods, because other kinds have their own rules.
  */
 export function manifestErrors(object: JsonObject): InvalidField[] {
   const key = kindKey(object);
@@ -412,7 +417,7 @@ export function manifestErrors(object: JsonObject): InvalidField[] {
   return [...named, ...metadataMapErrors(metadata), ...podErrors(withApiDefaults(object))];
 }
 
-/** The value of a field that is missing or invalid, by the name of the field. */
+/** Descriptions of valid values for the fixes, by field name. */
 const VALUES: Readonly<Record<string, string>> = {
   image: 'the name of an image',
   localhostProfile: 'a profile on the node',

@@ -4,7 +4,7 @@ import { type GroupVersionResource, isObject } from './types.ts';
 /** The properties of a request that webhook rules match. */
 interface RuleTarget {
   readonly operation: Operation;
-  /** Empty for cluster-scoped objects. For requests on a Namespace, the name of that namespace. */
+  /** Empty for cluster-scoped objects. For requests on a Namespace, the name of that Namespace. */
   readonly namespace: string;
   readonly subresource: string;
 }
@@ -29,7 +29,7 @@ function includes(list: unknown, value: string): boolean {
   return items.includes('*') || items.includes(value);
 }
 
-/** Requests on a Namespace are cluster-scoped although they carry its name as their namespace. */
+/** Requests on a Namespace are cluster-scoped even though their namespace is set to its name. */
 function matchesScope(scope: unknown, { namespace }: RuleTarget, { group, resource }: GroupVersionResource): boolean {
   const isClusterScoped = namespace === '' || (group === '' && resource === 'namespaces');
   if (scope === 'Namespaced') return !isClusterScoped;

@@ -30,13 +30,16 @@ export const SUFFICIENT_LEVEL_ANNOTATION = 'security.openshift.io/MinimallySuffi
 /** Name and field manager of the label syncer. */
 export const LABEL_SYNC_MANAGER = 'pod-security-admission-label-synchronization-controller';
 
-/** Field manager of labels that early OpenShift releases wrote with plain updates. */
+/** Field manager of the labels that early OpenShift releases wrote with plain updates instead of server-side apply. */
 export const PREVIOUS_LABEL_SYNC_MANAGER = 'cluster-policy-controller';
 
 /** Field manager of the labels on namespaces that SCC admission skips. */
 export const RUN_LEVEL_ZERO_MANAGER = 'privileged-namespaces-psa-label-syncer';
 
-/** Namespace annotation: `"true"` if the OLM auto-labeler manages the label, `"false"` to opt the namespace out. */
+/**
+ * Namespace annotation that is `"true"` if the OLM auto-labeler manages the label, and `"false"` to opt the namespace
+ * out.
+ */
 export const OLM_MANAGED_ANNOTATION = 'olm.auto-labeler.managed';
 
 /** Name and field manager of the OLM auto-labeler. */

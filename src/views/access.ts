@@ -27,12 +27,12 @@ export function accessFromStore(store: Store): Access {
   return storeAccess(store).access;
 }
 
-/** Returns the decisions about who may use an SCC, based on the roles and bindings in the store. */
+/** Returns the functions that decide who may use an SCC, based on the roles and bindings in the store. */
 export function sccAccess(store: Store): SccAccess {
   return storeAccess(store).sccAccess;
 }
 
-/** Indexes roles and bindings once per store. The cost of a change depends only on the changed object. */
+/** Indexes roles and bindings once per store. The cost of an update depends only on the changed object. */
 const storeAccess = memoize((store: Store): StoreAccess => {
   const rbac = indexRbac(store);
   return {
@@ -61,12 +61,12 @@ function isRbacKind(kind: string): kind is RbacKind {
 
 const sccSet = memoize(createSccSet);
 
-/** Returns the prepared SCCs of a store. */
+/** Returns the SCCs in a store, prepared for admission. */
 export function getSccSet(store: Store): SccSet {
   return sccSet(store.list('SecurityContextConstraints'));
 }
 
-/** Returns true if a standard SCC or a binding that grants one does not exist. */
+/** Returns true if any of the standard SCCs, or of the bindings that grant them, does not exist. */
 export function lacksStandardSccs(store: Store): boolean {
   return (
     STANDARD_SCCS.some(({ scc }) => !store.get('SecurityContextConstraints', objectName(scc))) ||

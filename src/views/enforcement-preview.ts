@@ -34,14 +34,14 @@ interface PreviewContext {
   readonly workload: AdmittedWorkload | undefined;
 }
 
-/** Returns the warning about pods that planned enforcement will deny, or `undefined` if there is none. */
+/** Returns the warning about pods that planned enforcement will deny, or `undefined` if it denies none. */
 export type PreviewEnforcement = (
   request: AdmissionRequest,
   decision: Decision,
   context: PreviewContext,
 ) => string | undefined;
 
-/** Creates the preview of a rollout. The warning omits an announced date that has passed. */
+/** Creates the function that previews a rollout. The warning omits the announced date if it has passed. */
 export function createEnforcementPreview(
   installation: InstallationIdentity,
   getSettings: () => PreviewSettings,
@@ -71,11 +71,14 @@ export function createEnforcementPreview(
   };
 }
 
-/** A namespace with more service accounts is not evaluated for every review. */
+/** In a namespace with more service accounts, the level is not predicted again for every review. */
 const MANY_ACCOUNTS = 100;
 const PREDICTION_MS = 1000;
 
-/** Creates a function that predicts levels, but only once per second for a namespace with many service accounts. */
+/**
+ * Creates a function that predicts levels. For a namespace with many service accounts, it reuses the result for one
+ * second.
+ */
 function createPrediction() {
   const levels = createCache<{ readonly level: Level | undefined }>({
     limit: 'predictedLevelsBytes',
@@ -98,7 +101,7 @@ function createPrediction() {
  */
 export type PreviewLabels = (request: AdmissionRequest, store: Store) => string | undefined;
 
-/** Creates the preview for controllers that label namespaces. */
+/** Creates the function that previews the edits of controllers that label namespaces. */
 export function createLabelPreview(
   installation: InstallationIdentity,
   getSettings: () => PreviewSettings,

@@ -22,7 +22,7 @@ import { listPodCreators, POD_SOURCES } from './workloads.ts';
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
 export interface EvaluationSettings {
-  /** Returns the effective configuration. */
+  /** Returns the effective Pod Security configuration. */
   podSecurity(): PodSecurity;
   readonly management: ManagementSettings;
   /** Defaults for new pods. If absent, new pods get no defaults. */
@@ -33,7 +33,7 @@ export interface EvaluationSettings {
   policies(namespace: Namespace, store: Store): Generator<undefined, NamespacePolicies>;
   /** Returns the exceptions that apply in a namespace. If absent, no exceptions apply. */
   exceptions?(namespace: string, store: Store): ExceptionIndex;
-  /** Limit for evaluations that are kept. */
+  /** Limit for the violation details of evaluations that are kept in memory. If absent, there is no limit. */
   readonly detailCharacters?: number;
   /** Kubernetes version to emulate. Defaults to the store's version. */
   readonly emulationVersion?: Version;
@@ -104,8 +104,8 @@ export function templateContext(
 }
 
 /**
- * Returns the input for SCC admission to default pod templates. Without defaulting, nearly all workloads would violate
- * the level.
+ * Returns the reason why SCC admission cannot default pod templates, or `undefined` if it can. Without defaulting,
+ * nearly all workloads would violate the level.
  */
 function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]): string | undefined {
   if ((metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') === '') {

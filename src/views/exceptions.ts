@@ -17,7 +17,7 @@ import {
 } from '../policy/psa/index.ts';
 import { type ExceptionIndex, indexExceptions, NO_EXCEPTIONS } from '../policy/pss/index.ts';
 
-/** Returns the hash of a spec, which does not depend on the order of its members. */
+/** Returns the hash of a spec. The hash does not depend on the order of members. */
 export function hashSpec(spec: unknown): string {
   return createHash('sha256')
     .update(JSON.stringify(sortMembers(withoutNulls(spec)) ?? null))
@@ -42,7 +42,7 @@ export const readException = memoize((object: PodSecurityException): PreparedExc
 /** The exceptions of a namespace. */
 interface NamespaceExceptions {
   readonly objects: readonly PodSecurityException[];
-  /** The last result, which is valid for the settings between two times. */
+  /** The last result. It is valid for the given settings from `fromMs` to `untilMs`. */
   active?: {
     readonly settings: ExceptionSettings;
     readonly fromMs: number;
@@ -73,7 +73,7 @@ export function activeExceptions(
   const { active } = known;
   if (active?.settings === settings && active.fromMs <= nowMs && nowMs < active.untilMs) return active.index;
   const lasting = known.objects.flatMap((object) => {
-    // Reading an exception is slow.
+    // Parsing an exception is slow.
     if (!mayBeApproved(object, settings)) return [];
     const exception = readException(object);
     return exception && findLastingProblem(exception, settings) === undefined ? [exception] : [];
@@ -94,7 +94,7 @@ export function activeExceptions(
 
 const UNAPPROVED: readonly ExceptionProblem['reason'][] = ['NotApproved', 'SpecChanged', 'SelfApproved'];
 
-/** Returns why the current spec of an exception is not approved. */
+/** Returns the reason why the current spec of an exception is not approved, or `undefined` if it is approved. */
 export function unapproved(problem: ExceptionProblem | undefined): ExceptionProblem | undefined {
   return problem && UNAPPROVED.includes(problem.reason) ? problem : undefined;
 }

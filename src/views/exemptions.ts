@@ -1,4 +1,4 @@
-/** The problems of exemptions in the settings, and the uses of exemptions that replicas count. */
+/** Finds problems with exemptions in the settings, and reads how often replicas applied each exemption. */
 import { EXEMPTION_USES_ANNOTATION } from '../api/names.ts';
 import type { Store } from '../cluster/store.ts';
 import { impersonatedUser, parseServiceAccountUsername } from '../kube/admission.ts';
@@ -18,8 +18,8 @@ export interface ExemptionProblem {
 }
 
 /**
- * Kinds that the store must contain. Exemptions of a kind without objects are not checked, because the input may omit the
- * kind. Runtime classes are checked only if `readsCluster` is true.
+ * Kinds that the store must contain. Exemptions that refer to a kind without objects are not checked, because the input
+ * may omit that kind. Runtime classes are checked only if `readsCluster` is true.
  */
 export const EXEMPTION_KINDS = ['Namespace', 'RuntimeClass', ...RBAC_KINDS] as const;
 
@@ -78,9 +78,9 @@ export function findExemptionProblems(
   ];
 }
 
-// Uses, which replicas publish in annotations on their Leases
+// Uses of exemptions, which replicas publish in annotations on their Leases.
 
-/** Number of requests that each exemption admitted, counted by the replicas since they started. */
+/** Number of requests that each exemption admitted, which the replicas have counted since they started. */
 export interface ExemptionUses {
   /** Start time of the oldest replica, in RFC 3339. */
   readonly since: string;
@@ -90,12 +90,12 @@ export interface ExemptionUses {
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/** Limits the annotation to 56 KB, which is 200 names of at most 253 characters. */
+/** Maximum number of names in the annotation. Limits its size to 56 KB, because a name has at most 253 characters. */
 const MAX_PUBLISHED = 200;
 
 /**
- * Formats a replica's counts for an annotation on its Lease. If there are more than 200 names, omits the least used
- * ones.
+ * Formats a replica's counts for an annotation on its Lease. If there are more than 200 exemptions, omits the least
+ * used ones.
  */
 export function formatExemptionUses(since: string, counts: Iterable<readonly [name: string, count: number]>): string {
   const used = [...counts].filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);

@@ -44,7 +44,7 @@ export function requestedMinimum({ store, settings }: Pick<KubeletScope, 'store'
 
 /**
  * Returns the minimum that webhooks enforce. An empty string means no minimum. `kubelet-minimum-controller` records it
- * in the status of the PortcullisConfiguration. If the settings come from a file, their minimum applies.
+ * in the status of the PortcullisConfiguration. If the settings come from a file, the minimum in the file applies.
  */
 export function minimumInForce({ store, settings, hasSettingsObject }: KubeletScope): string {
   if (!settings().isOn) return '';
@@ -66,8 +66,8 @@ export function createMinimumReader(scope: KubeletScope): () => MinimumVersion |
 }
 
 /**
- * Returns the state of a node. Fields that have the wrong type are treated as absent, and a version that is too long is
- * truncated, so it is not valid.
+ * Returns the state of a node. Fields that have the wrong type are treated as absent. A version that is too long is
+ * truncated, which makes it invalid.
  */
 export function nodeState(node: Node, { exemptNodes }: Pick<KubeletSettings, 'exemptNodes'>): NodeState {
   const { conditions, nodeInfo } = node.status ?? {};
@@ -101,7 +101,10 @@ const CONNECTED = 'the connected API server, the only one checked';
 /** EndpointSlice in which the API servers publish their addresses. */
 export const API_SERVERS = { name: 'kubernetes', namespace: 'default' } as const;
 
-/** Checks each API server of the cluster, or only the connected API server if their addresses cannot be reached. */
+/**
+ * Checks each API server of the cluster, or only the connected API server if the individual addresses cannot be
+ * reached.
+ */
 export async function checkApiServers(
   cluster: Pick<Cluster, 'get' | 'reviewAccess'>,
 ): Promise<readonly EnforcementCheck[]> {
@@ -114,8 +117,8 @@ export async function checkApiServers(
 }
 
 /**
- * Checks the API server that answers the review. The node name is random, because API servers cache decisions. The
- * webhook denies the request only if a minimum is in force.
+ * Checks whether the API server that answers the review enforces the minimum. The node name is random, because API
+ * servers cache decisions. The webhook denies the request only if a minimum is in force.
  */
 export async function checkApiServer(
   server: string,

@@ -118,7 +118,7 @@ function computeView({ store, namespace, version }: RolloutScope, settings: Roll
   };
 }
 
-/** Returns the annotations on a replica's Lease with the default level that the replica enforces. */
+/** Returns the annotations with the default level that a replica enforces. Replicas set them on their Leases. */
 export function replicaAnnotations(
   view: Pick<RolloutView, 'enforce' | 'generation'>,
 ): Readonly<Record<string, string>> {
@@ -128,7 +128,7 @@ export function replicaAnnotations(
   };
 }
 
-/** Configurations with the rollout defaults, which reviews use. The key is the configuration in the settings. */
+/** Effective configurations with the rollout defaults. The key is the configuration in the settings. */
 const effective = new WeakMap<PodSecurity, Map<DefaultLevel, PodSecurity>>();
 
 /**
@@ -151,16 +151,17 @@ export function effectivePodSecurity(
   return created;
 }
 
-/** Predicts a namespace's level under enforcement. Returns `undefined` if it is unknown. Yields often. */
+/** Predicts a namespace's level under enforcement. Returns `undefined` if the level is unknown. Yields often. */
 export function* predictNamespaceLevel(
   namespace: Namespace,
   store: Store,
   management: ManagementSettings,
 ): Generator<undefined, Level | undefined> {
   const owners = getMetadataOwners(namespace.metadata);
-  // If SCC admission is off, another component manages the labels. If the field owners are unknown, so is the level.
+  // If SCC admission is off, another component manages the labels. If the field owners are unknown, it is unknown
+  // whether the syncer manages the labels.
   if (management.scc.mode === 'off' || owners === undefined) return predictLevel(namespace);
-  // The syncer sets no enforce label in a namespace with an own level, so the default level applies.
+  // The syncer sets no enforce label in a namespace that has the `ENFORCE_LABEL`, so the default level applies.
   const hasOwnLevel = namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
   if (hasOwnLevel || !isManaged(namespace, owners, management)) return 'restricted';
   const accounts = store.list('ServiceAccount', namespace.metadata?.name ?? '');
@@ -176,8 +177,8 @@ export function* predictNamespaceLevel(
 export type NamespacePolicies = Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'>;
 
 /**
- * Returns a namespace's current policy and its policy under enforcement. Labels stay unchanged unless the label syncer
- * manages them. `podSecurity` is the effective configuration. Yields often.
+ * Returns a namespace's current policy and its policy under enforcement. The plan changes labels only if the label
+ * syncer manages them. `podSecurity` is the effective configuration. Yields often.
  */
 export function* namespacePolicies(
   namespace: Namespace,
@@ -186,7 +187,7 @@ export function* namespacePolicies(
 ): Generator<undefined, NamespacePolicies> {
   const { labels } = namespace.metadata ?? {};
   const { enforce: current } = resolvePolicies(labels, podSecurity.defaults);
-  // Other labels of the namespace, such as a version, also apply to a label that it gets later.
+  // The namespace's other labels, such as a version label, also apply to an enforce label that is added later.
   const resolveWith = (added: Labels | undefined, defaults: Policies = podSecurity.defaults): Policy => {
     const { enforce } = resolvePolicies({ ...labels, ...added }, defaults);
     return isSamePolicy(enforce, current) ? current : enforce;
@@ -202,7 +203,10 @@ export function* namespacePolicies(
   return { current, planned: resolveWith(apply?.metadata?.labels), isSelected: false };
 }
 
-/** Creates a function that plans namespace labels based on the current objects in the store. Its plans yield often. */
+/**
+ * Creates a function that plans namespace labels based on the current objects in the store. The returned generators
+ * yield often.
+ */
 export function createLabelPlanner(
   store: Store,
   options: Pick<LabelSyncInput, 'mode' | 'settings'>,

@@ -20,7 +20,8 @@ import {
 /** Returns the time when the leader deletes a binding, or `undefined` if the binding has no valid expiry time. */
 export function grantEnd({ metadata, roleRef }: RoleBinding | ClusterRoleBinding): string | undefined {
   const end = metadata?.annotations?.[GRANT_EXPIRY_ANNOTATION];
-  // The leader may only delete bindings with these prefixes, and administrators treat denied requests as an attack.
+  // The leader may only delete bindings with these prefixes. Other bindings are not attempted, because administrators
+  // treat denied requests as an attack.
   const isTemporary =
     metadata?.name?.startsWith(TEMPORARY_GRANT_PREFIX) === true && useRoleScc(roleRef.name) !== undefined;
   return isTemporary && !Number.isNaN(Date.parse(end ?? '')) ? end : undefined;
@@ -32,7 +33,7 @@ export interface SccGrant {
   /** Namespace of the grant. Absent for a cluster-wide grant. */
   readonly namespace?: string;
   readonly through: GrantSource;
-  /** When the binding is deleted. */
+  /** Time when the binding is deleted. */
   readonly expiresAt?: string;
   /** The temporary grant of the SCC that existed when this permanent grant was created or changed. */
   readonly during?: TemporaryGrant;
@@ -52,7 +53,7 @@ export function findScc(store: Store, name: string): SecurityContextConstraints 
   throw new UserError(`SCC ${quote(name)} not found; existing SCCs: ${names.length === 0 ? 'none' : names.join(', ')}`);
 }
 
-/** Returns the temporary grants in a namespace. Cluster-wide grants are returned for `kube-system`. */
+/** Returns the current temporary grants in a namespace. For `kube-system`, also returns cluster-wide grants. */
 export function currentTemporaryGrants(store: Store, namespace: string): readonly TemporaryGrant[] {
   const bindings: readonly (RoleBinding | ClusterRoleBinding)[] = [
     ...store.list('RoleBinding', namespace),
@@ -65,7 +66,7 @@ export function currentTemporaryGrants(store: Store, namespace: string): readonl
   });
 }
 
-/** Returns the recorded and current temporary grants that apply in a namespace. */
+/** Returns the recorded and the current temporary grants that apply in a namespace. */
 function temporaryGrants(store: Store, namespace: string | undefined): readonly TemporaryGrant[] {
   return [...new Set([namespace ?? KUBE_SYSTEM, KUBE_SYSTEM])].flatMap((name) => [
     ...parseTemporaryGrants(store.get('Namespace', name)?.metadata?.annotations?.[TEMPORARY_GRANTS_ANNOTATION]),

@@ -16,7 +16,7 @@ export const getRanges = memoize((namespace: Namespace) => readNamespaceRanges(n
 
 /**
  * Returns the SCC mode of a namespace. If the store lacks the namespace, SCCs are enforced unless its name is exempt.
- * SCCs are only reported until API servers send the pods for which the mode is `enforce`.
+ * Returns `report` instead of `enforce` until API servers send the pods in enforced namespaces to the mutating webhook.
  */
 export function namespaceMode(store: Store, name: string, settings: SccSettings): NamespaceMode {
   const namespace = store.get('Namespace', name);
@@ -32,7 +32,10 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
   return { mode: mode === 'off' ? 'off' : 'enforce' };
 }
 
-/** Returns the mode for which the mutating webhook is registered. If replicas cannot read it, all modes are in force. */
+/**
+ * Returns the mode for which the mutating webhook is registered. Returns `enforce` if replicas cannot read the
+ * registration, so all modes are in force.
+ */
 export function registeredMode(store: Store): SccMode | undefined {
   const kind = 'MutatingWebhookConfiguration';
   if (!store.synced(kind)) return 'enforce';

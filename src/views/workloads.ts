@@ -30,9 +30,9 @@ interface PodSource {
 }
 
 /**
- * Lists the objects in a namespace that define pods, sorted by kind and name. Omits objects that another such object
- * controls, but includes objects that other owners, such as custom resources, control. Omits finished Jobs and pods,
- * because they create no more pods. Yields after each object.
+ * Lists the objects in a namespace that define pods, sorted by kind and name. Omits objects that another object in the
+ * list controls, but includes objects controlled by other owners, such as custom resources. Omits finished Jobs and
+ * pods, because they create no more pods. Yields after each object.
  */
 export function* listPodSources(
   store: Store,
@@ -55,7 +55,7 @@ export function* listPodSources(
 
 /**
  * Like `listPodSources`, but also lists the pod templates in custom resources. Omits ReplicaSets and pods that a listed
- * custom resource controls. Keeps its other objects, because they may have other templates.
+ * custom resource controls. Includes other objects that it controls, because they may have other templates.
  */
 export function* listPodCreators(
   store: Store,
@@ -74,7 +74,7 @@ export function* listPodCreators(
   return [...sources.filter((source) => !isControlled(source)), ...custom];
 }
 
-/** Ignores the API version, which may differ. */
+/** Returns a key that identifies an owner. It contains the API group but not the version, which may differ. */
 function ownerKey(apiVersion: string | undefined, kind: string, name: string): string {
   return `${apiVersion?.split('/')[0]} ${kind} ${name}`;
 }
@@ -96,7 +96,8 @@ export type WorkloadReference = Required<Pick<KubeObject, 'apiVersion' | 'kind' 
 
 /**
  * Returns the outermost controller of a pod, or the pod itself if it has none. The store does not contain the
- * ReplicaSets of Deployments or the Jobs of CronJobs, so their owners are derived from their names.
+ * ReplicaSets of Deployments or the Jobs of CronJobs, so the names of Deployments and CronJobs are derived from the
+ * names of these objects.
  */
 export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   const { namespace = '' } = pod.metadata ?? {};
@@ -115,10 +116,7 @@ export function findPodWorkload(pod: Pod, store: Store): WorkloadReference {
   };
 }
 
-/**
- * Returns true if a pod with the same policy decision is created when this pod ends. Finished Jobs, and finished pods
- * without another controller, create no more pods.
- */
+/** Returns true if the pod has not finished, or if its workload still creates pods with the same policy decision. */
 export function isReplaced(pod: Pod, store: Store): boolean {
   if (!hasFinished(pod)) return true;
   const { kind, metadata } = findPodWorkload(pod, store);
