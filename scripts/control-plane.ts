@@ -43,7 +43,7 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
   try {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     if (!values.bare) await system.install();
-    await (values.bare ? system.start(replicas) : system.scale(replicas));
+    await (values.bare ? system.start(replicas) : system.add(replicas));
     process.stdout.write(formatGreeting(kubeconfig));
     await interrupted;
   } finally {

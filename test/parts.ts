@@ -6,7 +6,8 @@ import type { RunResults } from './support/run-files.ts';
 import type { ToolName } from './tools/index.ts';
 
 /** The result of a part. The numbers of tests are absent if the part runs none. */
-export type Outcome = Pick<RunResults, 'success'> & Partial<Pick<RunResults, 'passed' | 'failed' | 'skips' | 'rows'>>;
+export type Outcome = Pick<RunResults, 'success'> &
+  Partial<Pick<RunResults, 'passed' | 'failed' | 'skips' | 'failures' | 'rows'>>;
 
 export interface Part {
   /** Programs of npm packages that run before the tests. Each runs even if another fails. */

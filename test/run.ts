@@ -1,9 +1,10 @@
 /**
  * `npm test [-- [--install] PART...]` or `node test/run.ts [--install] PART...`: runs parts of the tests, and prints the
- * numbers of passed, failed and skipped tests, and the reason of each skip. A part is a name in `parts.ts`, a folder of
- * test/ or a file. Without arguments, it runs the parts that need no other programs. With --install, it installs the
- * programs that the parts need (see `tools/index.ts`), and fails if it cannot. The argument `all` (`npm run test:all`)
- * selects the parts that CI runs, and sets --install. If the first part accepts arguments, all that follow are its own.
+ * numbers of passed, failed and skipped tests, the message of each failure, and the reason of each skip. A part is a
+ * name in `parts.ts`, a folder of test/ or a file. Without arguments, it runs the parts that need no other programs.
+ * With --install, it installs the programs that the parts need (see `tools/index.ts`), and fails if it cannot. The
+ * argument `all` (`npm run test:all`) selects the parts that CI runs, and sets --install. If the first part accepts
+ * arguments, all that follow are its own.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
@@ -41,6 +42,11 @@ function printSummary(outcomes: ReadonlyMap<string, Outcome>): void {
   const skipped = [...outcomes].flatMap(([part, { skips = [] }]) =>
     skips.map(({ file, name, reason }) => `${part}: ${file}: ${name}: ${reason}`),
   );
+  const failed = [...outcomes].flatMap(([part, { failures = [] }]) =>
+    failures.map(
+      ({ file, name, message }) => `${part}: ${file}: ${name}: ${message.trim().replaceAll('\n', '\n    ')}`,
+    ),
+  );
   const sum = (count: (outcome: Outcome) => number): number =>
     [...outcomes.values()].reduce((total, outcome) => total + count(outcome), 0);
   const total = [
@@ -54,6 +60,7 @@ function printSummary(outcomes: ReadonlyMap<string, Outcome>): void {
     ...[...outcomes.values()].flatMap(({ rows = [] }) => formatTables(rows)),
     `${'part'.padEnd(14)}  passed  failed skipped`,
     ...rows,
+    ...(failed.length === 0 ? [] : ['', 'failed:', ...failed.map((line) => `  ${line}`)]),
     ...(skipped.length === 0 ? [] : ['', 'skipped:', ...skipped.map((line) => `  ${line}`)]),
     '',
     total.join(', '),

@@ -248,7 +248,7 @@ async function run(
   const system = await createSystem(plane);
   try {
     await system.install();
-    await system.scale(2);
+    await system.add(2);
     await apply(plane.admin, CREATOR_RIGHTS);
     for (const namespace of charts.flatMap((chart) => NAMES.map((setting) => toNamespace(chart, setting)))) {
       const answer = await create(plane.admin, namespace);

@@ -89,7 +89,7 @@ suite('all readers agree with the API server', { skip }, async () => {
     await create(plane.admin, runtimeClass);
   }
   await allow(plane.admin, 'pod-creators', [CREATOR.username], [CREATE_PODS]);
-  await system.scale(1);
+  await system.add(1);
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
 
   const run = async (...args: readonly string[]): Promise<unknown> => {

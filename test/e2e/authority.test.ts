@@ -69,7 +69,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
   const readGrant = async (): Promise<JsonObject> => responseObject(await plane.admin.send('GET', grant));
 
   await system.install();
-  await system.scale(1);
+  await system.add(1);
   await system.configure({ scc: { mode: 'enforce' } });
   const kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
   const v1 = (kind: string, name: string, namespace?: string): JsonObject => ({

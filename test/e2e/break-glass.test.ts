@@ -86,7 +86,7 @@ suite('break-glass', async () => {
   await system.install();
   await allow(plane.admin, 'pod-creator', ['system:authenticated'], [CREATE_PODS]);
   for (const name of NAMES) await createNamespace(plane.admin, name);
-  await system.scale(2);
+  await system.add(2);
   await system.configure({ rollout: { phase: 'Enforce', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
   await eventually(async () => {
     const labeled = await list(`${ENFORCE}=restricted`);
@@ -146,7 +146,7 @@ suite('break-glass', async () => {
     assert.equal(await label('new'), undefined);
     assert.equal((await list(RECORD)).length, NAMES.length);
 
-    for (const replica of [...system.replicas]) await system.retire(replica);
+    await system.retire();
     const refused = await run('off');
     assert.equal(refused.code, 2, refused.stdout);
     assert.match(
@@ -154,7 +154,7 @@ suite('break-glass', async () => {
       /^error: no replica is ready: https:\/\/\S+: .+, and no replica has renewed its Lease within 30 s\. /,
     );
     assert.deepEqual(await denials(), []);
-    await system.scale(2);
+    await system.add(2);
 
     await interrupt('off', async () => (await list(RECORD)).length < NAMES.length);
     const off = await run('off');

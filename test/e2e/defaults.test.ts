@@ -175,7 +175,7 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
     const system = await createSystem(plane, { objectsFor });
     try {
       await system.install();
-      await system.scale(1);
+      await system.add(1);
       const isSet = () =>
         eventually(async () => {
           const { spec } = await send('leader', plainPod('p'));
@@ -215,7 +215,7 @@ suite('pod defaults without MutatingAdmissionPolicies', { skip: served }, () => 
     const system = await createSystem(shared, { objectsFor });
     try {
       await system.install();
-      await system.scale(1);
+      await system.add(1);
       await eventually(async () => {
         const answer = await admin.send('POST', '/api/v1/namespaces/webhook-only/pods?dryRun=All', plainPod('p'));
         const { securityContext } = responseObject(answer)['spec'] as JsonObject;

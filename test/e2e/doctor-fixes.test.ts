@@ -222,7 +222,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
     await eventually(() => system.install(), 30_000);
     await label(plane, system.objects);
     shell.execute('kubectl -n portcullis set resources deployment/portcullis --limits=memory=1Gi');
-    await system.scale(2);
+    await system.add(2);
     await system.configure(SPEC);
   });
   after(async () => {
@@ -362,14 +362,14 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
     await send('DELETE', VALIDATING);
     assert.match(await repair(shell), APPLY);
     const before = await readAll(plane, registered);
-    for (const replica of system.replicas) await system.retire(replica);
+    await system.retire();
     await send('DELETE', VALIDATING);
     for (const { check, fix = '' } of await shell.diagnose()) {
       if (check === 'webhooks') assert.match(fix, /^# first fix the problems that these checks report: replicas/);
       shell.execute(fix);
     }
     assert.equal((await plane.admin.send('GET', VALIDATING)).status, 404);
-    await system.scale(1);
+    await system.add(1);
     await repair(shell);
     assert.deepEqual(await readAll(plane, registered), before);
   });
@@ -382,7 +382,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
       for (const { fix = '' } of findings.filter(({ check }) => check === 'installation')) shell.execute(fix);
       assert.deepEqual(findings, []);
     }, 60_000);
-    for (const replica of system.replicas) await system.retire(replica);
+    await system.retire();
     await send('DELETE', VALIDATING);
     const before = await readAll(plane, system.objects);
     const findings = await shell.diagnose();
@@ -390,7 +390,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
     assert.match(fix, /^# first fix the problems that these checks report: .*leases/);
     for (const one of findings) shell.execute(one.fix ?? '');
     assert.deepEqual(await readAll(plane, system.objects), before);
-    await system.scale(1);
+    await system.add(1);
     await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
   });
 

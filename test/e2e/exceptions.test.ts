@@ -95,7 +95,7 @@ suite('exceptions', async () => {
     await create(plane.admin, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace: 'shop' } });
   }
   await system.install();
-  await system.scale(1);
+  await system.add(1);
   assert.equal((await create(plane.admin, deployment)).status, 201);
 
   let manifest: JsonObject;
@@ -301,10 +301,7 @@ suite('exceptions', async () => {
   });
 
   test('without replicas, approvals and pods are denied', async () => {
-    for (const replica of system.replicas) {
-      await replica.stop('SIGKILL');
-      await system.retire(replica);
-    }
+    await system.retire();
     const body = { status: { approval: { by: 'bob', at: new Date().toISOString(), specHash: 'x' } } };
     const message = await send('PATCH', `${GROUP}/gateway/status`, body, { ...MERGE, ...as('bob') });
     assert.match(message, /failed calling webhook|is forbidden/);
@@ -384,7 +381,7 @@ test('exceptions apply to the upstream label without the PodSecurity plugin', as
     const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'gateway', namespace: 'shop' } };
     await create(plane.admin, account);
     await system.install();
-    await system.scale(1);
+    await system.add(1);
     await system.configure({ podSecurity: { exceptions: { mode: 'approved', selfApproval: true } } });
     const createPod = async (): Promise<string> => {
       const path = '/api/v1/namespaces/shop/pods?dryRun=All';

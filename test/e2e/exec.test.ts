@@ -32,7 +32,7 @@ suite('exec', async () => {
   await system.install();
   const proxy = await startFaultProxy(await plane.kubeconfigFor(REPLICA_USER, ['system:serviceaccounts']));
   after(() => proxy.stop());
-  await system.scale(1, { kubeconfig: proxy.kubeconfig });
+  await system.add(1, { kubeconfig: proxy.kubeconfig });
   const rules = [{ apiGroups: [''], resources: ['pods/exec', 'pods/attach'], verbs: ['get', 'create'] }];
   const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default', namespace: 'shop' } };
   await allow(plane.admin, 'executor', ['alice'], rules);

@@ -100,7 +100,7 @@ suite('the floor', { skip }, async () => {
   await allow(plane.admin, 'creator', ['alice'], [CREATE_PODS]);
   await system.install();
   await system.configure(SPEC);
-  await system.scale(2);
+  await system.add(2);
   // API servers evaluate policies before they call validating webhooks.
   await eventually(async () => {
     assert.equal(await createPod('shop', hostNetworkPod()), DENIED_IN_SHOP);
@@ -165,7 +165,7 @@ suite('the floor', { skip }, async () => {
       assert.ok(first);
       await first.stop('SIGKILL');
       await system.retire(first);
-      await system.scale(1);
+      await system.add(1);
     }
     isStopped = true;
     await loop;
@@ -227,7 +227,7 @@ suite('the floor', { skip }, async () => {
       assert.equal(answer.status, 201, JSON.stringify(answer));
     }
     for (const replica of [...system.replicas]) await system.retire(replica);
-    await system.scale(1);
+    await system.add(1);
     await eventually(async () => {
       const object = responseObject(await plane.admin.send('GET', objectPath('PortcullisConfiguration', 'cluster')));
       const { unreviewedPods } = object['status'] as { readonly unreviewedPods?: readonly JsonObject[] };

@@ -62,7 +62,7 @@ suite('the guard of labels', { skip }, async () => {
     scc: { mode: 'enforce', exemptNamespaces: ['exempt', 'exempt-scc'] },
   };
   await system.configure({ ...spec, guard: { labels: 'enforce' } });
-  await system.scale(1);
+  await system.add(1);
   const strict = { [LEVEL]: 'restricted', 'pod-security.kubernetes.io/enforce-version': 'latest' };
   for (const name of ['shop', 'delegated', 'two-steps']) await createNamespace(plane.admin, name, strict);
   const rbac = 'rbac.authorization.k8s.io';

@@ -200,7 +200,7 @@ Or let the other tool update them: --set crds.install=false`,
       endpoints: [{ addresses: ['10.0.0.7'] }],
       ports: [],
     });
-    await system.scale(1);
+    await system.add(1);
     await eventually(async () => assert.equal((await list(CONFIGURATIONS)).length, 1), 30_000);
     const patch = '{"spec":{"podSecurity":{"defaults":{"warn":"restricted"}}}}';
     const patched = await kubectl(['patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', patch]);
@@ -209,7 +209,7 @@ Or let the other tool update them: --set crds.install=false`,
     const levels = 'settings.podSecurity.defaults.enforce=baseline,settings.podSecurity.defaults.warn=privileged';
     succeeds('upgrade', 'third', chart, '--namespace=portcullis', '--reuse-values', `--set=${levels}`);
     const [old] = system.replicas;
-    await system.scale(1, { args: replicaArguments([await installed(DEPLOYMENTS)]) });
+    await system.add(1, { args: replicaArguments([await installed(DEPLOYMENTS)]) });
     if (old) await system.retire(old);
     await eventually(async () => {
       const settings = await read('/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations/cluster');

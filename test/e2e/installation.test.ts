@@ -155,7 +155,7 @@ suite('an installation', async () => {
   });
 
   test('two replicas become ready', async () => {
-    await system.scale(2);
+    await system.add(2);
     await eventually(async () => {
       // Without a dry run, the pod would be created while no webhook is registered.
       const early = { metadata: { name: 'early' }, spec: PRIVILEGED };

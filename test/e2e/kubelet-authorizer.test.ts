@@ -202,7 +202,7 @@ suite(
       try {
         await system.install();
         await system.configure(policy);
-        await system.scale(1);
+        await system.add(1);
         const started = new Date().toISOString();
         const { status, reason, message } = await eventually(async () => {
           const { conditions = [] } = ((await send('GET', SETTINGS)).body as PortcullisConfiguration).status ?? {};

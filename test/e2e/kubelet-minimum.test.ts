@@ -69,7 +69,7 @@ suite('the minimum kubelet version of an installation', async () => {
     assert.equal((await create(plane.admin, one)).status, 201);
   }
   await request({ minimumVersion: '1.30.0' });
-  await system.scale(2);
+  await system.add(2);
 
   const minimum = async (): Promise<readonly (string | undefined)[]> => {
     const { status } = (await plane.admin.send('GET', SETTINGS)).body as PortcullisConfiguration;

@@ -53,7 +53,7 @@ suite('an installation with default settings', async () => {
     assert.equal((await createNamespace(plane.admin, 'plain')).status, 201);
     const initial = await namespaces();
     await system.install();
-    await system.scale(2);
+    await system.add(2);
     await system.configure({ rollout: { phase: 'Evaluate' } });
     await eventually(async () => {
       const { status } = responseObject(await plane.admin.send('GET', CONFIG));
@@ -91,7 +91,7 @@ suite('an installation with default settings', async () => {
       await replica.stop('SIGKILL');
       await system.retire(replica);
       assert.equal((await plane.admin.send('DELETE', path)).status, 200);
-      await system.scale(1);
+      await system.add(1);
       const startMs = performance.now();
       await eventually(exists, 30_000);
       t.diagnostic(`restored ${Math.round(performance.now() - startMs)} ms after the replica was ready`);

@@ -101,5 +101,6 @@ export async function main(args: readonly string[]): Promise<Outcome> {
     passed: outcomes.reduce((sum, { passed }) => sum + passed, 0),
     failed: outcomes.reduce((sum, { failed }) => sum + failed, 0),
     skips: outcomes.flatMap(({ skips }) => skips),
+    failures: outcomes.flatMap(({ failures }) => failures),
   };
 }

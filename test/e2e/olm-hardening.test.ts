@@ -40,7 +40,7 @@ suite('OLM hardening', async () => {
       }),
   });
   await system.install();
-  await system.scale(1);
+  await system.add(1);
   await system.settled(1);
 
   const contexts = async (pod: JsonObject) => {

@@ -55,7 +55,7 @@ suite('the auto-labeler and the label syncer label the namespaces of operators',
   };
   await system.install();
   await system.configure({ rollout: { phase: 'Enforce' }, scc: { mode: 'enforce' } });
-  await system.scale(2);
+  await system.add(2);
 
   test('the replicas are ready without the Operator Lifecycle Manager', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);

@@ -213,7 +213,7 @@ suite('during the rollout of enforcement,', async () => {
   await patch('/api/v1/namespaces/kube-public', { metadata: { labels: { [ENFORCE]: 'restricted' } } });
   await system.install();
   await configure('Evaluate');
-  await system.scale(2, { env: SKEWED });
+  await system.add(2, { env: SKEWED });
   const watch = await watchSafety(plane);
   after(() => watch.stop());
 
@@ -384,7 +384,7 @@ suite('during the rollout of enforcement,', async () => {
     await ask('Legacy');
     await eventually(async () => assert.equal(await publishedDefault(), 'privileged'));
     await kill(led);
-    await system.scale(1, { env: SKEWED });
+    await system.add(1, { env: SKEWED });
     await forget(led);
     await expectNotEnforced('LegacyMode');
     verifySafety();
@@ -398,7 +398,7 @@ suite('during the rollout of enforcement,', async () => {
     await kill(led);
     assert.equal(await publishedDefault(), 'privileged');
     await forget(led);
-    await system.scale(1, { env: SKEWED });
+    await system.add(1, { env: SKEWED });
     await expectEnforced();
     assert.equal(verifySafety().at(-1), 'default restricted');
   });
@@ -408,7 +408,7 @@ suite('during the rollout of enforcement,', async () => {
     await kill(led);
     await ask('Legacy');
     await eventually(async () => assert.equal(await publishedDefault(), 'privileged'), WAIT_MS);
-    await system.scale(1, { env: SKEWED });
+    await system.add(1, { env: SKEWED });
     await reaches({ status: 'Legacy' }, { Progressing: 'True/RevertingConfiguration' });
     await pause(2000);
     assert.deepEqual(await enforced(), LEVELS);

@@ -77,8 +77,8 @@ suite('the switch for SCCs', async () => {
   /** Replaces all replicas with one that has the features of the manifests. */
   const replaceReplicas = async (features: readonly string[]): Promise<void> => {
     const old: readonly Replica[] = system.replicas;
-    await system.scale(1, { args: features.map((name) => `--features=${name}`) });
-    for (const one of old) await system.retire(one);
+    await system.add(1, { args: features.map((name) => `--features=${name}`) });
+    await system.retire(...old);
   };
   const rolesForSccs = async (): Promise<readonly string[]> => {
     const answer = await plane.admin.send('GET', '/apis/rbac.authorization.k8s.io/v1/clusterroles');
@@ -93,7 +93,7 @@ suite('the switch for SCCs', async () => {
 
   test('a default installation enforces Pod Security with one call for each pod and namespace', async () => {
     await system.install();
-    await system.scale(1);
+    await system.add(1);
     await eventually(deniesPrivileged, 30_000);
     assert.equal(await countCalls(() => createPod('one', COMPLIANT)), 1);
     const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'other' } };

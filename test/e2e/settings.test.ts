@@ -190,7 +190,7 @@ await suite('the API server and replicas accept and reject the same specs', asyn
 await suite('a replica that starts while the settings are invalid', async () => {
   const { plane, system } = await useSystem();
   await system.install();
-  await system.scale(1);
+  await system.add(1);
   const read = async () => (await plane.admin.send('GET', `${COLLECTION}/cluster`)).body as PortcullisConfiguration;
 
   test('applies the last valid settings', async (t) => {
@@ -214,8 +214,8 @@ await suite('a replica that starts while the settings are invalid', async () => 
       const answer = await plane.admin.send('PATCH', `${COLLECTION}/cluster`, invalid, type);
       assert.equal(answer.status, 200, answer.text);
     });
-    await system.scale(0);
-    await system.scale(1);
+    await system.retire();
+    await system.add(1);
     await eventually(async () => {
       const { metadata, status } = await read();
       assert.deepEqual(status?.applied, { generation: (metadata?.generation ?? 0) - 1, spec: valid });
@@ -231,7 +231,7 @@ suite('the deletion of the settings', async () => {
   const { plane, system } = await useSystem();
   const SPEC = { podSecurity: { defaults: { enforce: 'baseline' } } };
   await system.install();
-  await system.scale(2);
+  await system.add(2);
   await system.configure(SPEC);
 
   const OBJECT = `${COLLECTION}/cluster`;
@@ -251,7 +251,7 @@ suite('the deletion of the settings', async () => {
   test('is denied without confirmation, even if no replica responds', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);
     await eventually(isDenied, 30_000);
-    await system.scale(0);
+    await system.retire();
     await eventually(async () => {
       // The development cluster cannot delete collections.
       for (const path of ASSETS === undefined ? [OBJECT] : [OBJECT, COLLECTION]) {
@@ -267,7 +267,7 @@ suite('the deletion of the settings', async () => {
     );
     assert.match((await remove(OBJECT)).text, MESSAGE);
     assert.deepEqual((await read()).spec, SPEC);
-    await system.scale(2);
+    await system.add(2);
   });
 
   test('without the policy, is reverted by the leader, and enforcement continues', async () => {
@@ -280,8 +280,8 @@ suite('the deletion of the settings', async () => {
       assert.notEqual(metadata?.uid, before?.uid);
       assert.deepEqual(restored, SPEC);
     });
-    await system.scale(0);
-    await system.scale(1);
+    await system.retire();
+    await system.add(1);
     await eventually(isDenied);
     assert.deepEqual((await read()).spec, SPEC);
   });

@@ -106,7 +106,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
   };
   /** Starts replicas, and waits until the settings of the cluster are enforced. */
   const start = async (): Promise<void> => {
-    await system.scale(2);
+    await system.add(2);
     const published = '/api/v1/namespaces/portcullis/configmaps/portcullis-pod-security';
     await eventually(async () => {
       const { annotations = {} } = objectMetadata(await read(published)) as { readonly annotations?: JsonObject };
@@ -119,10 +119,6 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
       await pause(200);
       assert.deepEqual(await stop(), []);
     }, WAIT_MS);
-  };
-  const stopReplicas = async (): Promise<void> => {
-    await Promise.all(system.replicas.map((replica) => replica.stop()));
-    for (const replica of system.replicas) await system.retire(replica);
   };
 
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
@@ -158,7 +154,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
     const stop = createPods();
     const { code, stdout, stderr } = await run('portcullis uninstall --yes --wait=500ms');
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' }, stdout);
-    await stopReplicas();
+    await system.retire();
     assert.deepEqual(await stop(), []);
     assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
     assert.equal((await labels('gitops'))['team'], 'shop');
@@ -174,7 +170,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
     const stop = createPods();
     const { code, stdout, stderr } = await run(documented('End enforcement first'));
     assert.equal(code, 0, `${stdout}${stderr}`);
-    await stopReplicas();
+    await system.retire();
     assert.deepEqual(await stop(), []);
     assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
   });

@@ -44,7 +44,7 @@ for (const version of VERSIONS) {
         plane.admin,
         system.objects.filter((object) => !isDefinition(object)),
       );
-      await system.scale(2);
+      await system.add(2);
       const created = await eventually(async () => {
         const answer = await create(plane.admin, NAMESPACE);
         assert.equal(answer.status, 201, answer.text);
@@ -70,7 +70,7 @@ for (const version of VERSIONS) {
       })();
       await apply(plane.admin, localObjects(system.port));
       for (const old of system.replicas) {
-        await system.scale(1);
+        await system.add(1);
         await system.retire(old);
       }
       await system.settled(2);

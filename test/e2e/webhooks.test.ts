@@ -115,7 +115,7 @@ suite('webhooks', async () => {
     await eventually(() => apply(plane.admin, others.toReversed()));
     assert.deepEqual(await readWebhooks(), []);
     await pause(500);
-    await system.scale(2);
+    await system.add(2);
     await eventually(async () => assert.equal((await readWebhooks()).length, 17), 30_000);
     await pause(6_000);
     assert.deepEqual(await closed(), SCCS);
@@ -170,7 +170,7 @@ suite('webhooks', async () => {
     );
     const args = replicaArguments([responseObject(await plane.admin.send('GET', DEPLOYMENT))]);
     for (const old of system.replicas) {
-      await system.scale(1, { args });
+      await system.add(1, { args });
       await system.retire(old);
     }
     await system.settled(2);
@@ -184,14 +184,14 @@ suite('webhooks', async () => {
   });
 
   test('without a replica, only enforced namespaces fail closed', async () => {
-    for (const replica of system.replicas) await system.retire(replica);
+    await system.retire();
     const stopEnforced = createPods(plane, 'enforced');
     await pause(500);
     const denials = await stopEnforced();
     assert.equal(denials.length, 1, denials.join('\n'));
     assert.match(denials[0] ?? '', /failed calling webhook "mutate\.pods\.portcullis\.dev"$/);
     assert.deepEqual(await stopLoop(), []);
-    await system.scale(1);
+    await system.add(1);
   });
 
   test('enforcement in the cluster starts and ends with the settings', async () => {
@@ -221,7 +221,7 @@ suite('webhooks', async () => {
 
   test('changes to the SCC mode deny no compliant pod, and enforcement begins when the mode is registered', async () => {
     await stopLoop();
-    await system.scale(1);
+    await system.add(1);
     const registeredMode = async (): Promise<unknown> => {
       const answer = await plane.admin.send('GET', `${CONFIGURATIONS}/mutatingwebhookconfigurations/zz.portcullis.dev`);
       const { annotations } = objectMetadata(responseObject(answer)) as { readonly annotations?: JsonObject };
@@ -269,14 +269,14 @@ suite('webhooks', async () => {
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     stopLoop = createPods(plane, 'observed');
     assert.deepEqual(await readWebhooks(), []);
-    await Promise.all(system.replicas.map((replica) => system.retire(replica)));
+    await system.retire();
     assert.deepEqual(await stopLoop(), []);
   });
 
   test('deleting the namespace deletes the webhooks', async () => {
     await system.configure({});
     await eventually(() => apply(plane.admin, system.objects), 30_000);
-    await system.scale(1);
+    await system.add(1);
     await eventually(async () => assert.ok((await readWebhooks()).length > 0), 30_000);
     await remove(plane.admin, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'portcullis' } });
     await eventually(async () => assert.deepEqual(await readWebhooks(), []));

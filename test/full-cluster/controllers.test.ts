@@ -60,7 +60,7 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
     ({ plane } = cluster);
     system = await createSystem(plane);
     await system.install();
-    await system.scale(2);
+    await system.add(2);
     await namespace('shop', { [ENFORCE]: 'baseline' });
     await namespace('vault', { [ENFORCE]: 'restricted' });
     await namespace('guarded', { [ENFORCE]: 'privileged', [SCC]: 'enforce' });

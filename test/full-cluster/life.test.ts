@@ -104,7 +104,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
   test('the installation evaluates, but denies nothing', async () => {
     await system.install();
     await configure('Evaluate', 'report');
-    await system.scale(2, { env: SKEWED });
+    await system.add(2, { env: SKEWED });
     await eventually(async () => {
       await evaluateNow();
       assert.equal(await condition('Evaluated'), 'True/Completed');
@@ -162,7 +162,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
   test('an upgrade replaces all replicas', async () => {
     await apply(plane.admin, localObjects(system.port));
     for (const old of system.replicas) {
-      await system.scale(1, { env: SKEWED });
+      await system.add(1, { env: SKEWED });
       await system.retire(old);
     }
     await system.settled(2);

@@ -101,7 +101,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     await system.install();
     await system.configure({ rollout: { phase: 'Evaluate', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
     const startMs = performance.now();
-    await system.scale(2, { env: SKEWED });
+    await system.add(2, { env: SKEWED });
     t.diagnostic(`two replicas ready in ${seconds(startMs)} s`);
     await eventually(async () => assert.equal(await condition(plane, 'Evaluated'), 'True/Completed'), WAIT_MS);
     t.diagnostic(`first evaluation complete after ${seconds(startMs)} s`);
@@ -125,7 +125,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     restart(t, async () => {
       const old = [...system.replicas];
       for (const replica of old) {
-        await system.scale(1, { env: SKEWED });
+        await system.add(1, { env: SKEWED });
         await system.retire(replica);
       }
       await system.settled(2);

@@ -294,7 +294,7 @@ const nothing = (): Promise<void> => Promise.resolve();
 
 async function stopAll(system: System): Promise<void> {
   await Promise.all(system.replicas.map((replica) => replica.stop('SIGKILL')));
-  for (const replica of system.replicas) await system.retire(replica);
+  await system.retire();
 }
 
 /** The states in order. Each state continues from the previous one. */
@@ -461,7 +461,7 @@ suite('all combinations of settings, namespace and state', () => {
   };
   const startReplicas = async (): Promise<void> => {
     const missing = 2 - system.replicas.length;
-    if (missing > 0) await system.scale(missing, { args: hasSccs ? ['--features=scc'] : [] });
+    if (missing > 0) await system.add(missing, { args: hasSccs ? ['--features=scc'] : [] });
   };
 
   before(async () => {

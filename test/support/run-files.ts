@@ -9,6 +9,7 @@ export interface RunResults {
   readonly passed: number;
   readonly failed: number;
   readonly skips: readonly Skip[];
+  readonly failures: readonly Failure[];
   /** The number of passed tests by path, without the failed files. */
   readonly passedFiles: ReadonlyMap<string, number>;
   readonly failedFiles: ReadonlySet<string>;
@@ -21,6 +22,13 @@ export interface Skip {
   readonly file: string;
   readonly name: string;
   readonly reason: string;
+}
+
+/** A failed test, or a suite or file that failed outside its tests. */
+export interface Failure {
+  readonly file: string;
+  readonly name: string;
+  readonly message: string;
 }
 
 /**
@@ -36,6 +44,7 @@ export async function runFiles(
   const passedFiles = new Map<string, number>();
   const failedFiles = new Set<string>();
   const skips: Skip[] = [];
+  const failures: Failure[] = [];
   const rows: Row[] = [];
   const totals = { success: false, passed: 0, failed: 0 };
   const relativePath = (file = ''): string => relative(process.cwd(), file);
@@ -43,7 +52,12 @@ export async function runFiles(
   stream.on('test:diagnostic', ({ message }) => {
     if (message.startsWith('| ')) rows.push(message.slice(2, -2).split(' | '));
   });
-  stream.on('test:fail', ({ file }) => failedFiles.add(relativePath(file)));
+  stream.on('test:fail', ({ file, name, details: { error } }) => {
+    failedFiles.add(relativePath(file));
+    const { failureType, cause } = error as Error & { readonly failureType?: string };
+    if (failureType === 'subtestsFailed') return;
+    failures.push({ file: relativePath(file), name, message: cause instanceof Error ? cause.message : String(cause) });
+  });
   stream.on('test:pass', ({ file, name, skip, details }) => {
     const path = relativePath(file);
     const isSkipped = skip !== undefined && skip !== false;
@@ -60,5 +74,5 @@ export async function runFiles(
   });
   for await (const text of stream.compose(new Spec()) as AsyncIterable<unknown>) process.stdout.write(String(text));
   for (const file of failedFiles) passedFiles.delete(file);
-  return { ...totals, skips, passedFiles, failedFiles, rows };
+  return { ...totals, skips, failures, passedFiles, failedFiles, rows };
 }

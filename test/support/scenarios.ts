@@ -7,6 +7,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { objectMetadata } from './answers.ts';
 import type { ApiClient, ApiResponse } from './api-client.ts';
 import { create } from './control-plane/installation.ts';
+import { eventually } from './eventually.ts';
 
 /** A request from an administrator or another user. Each scenario depends on the previous scenarios. */
 export interface Scenario {
@@ -46,8 +47,19 @@ function readFirst(path: string): unknown {
 export const POD_SECURITY = readFirst(root('test/fixtures/scenarios/pod-security.yaml')) as readonly Scenario[];
 export const SCC = readFirst(root('test/fixtures/scenarios/scc.yaml')) as readonly Scenario[];
 
-/** Sends the request that kubectl would send and verifies the response. */
+/**
+ * Sends the request that kubectl would send and verifies the response. Replicas watch namespaces and pods, so they may
+ * evaluate a request before they receive the change of the previous scenario. The request is therefore sent as a dry
+ * run until the response is the expected one. A denied request changes nothing and is only sent as a dry run.
+ */
 export async function checkScenario(client: ApiClient, scenario: Scenario): Promise<void> {
+  const { grant, exec, denied } = scenario;
+  if (grant ?? exec) return verify(client, scenario);
+  await eventually(() => verify(client, { ...scenario, dryRun: true }));
+  if (denied === undefined && !scenario.dryRun) await verify(client, scenario);
+}
+
+async function verify(client: ApiClient, scenario: Scenario): Promise<void> {
   const answer = await send(client, scenario);
   const { message } = answer.body as { readonly message?: string };
   const denied = await expectedDenial(client, scenario);
@@ -63,11 +75,12 @@ export async function checkScenario(client: ApiClient, scenario: Scenario): Prom
 function send(client: ApiClient, scenario: Scenario): Promise<ApiResponse> {
   const { namespace, as, create: example, label, dryRun, grant, exec } = scenario;
   const headers: Record<string, string> = as === undefined ? {} : { 'Impersonate-User': as };
+  const query = dryRun ? '?dryRun=All' : '';
   const path = `/api/v1/namespaces/${namespace}`;
   if (exec !== undefined) return client.send('POST', `${path}/pods/${exec}/exec?command=sh`, undefined, headers);
   if (label) {
     const patch = { ...headers, 'Content-Type': 'application/merge-patch+json' };
-    return client.send('PATCH', `${path}${dryRun ? '?dryRun=All' : ''}`, { metadata: { labels: label } }, patch);
+    return client.send('PATCH', `${path}${query}`, { metadata: { labels: label } }, patch);
   }
   if (grant) return create(client, buildBinding(grant, namespace), headers);
   const object = readFirst(examplePath(example)) as JsonObject;
@@ -76,6 +89,7 @@ function send(client: ApiClient, scenario: Scenario): Promise<ApiResponse> {
     client,
     isNamespaced ? { ...object, metadata: { ...objectMetadata(object), namespace } } : object,
     headers,
+    query,
   );
 }
 

@@ -69,7 +69,7 @@ suite('the Kubernetes test suite for Pod Security', { skip }, () => {
     const system = await createSystem(plane);
     t.after(() => system.stop());
     await system.install();
-    const [replica] = await system.scale(1);
+    const [replica] = await system.add(1);
     const invalid = { metadata: { name: 'invalid', labels: { 'pod-security.kubernetes.io/enforce': 'invalid' } } };
     await eventually(async () => {
       const { status, text } = await plane.admin.send('POST', '/api/v1/namespaces?dryRun=All', invalid);

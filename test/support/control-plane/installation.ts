@@ -57,14 +57,18 @@ async function discover(
   return { resource: found.name, namespaced: found.namespaced };
 }
 
-/** Creates an object as `kubectl create` does. */
+/**
+ * Creates an object as `kubectl create` does.
+ * @param query such as `?dryRun=All`
+ */
 export async function create(
   client: ApiClient,
   object: JsonObject,
   headers: Readonly<Record<string, string>> = {},
+  query = '',
 ): Promise<ApiResponse> {
   const { collection } = await resolvePaths(client, object);
-  return client.send('POST', collection, object, headers);
+  return client.send('POST', `${collection}${query}`, object, headers);
 }
 
 /** Creates a namespace. */

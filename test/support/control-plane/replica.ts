@@ -192,11 +192,11 @@ export interface System {
   /** Starts additional replicas, which may not be ready yet. */
   start(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
   /** Starts additional replicas and waits until the load balancer uses all replicas. */
-  scale(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
+  add(more: number, options?: ReplicaOptions): Promise<readonly Replica[]>;
   /** Sends new connections to these servers instead of the replicas until the replicas change. */
   route(backends: readonly Backend[]): void;
-  /** Stops a replica with SIGTERM and removes it from the load balancer. */
-  retire(replica: Replica): Promise<void>;
+  /** Stops replicas with SIGTERM and removes them from the load balancer. Defaults to all replicas. */
+  retire(...retired: readonly Replica[]): Promise<void>;
   /** Replaces the spec of the PortcullisConfiguration. */
   configure(spec: JsonObject): Promise<void>;
   /** Waits until the load balancer uses the given number of replicas. */
@@ -249,17 +249,17 @@ export async function createSystem(plane: ControlPlane, options: SystemOptions =
     },
     install: () => apply(plane.admin, objects),
     start,
-    async scale(more, given) {
+    async add(more, given) {
       const started = await start(more, given);
       await settled(replicas.length);
       return started;
     },
     route: (backends) => balancer?.use(backends),
-    async retire(replica) {
-      const ended = replica.stop('SIGTERM');
-      await ended;
-      use(replicas.filter((other) => other !== replica));
-      // Its connections are closed, so the next review is sent to another replica.
+    async retire(...named) {
+      const retired = named.length === 0 ? replicas : named;
+      await Promise.all(retired.map((replica) => replica.stop('SIGTERM')));
+      use(replicas.filter((replica) => !retired.includes(replica)));
+      // Their connections are closed, so the next review is sent to another replica.
       await pause(50);
     },
     async configure(spec) {
