@@ -73,8 +73,9 @@ export function ignoreApiError(error: unknown): undefined {
 }
 
 /**
- * Writes an object and returns the response, or returns the object unchanged in a client-side dry run. An object with a
- * resource version replaces or deletes exactly this version. Rejects like `Connection.request`.
+ * Writes an object and returns the response, or returns the object unchanged in a client-side dry run. If the object
+ * has a resource version, the request replaces or deletes only this version. Rejects with the errors of
+ * `Connection.request`.
  */
 export async function writeObject<T extends KubeObject>(
   { send }: ClusterClient,
@@ -92,7 +93,7 @@ export async function writeObject<T extends KubeObject>(
     apiVersion: 'v1',
     kind: 'DeleteOptions',
     preconditions: { uid, resourceVersion },
-    // API servers ignore the query if a deletion has a body.
+    // API servers ignore the query parameters of a DELETE request that has a body.
     ...(dryRun === 'server' ? { dryRun: ['All'] } : {}),
   };
   return (await send({ method, path, query, body: method === 'DELETE' ? deletion : object })) as KubeObject as T;

@@ -47,7 +47,7 @@ row contains the error. The exit code is the highest of all clusters.
 
 type ClustersValues = Values<typeof clustersOptions> & { readonly filename?: readonly string[] };
 
-/** Option values of a run for one cluster. */
+/** Option values when the command runs for one cluster. */
 type OneCluster<V> = Omit<V, 'context'> & { readonly context: string | undefined };
 
 /**
@@ -137,7 +137,7 @@ async function gatherOne<V extends ClustersValues, R>(
     if (error instanceof UserError || error instanceof ConnectionError || error instanceof ApiError) {
       return { cluster, error: error.message.replaceAll('\n', '; ') };
     }
-    // One cluster with unexpected objects must not hide the others.
+    // Unexpected objects in one cluster must not hide the results of the other clusters.
     return { cluster, error: `unexpected error: ${String(error)}` };
   }
 }
@@ -166,7 +166,7 @@ async function identifyCluster(
   }
 }
 
-/** Prints the name of a cluster, and its context if that differs. */
+/** Prints the name of a cluster, followed by its context if the context has a different name. */
 function printCluster({ name, context = name ?? '' }: ClusterIdentity): string {
   return name === undefined || name === context ? context : `${name} (${context})`;
 }
@@ -178,7 +178,7 @@ interface ClusterListing {
   readonly objects?: Parameters<typeof printListing>[2]['objects'];
   blocks(style: Style): readonly string[];
   readonly code: number;
-  /** The row of the cluster in the table of several clusters, and a text in its last column. */
+  /** The cluster's row in the table of several clusters, and the text in the last column. */
   readonly row: readonly Cell[];
   readonly message?: string | undefined;
 }
@@ -212,7 +212,7 @@ export function defineClusterCommand<O extends ListingOptions>(command: ClusterC
         printClusters(outcomes, { columns, style, ...values }),
         ...(output === 'wide' ? outcomes.flatMap((outcome) => clusterBlocks(outcome, style)) : []),
       ]);
-      // A cluster that cannot be read counts as an error.
+      // A cluster that cannot be read results in the exit code for errors.
       return Math.max(...outcomes.map(({ error, result }) => (error === undefined ? result.code : EXIT.usage)));
     },
   });
@@ -228,7 +228,7 @@ interface ClusterTable extends Partial<Values<typeof headersOption>> {
   readonly style: Style;
 }
 
-/** Prints a row for each cluster. Cells of a cluster that was not read contain a question mark. */
+/** Prints a row for each cluster. If a cluster could not be read, its cells contain a question mark. */
 export function printClusters(
   outcomes: readonly ClusterOutcome<Pick<ClusterListing, 'row' | 'message'>>[],
   { columns, style, ...values }: ClusterTable,

@@ -9,7 +9,9 @@ export interface Output {
   readonly columns?: number;
 }
 
-/** The parts of the process that the program may use. The program does not exit the process or use other streams. */
+/**
+ * The parts of the process that the program may use. The program uses no other streams and does not exit the process.
+ */
 export interface ProcessIo {
   readonly stdin: AsyncIterable<Uint8Array | string> & {
     /** True if the stream is a terminal. */
@@ -69,10 +71,13 @@ export interface Command<O extends Options = Options> {
   run(values: Values<O>, operands: readonly string[], io: Io, sources: Sources): Promise<number>;
 }
 
-/** Operands that are further values of the `-f` option. They may contain commas. */
+/** Operands that are additional values of the `-f` option. Unlike the values of the option, they may contain commas. */
 export const MANIFEST_PATHS = '[path...]';
 
-/** Returns the command, and infers the types of its option values. Commands that read manifests accept their paths. */
+/**
+ * Returns the command, and infers the types of its option values. Commands with the `-f` option also accept paths as
+ * operands.
+ */
 export function defineCommand<O extends Options>(command: Command<O>): Command {
   return Object.hasOwn(command.options, 'filename') ? { operands: MANIFEST_PATHS, ...command } : command;
 }

@@ -85,7 +85,7 @@ export async function complete(
   { stdout }: Pick<Io, 'stdout'>,
 ): Promise<number> {
   const last = words.at(-1) ?? '';
-  // Bash splits words at equals signs.
+  // Bash passes the equals sign of `--flag=value` as a separate word.
   const before = words.slice(0, -1).filter((word) => word !== '=');
   const found = await findCandidates(before, last === '=' ? '' : last, commands);
   const candidates = found === FILES ? [] : found;

@@ -2,7 +2,7 @@ import { addAbortSignal, Readable } from 'node:stream';
 import { LIMITS } from '../kube/limits.ts';
 import type { Io } from './command.ts';
 
-/** Asks for confirmation. Resolves to true if the response on stdin is `yes`. */
+/** Prompts for confirmation. Resolves to true if the response on stdin is `yes`. */
 export async function confirm(question: string, { stdin, stderr, signal }: Io): Promise<boolean> {
   stderr.write(`${question} Type "yes" to continue:\n`);
   if (stdin instanceof Readable) addAbortSignal(signal, stdin);

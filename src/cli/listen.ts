@@ -1,4 +1,4 @@
-/** Starts servers on the addresses that command options set, and waits until the program is stopped. */
+/** Starts servers on the addresses in command options, and waits until the program is stopped. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { errorCode } from '../kube/error-code.ts';
@@ -29,7 +29,7 @@ export async function listen(
   return (app.server.address() as AddressInfo).port;
 }
 
-/** Converts system errors about the address to a UserError that names the option. */
+/** Converts system errors about the address to a UserError that names the option to change. */
 export async function explainAddressError<T>(listening: Promise<T>, address: ListenAddress): Promise<T> {
   try {
     return await listening;

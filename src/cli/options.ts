@@ -9,7 +9,7 @@ import { quote } from '../kube/text.ts';
 import { parseDurationMs } from '../kube/units.ts';
 import { UserError } from '../kube/user-error.ts';
 
-/** An error in the options of a command. The program prints it with a hint to use `--help`. */
+/** An error in the options of a command. The program prints the error with a hint to use `--help`. */
 export class UsageError extends UserError {}
 
 /** Parses one option value. Throws a `UserError` with the expected format, such as `must be true or false`. */
@@ -22,7 +22,7 @@ interface Parse<T> {
 /** Help text of an option, and the other sources of its value. */
 export interface OptionText {
   readonly help: string;
-  /** Single-letter form of the name. */
+  /** Single-letter name of the option. */
   readonly short?: string;
   /** Environment variable that sets the value if the command line does not. */
   readonly env?: string;
@@ -30,13 +30,13 @@ export interface OptionText {
   readonly shown?: string;
   /** Value if the option is given as `--name` without a value. Other values must be given as `--name=value`. */
   readonly bare?: string;
-  /** Names of options that cannot be combined with this one. */
+  /** Names of options that cannot be combined with this option. */
   readonly conflicts?: readonly string[];
 }
 
 /** An option of a command. Its name is its key in `Options`. */
 export interface Option<T> extends OptionText {
-  /** Placeholder of the value in the help. `undefined` for flags without a value. */
+  /** Placeholder for the value in the help. `undefined` for flags, which have no value. */
   readonly value?: string;
   readonly choices?: readonly string[];
   /** Default that the help shows. */
@@ -80,7 +80,7 @@ export function repeated<T>(value: string, parse: Parse<T>, text: OptionText): O
   return { ...text, value, resolve: (texts) => texts.map((item) => parse(item)) };
 }
 
-/** A flag that is off by default: `--name`, `--name=false`. */
+/** A flag that is off by default. `--name` turns it on. */
 export function flag(text: OptionText): Option<boolean> {
   return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };
 }
@@ -154,7 +154,7 @@ function resolveOption(source: string, texts: readonly string[], definition: Opt
   }
 }
 
-/** Error message for a single value, or `undefined` if it is valid. */
+/** Returns the error message for a single value, or `undefined` if the value is valid. */
 function errorMessage(text: string, { resolve }: Option<unknown>): string | undefined {
   try {
     resolve([text]);
@@ -164,7 +164,7 @@ function errorMessage(text: string, { resolve }: Option<unknown>): string | unde
   }
 }
 
-/** A date or an RFC 3339 time. */
+/** Accepts a date or an RFC 3339 time. */
 export function time(value: string): Date {
   const date = new Date(value);
   if (/^\d{4}-\d{2}-\d{2}(T.*)?$/.test(value) && !Number.isNaN(date.getTime())) return date;
@@ -176,7 +176,7 @@ export function text(value: string): string {
   return value;
 }
 
-/** An object name. Any text that is not empty is accepted, because the API server validates names. */
+/** Accepts an object name, which is any text that is not empty. The API server validates names. */
 export function nonEmpty(value: string): string {
   if (value === '') throw new UserError('must not be empty');
   return value;
@@ -188,7 +188,7 @@ export function namespaceName(value: string): string {
   return value;
 }
 
-/** Accepts one of the given words. */
+/** Accepts only the given words. */
 export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
   const parse = (value: string): T => {
     const word = words.find((word) => word === value);
@@ -198,14 +198,14 @@ export function oneOf<T extends string>(words: readonly T[]): Parse<T> {
   return Object.assign(parse, { choices: words });
 }
 
-/** `true` or `false`, in any spelling that Go's flag package accepts. */
+/** Accepts `true` or `false`, in any spelling that Go's flag package accepts. */
 export function boolean(value: string): boolean {
   if (/^(?:1|t|T|true|True|TRUE)$/.test(value)) return true;
   if (/^(?:0|f|F|false|False|FALSE)$/.test(value)) return false;
   throw new UserError('must be true or false');
 }
 
-/** An integer within inclusive bounds. */
+/** Accepts an integer within inclusive bounds. */
 export function integer(min: number, max: number): Parse<number> {
   return (value) => {
     const number = /^-?\d+$/.test(value) ? Number(value) : NaN;
@@ -214,14 +214,14 @@ export function integer(min: number, max: number): Parse<number> {
   };
 }
 
-/** A Go duration such as `5s` or `1m30s`, in milliseconds. */
+/** Converts a Go duration, such as `5s` or `1m30s`, to milliseconds. */
 export function durationMs(value: string): number {
   const duration = parseDurationMs(value);
   if (duration === undefined) throw new UserError('must be a duration such as 5s or 1m30s');
   return duration;
 }
 
-/** A number of days such as `14d`, or a Go duration, in milliseconds. */
+/** Converts a number of days, such as `14d`, or a Go duration to milliseconds. */
 export function lifetimeMs(value: string): number {
   const [, days] = /^(\d+)d$/.exec(value) ?? [];
   const lifetime = days === undefined ? parseDurationMs(value) : Number(days) * 24 * 3_600_000;
@@ -229,14 +229,14 @@ export function lifetimeMs(value: string): number {
   return lifetime;
 }
 
-/** `key=value`. */
+/** Parses `key=value`. */
 export function keyValue(value: string): readonly [key: string, value: string] {
   const separator = value.indexOf('=');
   if (separator < 1) throw new UserError('must have the form key=value');
   return [value.slice(0, separator), value.slice(separator + 1)];
 }
 
-/** `host:port`, with brackets around an IPv6 host. An empty host means all addresses. */
+/** Parses `host:port`, with brackets around an IPv6 host. An empty host means all addresses. */
 export function listenAddress(value: string): { readonly host: string; readonly port: number } {
   const [, host = '', digits = ''] = /^(.*):(\d+)$/.exec(value) ?? [];
   const port = Number(digits);

@@ -89,14 +89,14 @@ export const COMMANDS: readonly CommandEntry[] = Object.entries(GROUPS).flatMap(
 const HELP_WIDTH = 100;
 
 /**
- * Additional names under which the program can be called. As a plugin, kubectl calls `kubectl-scc` for `kubectl scc`.
+ * Additional names under which the program can be called. For `kubectl scc`, kubectl calls the plugin `kubectl-scc`.
  */
 const PLUGINS: ReadonlyMap<string, Invocation> = new Map([
   ['kubectl-portcullis', { name: 'kubectl portcullis', prefix: [] }],
   ['kubectl-scc', { name: 'kubectl', prefix: ['scc'] }],
 ]);
 
-/** The name under which the program was called, and its effect on the arguments. */
+/** The name under which the program was called, and the effect of this name on the arguments. */
 interface Invocation {
   /** Program name in the help. */
   readonly name: string;
@@ -169,7 +169,7 @@ function addPaths(values: Values<Options>, paths: readonly string[]): Values<Opt
 function normalize(args: readonly string[], options: Options): readonly string[] {
   const end = args.includes('--') ? args.indexOf('--') : args.length;
   const normalized = args.slice(0, end).flatMap((arg, index) => {
-    // The value of an option may have the form of another option.
+    // Keeps the value of an option, which may have the form of another option.
     if (index > 0 && takesValue(args[index - 1], options)) return [arg];
     const [, short, name, value = ''] = /^(?:(-[^-])|--([^=]+))=(.*)$/s.exec(arg) ?? [];
     if (short !== undefined) return [short, value];
@@ -198,7 +198,10 @@ function takesValue(arg: string | undefined, options: Options): boolean {
   );
 }
 
-/** The error for commands of other tools that check manifests. Commander suggests only commands with similar names. */
+/**
+ * Matches the error for the `check` commands of other tools. Commander itself suggests only commands with similar
+ * names.
+ */
 const OTHER_NAMES = /^(error: unknown command '(?:lint|scan|test|validate)')(?:\n\(Did you mean .*\))?/;
 
 /** Creates the command tree without command options. */
@@ -231,7 +234,9 @@ function createProgram(
   return program;
 }
 
-/** Returns the command with the given name below `program`. Creates missing commands in the help group. */
+/**
+ * Returns the command with the given name below `program`. Creates missing commands, in the given group of the help.
+ */
 function findNode(program: CommanderCommand, name: string, group = ''): CommanderCommand {
   return name.split(' ').reduce((parent, word) => {
     const existing = parent.commands.find((command) => command.name() === word);
@@ -307,7 +312,7 @@ function renameCalls(text: string, invocation: Invocation): string {
   const { name, prefix } = invocation;
   const words = prefix.map((word) => `${word} `).join('');
   const first = prefix.length > 0 ? '\\w' : `(?:${FIRST_WORDS})\\b`;
-  // Does not match the namespace with the same name in kubectl arguments.
+  // Excludes the namespace in kubectl arguments, which has the same name as the program.
   const calls = new RegExp(`(?<!kubectl |-n |--namespace |[\\w./=-])${PROGRAM} ${words}(?=${first})`, 'g');
   return text.replaceAll(calls, `${name} ${words}`);
 }
@@ -328,7 +333,7 @@ function addOption(command: CommanderCommand, name: string, definition: Option<u
   }
 }
 
-/** Raw values of the options on the command line. */
+/** Returns the raw values of the options on the command line. */
 function typedOptions(command: CommanderCommand, options: Options): Sources['typed'] {
   const typed = Object.keys(options).flatMap((name) => {
     const option = new CommanderOption(`--${name}`);

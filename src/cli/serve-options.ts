@@ -29,7 +29,7 @@ const featureList = list('NAME', oneOf(FEATURES), {
   help: `Features of the installation: ${FEATURES.join(', ')}, or none if empty. The development cluster has all of them`,
 });
 
-/** The options of `serve`, named as in Kubernetes servers where these have the same options. */
+/** Options of `serve`. Options that Kubernetes servers also have use the same names. */
 export const serveOptions = withEnvironment('PORTCULLIS', {
   config: option('FILE', text, undefined, {
     help: 'File with the policy settings: a PortcullisConfiguration, or a PodSecurityConfiguration, alone or in an AdmissionConfiguration. Reloaded when it changes',
@@ -116,19 +116,19 @@ export function jsonObject(value: string): JsonObject {
     const parsed: unknown = JSON.parse(value);
     if (isObject(parsed)) return parsed;
   } catch {
-    // Reported below.
+    // The error is thrown below.
   }
   throw new UserError(`${quote(value)} is not a JSON object`);
 }
 
-/** At least one second, because Leases store their duration in seconds. */
+/** Accepts a duration of at least one second, because Leases store their duration in seconds. */
 function leaseDurationMs(value: string): number {
   const duration = durationMs(value);
   if (duration < 1000) throw new UserError('must be at least 1s');
   return duration;
 }
 
-/** A DNS name, with an optional wildcard, or an IP address. */
+/** Accepts a DNS name, with an optional wildcard, or an IP address. */
 function serverName(value: string): string {
   if (isIP(value) !== 0 && !value.includes('%')) return value;
   const [problem] = dnsSubdomainErrors(value.replace(/^\*\./, ''));
@@ -136,7 +136,7 @@ function serverName(value: string): string {
   return value;
 }
 
-/** A URL without a path, query or trailing slash, as API servers accept it. */
+/** Accepts a URL that API servers accept, without a path or query, and removes the trailing slash. */
 function webhookUrl(value: string): string {
   const url = URL.parse(value);
   const isBase = url?.protocol === 'https:' && url.username === '' && `${url.origin}${url.pathname}` === url.href;

@@ -107,7 +107,7 @@ test('the list of a user who may not read the settings has the states in the sta
   const unused = condition('Unused', 'True', 'NoPods', 'running pods that need it: 0');
   const tooLong = condition('Active', 'False', 'TooLong', 'maxDuration does not permit it');
   const cases = [
-    ['no status yet', [], '2027-01-01T00:00:00Z', 'Proposed', 'its state is not reported yet'],
+    ['no status yet', [], '2027-01-01T00:00:00Z', 'Proposed', 'its state has not been reported yet'],
     ['active', [applies], '2027-01-01T00:00:00Z', 'Active', undefined],
     ['unused', [applies, unused], '2027-01-01T00:00:00Z', 'Unused', 'running pods that need it: 0'],
     ['beyond a limit', [tooLong], '2027-01-01T00:00:00Z', 'TooLong', 'maxDuration does not permit it'],

@@ -30,8 +30,8 @@ Lists all exemptions from the policies, for audits:
 A permanent grant that was created or changed while the same SCC was granted temporarily ("portcullis scc grant
 --for") is marked, because a subject of the temporary grant may have created it.
 
-Exempt namespaces and runtime classes that do not exist, and exempt users that create no pods or the
-pods of all users, are listed below the table.
+The list below the table contains exempt namespaces and runtime classes that do not exist, and exempt
+users that either create no pods or create the pods of all users.
 
 SINCE is the time of the last change to the setting or label. A * marks the creation time of the
 object, which is the earliest possible time. PODS is the number of running pods. USES is the number of

@@ -33,7 +33,7 @@ import {
 /** Deletion order. Controllers precede their pods, which they would otherwise recreate, and pods precede grants. */
 const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
 
-/** Returns the fixes of the findings in the order in which to apply them. */
+/** Returns the fixes for the findings, in the order in which they should be applied. */
 function orderedFixes(findings: readonly AuditFinding[]) {
   const codes = new Set(findings.map(({ code }) => code));
   return FIX_ORDER.filter((code) => codes.has(code)).map((code) => ({ code, fix: AUDIT_RULES[code].remedy }));

@@ -194,7 +194,7 @@ type CheckValues = Pick<
   'filename' | 'fix' | 'output' | 'platform' | 'sccs' | 'config' | 'namespace'
 >;
 
-/** True if all manifests come from standard input. */
+/** True if standard input is the only source of manifests. */
 function isStream({ filename }: Pick<CheckValues, 'filename'>): boolean {
   return filename.length === 1 && filename[0] === STDIN.path;
 }
@@ -212,7 +212,7 @@ function checkFixOptions(values: CheckValues): void {
   }
 }
 
-/** Returns the SCC admission review if an option requests it. */
+/** Returns the function that reviews pods with SCC admission, if an option enables it. */
 async function sccReview(
   { platform, sccs, config, namespace }: CheckValues,
   { objects }: Manifests,

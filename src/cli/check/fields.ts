@@ -34,7 +34,7 @@ export function createFinding(
 
 const UNKNOWN_FIELD_FIX = 'Correct the name or remove the field: API servers may drop it silently.';
 
-/** A field that is not in the schema of the API server, which rejects the object or drops the field. */
+/** A field that is not in the API server's schema. The API server rejects the object or drops the field. */
 export function unknownField(
   object: ManifestObject,
   path: Path,
@@ -50,8 +50,8 @@ export function wrongType(object: ManifestObject, { path, error, fix }: WrongTyp
 }
 
 /**
- * Returns the fields of a built-in kind that API servers reject, and the unknown fields, which are in `warn` mode
- * because API servers drop them if the client does not request strict validation.
+ * Returns findings for the fields of a built-in kind that API servers reject, and for unknown fields. Unknown fields
+ * are reported in `warn` mode because API servers drop them unless the client requests strict validation.
  */
 export function builtInFindings(object: ManifestObject): readonly ViolatedCheck[] {
   const { wrong, unknown } = findFieldProblems(object);
@@ -73,7 +73,7 @@ function invalidField(object: ManifestObject, { path, error, fix }: WrongType): 
   return createFinding(object, path, { check: 'invalid', reason, detail: formatFieldError(error), fix });
 }
 
-/** Returns the invalid Pod Security labels of a Namespace, which the API server rejects. */
+/** Returns findings for the invalid Pod Security labels of a Namespace. The API server rejects these labels. */
 export function labelFindings(object: ManifestObject, { errors }: NamespacePolicy): ViolatedCheck[] {
   return errors.map((error) =>
     createFinding(object, parsePath(error.path), {
@@ -101,7 +101,9 @@ export function sccModeFindings(object: ManifestObject): ViolatedCheck[] {
     : [createFinding(object, path, { mode: 'warn', check: 'scc-label', reason: 'invalid label', detail, fix })];
 }
 
-/** Returns the Pod Security labels and annotations without effect of an object or of a pod template in it. */
+/**
+ * Returns findings for the Pod Security labels and annotations that have no effect on an object or on its pod template.
+ */
 export function unusedKeyFindings(object: ManifestObject, path: Path = []): ViolatedCheck[] {
   const metadata = [...path, 'metadata'];
   return findUnusedKeys(valueAt(object.value, metadata), object.kind).map(({ field, key, fix }) =>
@@ -115,7 +117,7 @@ export function unusedKeyFindings(object: ManifestObject, path: Path = []): Viol
   );
 }
 
-/** Returns the fields that API servers reject. */
+/** Returns findings for the fields of a PodSecurityException that API servers reject. */
 export function exceptionFindings(object: ManifestObject): readonly ViolatedCheck[] {
   return exceptionErrors(object).map((field) => invalidField(object, field));
 }
@@ -125,13 +127,13 @@ interface ExceptionContext {
   readonly namespace: string;
   readonly at: Date;
   getNamespaceLabels(name: string): Labels;
-  /** Returns the pods of a service account, and the enforced policy. */
+  /** Returns the pods that use a service account, and the policy that is enforced on them. */
   getPods(namespace: string, serviceAccount: string): { readonly pods: readonly PodFields[]; readonly policy: Policy };
 }
 
 /**
- * Returns warnings for an exception that allows nothing: because it has expired, because other policies deny its pods,
- * or because no pod of the service account has the violations that its entries allow.
+ * Returns warnings for an exception that allows nothing because it has expired, other policies deny its pods, or no pod
+ * of the service account has the violations that its entries allow.
  */
 export function exceptionWarnings(object: ManifestObject, context: ExceptionContext): readonly ManifestError[] {
   const exception = readManifestException(object, context.namespace);
@@ -148,9 +150,9 @@ export function exceptionWarnings(object: ManifestObject, context: ExceptionCont
     errorAt(object, path, `${name}: ${printFieldPath(path)} has no effect, because ${reason}`),
   );
   const { pods, policy } = context.getPods(namespace, spec.serviceAccountName);
-  // The manifests may not contain the pods.
+  // Without pods, an entry may still match pods that the manifests do not contain.
   if (pods.length === 0) return unusable;
-  // Each entry is evaluated as an exception of its own, whose name is the index of the entry.
+  // Each entry is evaluated as a separate exception, which is named after the entry's index.
   const entries = spec.allow.map((entry, index) => ({ ...rule, name: String(index), allow: [entry] }));
   const index = indexExceptions(entries);
   const reported = parts.map(({ path }) => String(path[2]));

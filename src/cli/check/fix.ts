@@ -18,14 +18,14 @@ import type { Output } from '../command.ts';
 import { printPosition } from '../output/findings.ts';
 import { printable } from '../output/print.ts';
 
-/** `write`: change the files. The other modes only print the changes. */
+/** `write` changes the files. The other modes only print the changes. */
 export const FIX_MODES = ['write', 'diff', 'patch'] as const;
 
-/** Manifest texts by file, with their fixes. */
+/** The text of each manifest file before and after the fixes, by file. */
 type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
 
 interface FixOptions {
-  /** If set, objects without a target stay unchanged. */
+  /** Patch targets, for patches only. If set, objects without a target remain unchanged. */
   readonly targets: PatchTargets | undefined;
   isSkipped(object: ManifestObject): boolean;
 }
@@ -95,7 +95,7 @@ export function printDiffs(fixes: Fixes): string {
   }).join('');
 }
 
-/** The objects that kustomize can match, with their targets, and the choices for all others. By `documentKey`. */
+/** Patch targets by `documentKey`. An object that kustomize cannot match has a string that explains what to change. */
 type PatchTargets = ReadonlyMap<string, JsonObject | string>;
 
 /**
@@ -156,7 +156,7 @@ function documentKey({ document: { file, index }, path }: ManifestObject): strin
   return JSON.stringify([file, index, path]);
 }
 
-/** Maximum number of additional line numbers after a condition. */
+/** Maximum number of additional line numbers printed after a condition. */
 const MAX_LINES = 5;
 
 /**

@@ -67,22 +67,22 @@ export interface CheckSettings {
   readonly skippedKinds: readonly string[];
   /** Time at which exceptions in the manifests are evaluated. They are assumed to be approved. */
   readonly at: Date;
-  /** If absent, SCC admission is not evaluated. */
+  /** Reviews pods with SCC admission. If absent, SCC admission is not evaluated. */
   readonly reviewScc?: SccReviewer;
 }
 
 /** Evaluates SCC admission for a pod from the manifests in the given namespace. */
 export type SccReviewer = (pod: PodLike, located: LocatedPod, namespace: string) => SccReview;
 
-/** The pod as Pod Security admission receives it, and the denial by SCC admission in the given mode. */
+/** The pod as Pod Security admission receives it, and the denial if SCC admission denies the pod. */
 interface SccReview {
   readonly pod: PodLike;
   readonly denial?: RepairableViolation & { readonly mode: Mode };
 }
 
 /**
- * Checks all manifests. Objects of other kinds are only counted. Objects that no API server accepts are reported as
- * errors.
+ * Checks all manifests. Objects of kinds that are not checked are only counted. Objects that no API server accepts are
+ * reported as errors.
  */
 export function checkManifests(manifests: Manifests, settings: CheckSettings): CheckReport {
   const context = createContext(manifests, settings);
@@ -156,9 +156,9 @@ function isNamespace({ apiVersion, kind }: ManifestObject): boolean {
 interface CheckContext extends CheckSettings {
   /** Returns the exceptions in the namespace that have not expired. */
   getExceptions(namespace: string): ExceptionIndex | undefined;
-  /** Returns the labels of the named namespace. */
+  /** Returns the labels of a namespace, which come from the manifests or the options. */
   getNamespaceLabels(name: string): Labels;
-  /** Returns whether a kustomization may add required fields to the object. */
+  /** True if a kustomization may add required fields to the object. */
   isKustomized(object: ManifestObject): boolean;
 }
 
@@ -222,7 +222,7 @@ function checkPod(
   const namespace = fieldNamespace(object.value, path) ?? context.namespace;
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const scope = { namespace, policies, ...(isBuiltIn ? {} : { path }) };
-  // API servers evaluate no policies on objects that they reject for their fields.
+  // API servers do not evaluate policies on objects that they reject because of invalid fields.
   if (!isAccepted(fieldFindings)) return checkedObject(object, fieldFindings, scope);
   const findings = findViolations(pod, { object, path }, { namespace, context }).map((violation): ViolatedCheck => {
     const { mode, policy, check, reason, detail, fix } = violation;
@@ -320,7 +320,7 @@ function findViolations(
   { namespace, context }: { readonly namespace: string; readonly context: CheckContext },
 ): readonly CountedViolation[] {
   const review: SccReview = context.reviewScc?.(pod, located, namespace) ?? { pod };
-  // An SCC that admits the pod would also set its defaults.
+  // A denied pod is not evaluated further, because the SCC that admits it would first set its defaults.
   if (review.denial?.mode === 'enforce') return [review.denial];
   const policies = resolvePolicyLabels(context.getNamespaceLabels(namespace), context);
   const found = new Map<string, CountedViolation>();
@@ -336,8 +336,8 @@ function findViolations(
 }
 
 /**
- * Returns a warning for a finished Job or pod. Otherwise, a status in a manifest would hide the violations of the pods
- * that an API server creates from it.
+ * Returns a warning for a finished Job or pod, whose status is ignored. Otherwise, a status in a manifest would hide
+ * violations, although API servers ignore it when they create the object.
  */
 function finishedWarning(object: ManifestObject): readonly ManifestError[] {
   const { apiVersion, kind, value } = object;

@@ -39,12 +39,12 @@ interface SccReviewOptions {
   readonly isOpenShift: boolean;
 }
 
-/** Creator of bare pods, because the manifests do not contain it. */
+/** Assumed creator of bare pods. The manifests do not contain the creator. */
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
  * Creates the function that reviews pods. If the objects contain no SCCs, it uses the standard SCCs and their grants.
- * The manifests may lack service accounts because a chart may use existing service accounts.
+ * Service accounts may be missing from the manifests, because a chart may use existing service accounts.
  * @throws {UserError} for invalid settings, and for SCCs, grants and namespaces that no API server accepts
  */
 export async function createSccReviewer(options: SccReviewOptions): Promise<SccReviewer> {
@@ -98,7 +98,7 @@ function podCreator(
   return kind ? { kind, object } : { kind: name, object, template: path };
 }
 
-/** Returns the denial as a violation of the fields to change. */
+/** Returns the denial as a violation that lists the fields to change. */
 function createDenial(verdict: PodDenial, fixes: readonly SccFix[]) {
   const { closest, requiredScc } = verdict;
   const annotation = `metadata.annotations[${POD_SCC_ANNOTATIONS.requiredScc}]`;

@@ -62,7 +62,7 @@ function contentFindings(object: ManifestObject): readonly ViolatedCheck[] {
   ];
 }
 
-/** The CRD schema rejects other levels. */
+/** Returns an error for a `userNamespaceLevel` that the CRD schema rejects. */
 function levelErrors({ userNamespaceLevel: level }: SecurityContextConstraints): readonly FieldError[] {
   if (level == null || USER_NAMESPACE_LEVELS.includes(level)) return [];
   return [notSupported('userNamespaceLevel', level, USER_NAMESPACE_LEVELS)];

@@ -44,7 +44,7 @@ export const command = defineClusterCommand({
       fix === undefined ? finding : { ...finding, fix: printFix(fix, flags) };
     const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
       const { server } = client.connection;
-      // The policies are optional. If the user may not list them, the command inspects only the server.
+      // Policies are optional, so the command inspects only the server if the user may not list them.
       const policies = (await readPolicyObjects(client).catch(ignoreApiError)) ?? [];
       if (policies.length > 0 && !(await hasServer(client, namespace))) {
         const findings = await diagnosePolicies(client, policies);
@@ -122,13 +122,13 @@ function formatOutage({ outage, sccWrites, breakGlass }: Diagnosis, style: Style
   return `\n${style('bold', title)}\n${printTable([header, ...rows])}${sccs}`;
 }
 
-/** Returns the numbers of problems, warnings and unknown facts. */
+/** Returns the number of problems, of warnings and of unknown facts. */
 function countFindings(findings: readonly PrintedFinding[]): readonly [number, number, number] {
   const count = (severity: Severity): number => findings.filter((finding) => finding.severity === severity).length;
   return [count('problem'), count('warning'), count('unknown')];
 }
 
-/** Formats the number of findings: `2 problems, 1 warning, 3 unknown`. */
+/** Formats the number of findings, such as `2 problems, 1 warning, 3 unknown`. */
 function formatCounts(findings: readonly PrintedFinding[]): string {
   const [problems, warnings, unknown] = countFindings(findings);
   const known = `${printCount(problems, 'problem')}, ${printCount(warnings, 'warning')}`;

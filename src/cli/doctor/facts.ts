@@ -58,7 +58,7 @@ export interface Probe extends ProbeRequest {
   readonly rejection?: string;
 }
 
-/** Policies of an installation without a server in a cluster that also has a server. */
+/** Policies that remain from an installation without a server in a cluster that also has a server. */
 export interface RemainingPolicies {
   readonly policies: readonly InstalledPolicy[];
   /** Policy settings that the server enforces less strictly. */
@@ -72,7 +72,6 @@ export interface Facts {
   /** Settings of the installation, derived from its objects. */
   readonly settings: ManifestSettings;
   readonly server: Fact<Server>;
-  /** All webhook configurations in the cluster. */
   readonly webhookConfigurations: readonly Configuration[];
   readonly remainingPolicies?: RemainingPolicies | undefined;
   /** The floor policies and their bindings. */
@@ -84,7 +83,6 @@ export interface Facts {
   readonly otherInstallations: Fact<readonly string[]>;
   /** All pods in the installation namespace. */
   readonly pods: Fact<readonly Pod[]>;
-  /** The endpoints of the Service. */
   readonly endpointSlices: Fact<readonly EndpointSlice[]>;
   readonly disruptionBudgets: Fact<readonly AnyObject[]>;
   readonly leases: Fact<readonly Lease[]>;
@@ -106,11 +104,13 @@ export interface Facts {
   readonly exceptions: Fact<readonly PodSecurityException[]>;
   /** Permanent grants that were created or changed while the SCC was granted temporarily. */
   readonly suspectGrants: Fact<readonly SuspectGrant[]>;
-  /** The existing objects of the policy that guards labels, and who may lower levels. Absent if the guard is off. */
+  /**
+   * The existing objects of the policy that guards labels, and the grants to lower levels. Absent if the guard is off.
+   */
   readonly guard?: Fact<{ readonly objects: readonly PolicyKind[]; readonly grants: readonly RbacGrant[] }> | undefined;
   readonly exemptionProblems: Fact<readonly ExemptionProblem[]>;
   readonly probes: readonly Probe[];
-  /** Why the cluster should not be upgraded yet. */
+  /** The reason why the cluster should not be upgraded yet, if any. */
   readonly upgradeProblem: Fact<string | undefined>;
 }
 

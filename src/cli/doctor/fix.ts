@@ -31,7 +31,7 @@ export function isReplica({ metadata }: Pod): boolean {
   return metadata?.labels?.['app.kubernetes.io/name'] === INSTALLATION.name;
 }
 
-/** Prints the logs of the replicas or, if they have no pods, the reason. */
+/** Returns the command that prints the logs of the replicas or, if there are no pods, describes their Deployment. */
 export function replicaLogs(facts: Pick<Facts, 'namespace' | 'deployment' | 'settings' | 'pods'>): Fix {
   const { namespace, pods } = facts;
   if (runsProcesses(facts)) return instruction('read the logs of the replicas');
@@ -40,7 +40,7 @@ export function replicaLogs(facts: Pick<Facts, 'namespace' | 'deployment' | 'set
   return commandFix('kubectl', '-n', namespace, 'logs', '-l', SELECTOR, '--tail=50');
 }
 
-/** Changes one webhook of a configuration. Its other fields and the other webhooks remain unchanged. */
+/** Returns a fix that patches one webhook of a configuration. The other fields and webhooks remain unchanged. */
 export function changeWebhook(
   { kind, name }: Pick<Configuration, 'kind' | 'name'>,
   change: { readonly name: string; readonly $patch?: 'delete'; readonly namespaceSelector?: object },
@@ -62,14 +62,14 @@ export const END_BREAK_GLASS: Fix = {
   after: ['replicas', 'certificates', 'leases'],
 };
 
-/** Replaces the changes of other clients, except in the objects that users customize. */
+/** Flags for kubectl that overwrite the changes of other clients, except in the objects that users customize. */
 const REPLACE = ['--force-conflicts', '-l', `${COMPONENT_LABEL}!=${SELECTOR_LABELS[COMPONENT_LABEL]}`];
 
 /**
- * Returns the fix for an object that differs from the manifests of the installation. The fix applies the manifests
- * again with the same tool and options. The fix for `prerequisites`, which include webhook configurations, does
- * not change the Deployment and the other objects that users customize. All other fixes apply the whole output, and
- * kubectl reports conflicts.
+ * Returns the fix for an object that differs from the manifests of the installation. The fix reapplies the manifests
+ * with the same tool and options. The fix for `prerequisites`, which include webhook configurations, leaves the
+ * Deployment and other objects that users customize unchanged. All other fixes apply the whole output, and kubectl
+ * reports conflicts.
  */
 export function applyManifests(
   facts: Pick<Facts, 'namespace' | 'deployment' | 'settings'>,
@@ -78,7 +78,7 @@ export function applyManifests(
   const { namespace, settings } = facts;
   const feature = OPTIONAL_FEATURES.find((feature) => feature === change);
   const place = namespace === INSTALLATION.namespace ? [] : [`--namespace=${namespace}`];
-  // The Deployment contains the options of the installation.
+  // The options of the installation are known only from the Deployment.
   const deployment = factValue(facts.deployment);
   if (!deployment) {
     const isLocal = runsProcesses(facts) && deepEqual(settings.webhooks, PROFILES.local.webhooks);
@@ -122,7 +122,7 @@ const PERMISSION_SETTINGS = [
   ['webhooks', 'management'],
 ] as const;
 
-/** Returns the known options of an installation whose replicas run as processes, and an added feature. */
+/** Returns the known options of an installation whose replicas run as processes, including the added feature. */
 function processOptions({ features, policy }: ManifestSettings, added: OptionalFeature | undefined): readonly string[] {
   return [
     ...(features.rollout ? [] : ['--rollout=false']),

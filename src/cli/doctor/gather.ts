@@ -70,7 +70,7 @@ type Deployment = Kinds['Deployment'];
 /** Lists the objects of a kind in all namespaces. */
 type ListKind = (kind: Kind) => Promise<readonly AnyObject[]>;
 
-/** Returns a function that lists each kind once, because clusters may have many namespaces and roles. */
+/** Returns a function that lists each kind at most once, because clusters may have many namespaces and roles. */
 export function createLister(client: ClusterClient): ListKind {
   const lists = new Map<Kind, ReturnType<ListKind>>();
   return (kind) => {
@@ -102,7 +102,7 @@ export async function gatherFacts(
   const installed = { namespace, configurations, groups, spec: factValue(spec), deployment: running };
   const settings = deriveSettings({ ...installed, roles: running ? [] : await readFeatureRoles(client) });
   const policies = await readFact(() => readFloor(client));
-  // API servers reject new pods in a terminating namespace.
+  // Terminating namespaces are ignored, because API servers reject new pods in them.
   const known = (factValue(namespaces) ?? [])
     .filter((namespace) => !isTerminating(namespace))
     .map(({ metadata: { name, labels = {} } }) => ({ name, labels }));
@@ -231,7 +231,7 @@ export async function readLowerGrants(list: ListKind): Promise<readonly RbacGran
   return whoCan({ roles: [], roleBindings: [], clusterRoles, clusterRoleBindings }, LOWER_LEVEL);
 }
 
-/** Reads the floor policies and their bindings. The items of a list have no kind. */
+/** Reads the floor policies and their bindings. Sets their kinds, because the items of a list have none. */
 async function readFloor(client: ClusterClient): Promise<readonly FloorObject[]> {
   const lists = POLICY_KINDS.map(async (kind) => {
     const objects = await client.list(RESOURCES[kind], { labels: FLOOR_SELECTOR });
@@ -249,7 +249,7 @@ async function readRemainingPolicies(
   if (!policies.some(hasSettings)) return undefined;
   const spec = readAnnotatedSettings(policies)?.spec ?? {};
   const { namespace, policy } = settings;
-  // Only a rollout sets a default level that the settings do not contain.
+  // The state is read only during a rollout, because only a rollout sets a default level that is not in the settings.
   const isRollout = decodePolicy(settings).rollout.phase !== 'Disabled';
   const weaker = await readFact(async () => {
     const effective = isRollout ? effectiveSpec(await readRolloutState(client, namespace), namespace, policy) : policy;
@@ -321,7 +321,7 @@ async function readSecretCertificate(
 const NAME = 'portcullis-doctor';
 const IMAGE = 'registry.k8s.io/pause:3.10';
 
-/** Plans one request for each kind of object that webhooks review, and for each tier of namespaces. */
+/** Plans one request for each kind of object that webhooks review, in each tier of namespaces. */
 function planProbes(
   { namespace: installation, configurations, groups }: InstalledObjects,
   { features }: ManifestSettings,
@@ -422,7 +422,7 @@ function deriveSettings(
 ): ManifestSettings {
   const { namespace, configurations, groups, spec, deployment, roles } = installed;
   const [url] = webhookUrls(configurations);
-  // OpenShift serves these groups even if the features are not installed.
+  // The groups prove nothing on OpenShift, which serves them even if the features are not installed.
   const serves = (group: string): boolean => groups.includes(group) && !isOpenShift({ groups });
   // Without a Deployment, CRDs and roles determine the features, even though an earlier installation may have left them.
   const scc = serves(RESOURCES.RangeAllocation.group);
@@ -430,7 +430,7 @@ function deriveSettings(
   return {
     ...defaultSettings(VERSION),
     namespace,
-    // Before the leader registers webhooks, an installation without a Deployment is assumed to be of this profile.
+    // Before the leader registers webhooks, an installation without a Deployment is assumed to use this profile.
     ...(deployment || configurations.some(isPartOfPortcullis) ? {} : PROFILES.local),
     ...(url === undefined ? {} : { webhooks: { url } }),
     ...(deployment

@@ -89,7 +89,7 @@ export function failsClosed({ failurePolicy }: LiveWebhook): boolean {
   return failurePolicy !== 'Ignore';
 }
 
-/** Class of requests by the effect of an outage. */
+/** Classifies requests by the effect of an outage on them. */
 export type Tier = 'fail-closed' | 'fail-open' | 'excluded';
 
 /** Returns the tier that applies to new pods in a namespace. */

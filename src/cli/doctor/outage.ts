@@ -55,7 +55,7 @@ export function simulateOutage(current: Facts): readonly Outage[] {
       tier,
       reasons: explainClosed(configurations, namespace),
       pods: tier === 'fail-open' && isUnderFloor(facts, namespace) ? 'decided by the floor' : formatEffect(called),
-      // No webhook reviews streams in namespaces to which SCCs do not apply.
+      // If SCCs do not apply in the namespaces, no webhook reviews streams.
       exec: tier === 'excluded' || effect(stream) !== 'unaffected' ? effect(stream) : 'not reviewed',
       namespaceWrites: effect({ operation: 'UPDATE', group: '', resource: 'namespaces' }),
     } as const;
@@ -92,8 +92,8 @@ function formatEffect(called: readonly LiveWebhook[]): Effect {
 }
 
 /**
- * Returns why webhooks for pods fail closed in a namespace. A webhook fails closed if one of its policies requires it, so
- * the reasons result from the labels without which it would not be called.
+ * Returns the reasons why webhooks for pods fail closed in a namespace. Finds them by changing the namespace's labels
+ * and checking which fail-closed webhooks API servers would still call.
  */
 function explainClosed(configurations: readonly Configuration[], namespace: NamespaceFact): readonly string[] {
   const withLabels = (labels: NamespaceFact['labels']): Request => podCreation({ ...namespace, labels });

@@ -48,7 +48,10 @@ const APPLY = kubectl('apply', '-f', '-');
 const INSTALL: Fix = { commands: [{ program: PROGRAM, args: ['install', '--without-server'] }, APPLY] };
 const UPGRADE: Fix = { commands: [{ program: PROGRAM, args: ['upgrade'] }, APPLY] };
 
-/** Returns true if the webhooks or the Deployment of a server exist. Rejects like `Connection.request`. */
+/**
+ * Resolves to true if the webhooks or the Deployment of a server exist. Rejects with the errors of
+ * `Connection.request`.
+ */
 export async function hasServer(client: ClusterClient, namespace: string): Promise<boolean> {
   if ((await readConfigurations(client)).some(isPartOfPortcullis)) return true;
   return (await client.get(RESOURCES.Deployment, INSTALLATION.name, namespace)) !== undefined;
@@ -59,7 +62,7 @@ interface PolicyFacts {
   readonly objects: readonly InstalledPolicy[];
   readonly settings: AnnotatedSettings;
   readonly podSecurity: Settings['podSecurity'];
-  /** Probes with violating pods, in a namespace whose label sets a level and in a namespace with the default level. */
+  /** Dry runs of violating pods in a namespace whose label sets a level and in a namespace with the default level. */
   readonly probes: { readonly label: Probe | undefined; readonly default: Probe | undefined };
   /** True if the user who runs the command is exempt. */
   readonly isExempt: boolean;
@@ -67,7 +70,7 @@ interface PolicyFacts {
 
 const DECODE = { controllers: CONTROLLER_NAMES, namespace: INSTALLATION.namespace };
 
-/** Diagnoses the policies. Rejects like `Connection.request`. */
+/** Diagnoses the policies. Rejects with the errors of `Connection.request`. */
 export async function diagnosePolicies(
   client: ClusterClient,
   objects: readonly InstalledPolicy[],

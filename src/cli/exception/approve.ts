@@ -16,8 +16,8 @@ If the spec has changed in the meantime, the API server denies the approval. The
 verb on podsecurityexceptions. Unless the settings permit it, users cannot approve exceptions that they created
 or changed.
 
-Scripts pass the hash of the spec that was reviewed with --spec-hash. "portcullis exception list -o json" prints
-the hashes. --dry-run=client only prints the spec.
+In scripts, pass the hash of the reviewed spec with --spec-hash. "portcullis exception list -o json" prints the
+hashes. --dry-run=client only prints the spec.
 
 Examples:
   portcullis exception approve gateway -n shop
@@ -65,12 +65,12 @@ export const command = defineCommand({
           path: `${objectPath('PodSecurityException', name, namespace)}/status`,
           query: { fieldManager: PROGRAM, ...(dryRun === 'server' ? { dryRun: 'All' } : {}) },
           contentType: 'application/merge-patch+json',
-          // The webhook sets the user and the time, even if another user has already approved the spec.
+          // The webhook replaces the user and the time, even if another user has already approved the spec.
           body: { status: { approval: { specHash, by: null, at: null } } },
         });
       }
       io.stdout.write(`podsecurityexception/${printable(name)} approved${dryRunSuffix(dryRun)}\n`);
-      // Approvers need no permission to read the namespace.
+      // Approvers may lack permission to read the namespace.
       const scope = await client.get(RESOURCES.Namespace, namespace).catch(ignoreApiError);
       const shadow = findShadow(exception, scope?.metadata?.labels ?? {});
       if (shadow !== undefined) io.stderr.write(`warning: ${printable(shadow)}\n`);

@@ -9,7 +9,7 @@ import { assumptionBlocks, listOptions, printTable, withHeader } from '../output
 const DETAILS = `
 Lists PodSecurityExceptions with their service accounts, expiry times, approvers and uses, and whether they
 apply to new pods. -o wide adds the reason for each exception, the hash of its spec for "portcullis exception
-approve --spec-hash", and the cause if it does not apply. The hash of a manifest is the hash in every cluster.
+approve --spec-hash", and the cause if it does not apply. A manifest has the same hash in every cluster.
 
 Examples:
   portcullis exception list

@@ -65,7 +65,7 @@ Examples:
 /** Kinds on which the levels of a namespace depend. */
 const NAMESPACE_KINDS: readonly Kind[] = ['Namespace', 'PSAEnforcementConfig', 'FeatureGate', 'Deployment'];
 
-/** Explains the decisions on the pods of workloads. */
+/** Explains the admission decisions on the pods of workloads. */
 async function explainWorkloads(references: readonly Reference[], options: Values<typeof explainOptions>, io: Io) {
   const { as: user, 'as-group': groups, config, 'scc-mode': mode, 'installation-namespace': installation } = options;
   const { objects, subjects, inventory } = await readWorkloads(references, options, io);
@@ -83,7 +83,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
     ...(isWithoutServer ? {} : { scc }),
     creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
     isCreatorAssumed: user === undefined,
-    // A service account may be created together with the pods that use it.
+    // A missing service account in the manifests may be created together with the pods that use it.
     findAccount: (name: string, scope: string) =>
       store.get('ServiceAccount', name, scope) ??
       objects.find(
@@ -116,14 +116,14 @@ async function explainNamespaces(names: readonly string[], options: Values<typeo
   return { namespaces: names.map((name) => explainNamespace(name, facts)), assumptions, settings };
 }
 
-/** Returns a note if the version of the cluster is not known. */
+/** Returns a note if this program does not know the cluster's version. */
 function describeVersion(version: Version = 'latest'): readonly string[] {
   return listNewerVersions([{ level: 'restricted', version }]);
 }
 
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
-/** `2 admitted, 1 denied, 1 finished` */
+/** Prints the number of results, such as `2 admitted, 1 denied, 1 finished`. */
 function printSummary(results: readonly Explanation[]): string {
   const denied = results.filter(({ data }) => !data.allowed).length;
   const finished = results.filter(({ data }) => data.finished).length;
@@ -219,7 +219,10 @@ function modeLabels(mode: Mode): readonly string[] {
   return [POD_SECURITY_LABELS[mode], POD_SECURITY_LABELS[`${mode}Version`]];
 }
 
-/** `enforce` for a warn level without a label, because it is at least as strict as the enforced level. */
+/**
+ * Returns the source of a mode's policy. For a warn level without a label, the source may be `enforce`, because that
+ * level is at least as strict as the enforced level.
+ */
 function policySource(
   mode: Mode,
   labels: Labels | undefined,

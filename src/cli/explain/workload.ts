@@ -56,7 +56,7 @@ interface ExplainContext extends ReturnType<typeof findExceptions> {
   readonly scc?: SccSettings | undefined;
   /** Creator of bare pods. */
   readonly creator: UserInfo;
-  /** True if `--as` does not set the creator. API servers do not store the creators of existing pods. */
+  /** True if `--as` does not set the creator. API servers do not record who created existing pods. */
   readonly isCreatorAssumed: boolean;
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
@@ -70,7 +70,7 @@ interface Denial {
 export type Explanation = ReturnType<typeof explain>;
 
 /**
- * Explains the decisions on the pods of a workload. Returns `undefined` for objects without pods.
+ * Explains the admission decisions on the pods of a workload. Returns `undefined` for objects without pods.
  * @throws {UserError} for a namespace that does not exist
  */
 export function explainWorkload(workload: Workload, context: ExplainContext): Explanation | undefined {
@@ -122,7 +122,7 @@ function explain(explained: Explained, context: ExplainContext) {
     template: source.template && printFieldPath(source.template),
     namespace,
     createdBy: describeCreator(input.userInfo, context),
-    /** Absent if the pod does not set a service account. */
+    /** Absent if the pod specifies no service account. */
     serviceAccount,
     /** False if the workload creates pods, and a policy denies them. */
     allowed: finished || denials.length === 0,
@@ -171,7 +171,7 @@ function explainSccs(input: Parameters<typeof explainPod>[0], store: Store, work
   const { closest, grantable, suggestedScc, changing }: Partial<PodDenial> = denial ?? {};
   return {
     object: decision.allowed ? decision.object : undefined,
-    // The fixes contain the advice of the warnings about a denial.
+    // If there are fixes, they contain the advice of the warnings.
     warnings: denial && hasAdvice(denial) ? [] : (decision.warnings ?? []),
     data: {
       outcome: verdict.outcome,
@@ -191,7 +191,7 @@ function explainSccs(input: Parameters<typeof explainPod>[0], store: Store, work
       subjectType: decision.facts?.subjectType,
       /** The message of a denial. */
       message: decision.allowed ? undefined : decision.status.message,
-      /** All SCCs, with the changes that the pod would need. */
+      /** All SCCs, with the changes that each of them makes to the pod. */
       sccs: sccs.map(({ object, ...evaluation }) => ({
         ...evaluation,
         changes: object && findChanges(input.object, object),
@@ -259,7 +259,7 @@ function explainPodSecurity({ workload, namespace, pod }: Explained, completed: 
     /** Reason for the exemption: `namespace`, `user` or `runtimeClass`. */
     exempt,
     allowed: decision.allowed,
-    // The pod does not have a name yet.
+    // Removes the name of the pod, which does not have one yet.
     message: decision.allowed ? undefined : decision.status.message?.replace(/^pods (?:"[^"]*" )?is forbidden: /, ''),
     /** The changes to the pod that correct its violations. */
     fixes:
@@ -268,7 +268,7 @@ function explainPodSecurity({ workload, namespace, pod }: Explained, completed: 
         : [...new Set(podSecurityViolations(object as PodLike, options, rules).map(({ fix }) => fix))],
     /** Names of the exceptions that allow the pod. */
     exceptions: exception?.split(', '),
-    /** Why exceptions of the service account do not allow the pod. */
+    /** Reasons why the exceptions of the service account do not allow the pod. */
     exceptionProblems: decision.allowed ? undefined : exceptionProblems(workload, decoded?.serviceAccountName, context),
     warnings: decision.warnings ?? [],
   };

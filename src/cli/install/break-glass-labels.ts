@@ -27,7 +27,7 @@ import { printable, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** Limits of the load on API servers. `relaxLabels` sends one write per namespace, and `restoreLabels` sends two. */
+/** Limit the load on API servers. `relaxLabels` sends one write per namespace, and `restoreLabels` sends two. */
 const CONCURRENCY = 16;
 const RATE = { perSecond: 200, burst: 50 };
 
@@ -54,10 +54,10 @@ export interface ChangeResult {
   readonly isIncomplete: boolean;
 }
 
-/** Levels and versions by namespace. */
+/** Levels and versions before break-glass, by namespace. */
 type FormerLevels = ReadonlyMap<string, Policy>;
 
-/** The levels and versions before break-glass. Writes return the error if the API server rejects them. */
+/** Records the levels and versions before break-glass. Writes return the error if the API server rejects them. */
 interface LevelRecord {
   readonly levels: FormerLevels;
   add(namespaces: readonly Namespace[]): Promise<string | undefined>;
@@ -65,7 +65,8 @@ interface LevelRecord {
 }
 
 /**
- * Relaxes the labels that Portcullis set. Skips namespaces that are already relaxed, so the function can be repeated.
+ * Relaxes the labels that Portcullis set. Skips namespaces that are already relaxed, so the function can be called
+ * repeatedly.
  */
 export async function relaxLabels(
   run: BreakGlassRun,
@@ -303,7 +304,7 @@ export function openRecord(run: BreakGlassRun, targets: readonly Target[]): Leve
   };
 }
 
-/** A recorded level is only replaced by a stricter one, and a recorded version by a newer one. */
+/** A recorded level is replaced only by a stricter level, and a recorded version only by a newer version. */
 function addLevels(before: FormerLevels, namespaces: readonly Namespace[]): FormerLevels {
   const levels = new Map(before);
   for (const namespace of namespaces) {

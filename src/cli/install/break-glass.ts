@@ -129,7 +129,7 @@ async function readObjects(client: ClusterClient, keepsLabels: boolean, problems
   const namespaces = keepsLabels ? undefined : await readOptional('namespaces', 'Namespace');
   const floor = validating.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
   const targets: readonly Target[] = [...floor.map(parseFloorPolicy), ...configurations];
-  // Break-glass does not stop these policies.
+  // Installed policies that break-glass does not stop.
   const remaining = describePolicies(validating, mutating);
   if (
     targets.length === 0 &&
@@ -251,9 +251,9 @@ async function probeServer(url: string): Promise<string | undefined> {
   return 'chain' in result ? undefined : result.unknown;
 }
 
-/** Time in which a running replica renews its Lease twice. */
+/** Time in which a running replica renews its Lease at least once, which is two renewal intervals. */
 const RENEWAL_MS = 2 * REPLICA_RENEW_MS;
-/** A Lease that expired longer ago is not renewed, regardless of the difference between the clocks. */
+/** The replica of a Lease that expired longer ago than this has stopped, even with clock skew. */
 const CLOCK_TOLERANCE_MS = 60_000;
 
 /**
@@ -273,7 +273,7 @@ async function awaitRenewal(client: ClusterClient, namespace: string | undefined
   return false;
 }
 
-/** Identifies a renewal of a Lease. */
+/** Returns a key that changes with each renewal of a Lease. */
 function renewal({ metadata, spec }: Lease): string {
   return `${metadata?.uid} ${spec?.renewTime}`;
 }
@@ -323,7 +323,7 @@ function finish(
   return EXIT.passed;
 }
 
-/** Switches the objects off with the given note, or back on without a note, one at a time. Prints each step. */
+/** Switches the objects off one at a time if a note is given, and back on otherwise. Prints each step. */
 async function switchAll(
   run: Run,
   targets: readonly Target[],

@@ -36,7 +36,7 @@ import { checkPolicyOptions, printPolicies } from './without-server.ts';
 
 interface Upgrade {
   readonly sources: Sources;
-  /** Selects the image for the new version. */
+  /** Returns the image of the new version. */
   findImage(installation: Installation): string;
 }
 
@@ -78,7 +78,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const manifests = buildManifests({ ...plan.settings, ...(deployment ? { initial } : {}) });
     const obsolete = await findObsolete(client, plan.settings);
     const closed = deployment && current ? await findNewlyClosed(client, plan.settings, installed) : [];
-    // The command also prints the manifests if the user may not read the object.
+    // The command prints the manifests even if the user may not read this object.
     const legacy = upgrade && (await readUpgradeProblem(client).catch(ignoreApiError));
     const lines = [
       ...plan.notes.map((note) => `Note: ${note}`),
@@ -96,7 +96,7 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
   });
 }
 
-/** Describes the namespaces that enforce SCCs because of their label, if the settings turn SCC admission off. */
+/** Describes the namespaces whose labels enforce SCCs, if the new settings turn SCC admission off. */
 async function findEndedSccs(
   client: ClusterClient,
   before: PolicySettings,
@@ -108,8 +108,8 @@ async function findEndedSccs(
 }
 
 /**
- * Returns the namespaces that fail closed with the settings, but not with the policy before. Returns none if the user may
- * not list namespaces.
+ * Returns the namespaces that fail closed with the new settings, but not with the installed settings. Returns none if
+ * the user may not list namespaces.
  */
 async function findNewlyClosed(
   client: ClusterClient,

@@ -9,7 +9,7 @@ import { printable } from '../output/print.ts';
 export interface OutputFile {
   /** Path relative to the output directory. */
   readonly path: string;
-  /** Where to install the file. */
+  /** Describes where to install the file. */
   readonly purpose: string;
   readonly text: string;
 }

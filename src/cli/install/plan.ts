@@ -126,7 +126,7 @@ function setting(argument: string): Setting {
   const [error] = errors;
   if (error) throw new UserError(`${path}: ${error.message}`);
   const value = documents[0]?.value ?? null;
-  // YAML parses off as a boolean.
+  // The parser reads `off` as a boolean, as in YAML 1.1.
   return { path: path.split('.'), value: path.endsWith('.mode') && value === false ? 'off' : value };
 }
 
@@ -179,7 +179,7 @@ function findProblem(facts: ClusterFacts, settings: ManifestSettings): string | 
     : undefined;
 }
 
-/** Builds from source report version v0.0.0, which is accepted. */
+/** API servers built from source report version v0.0.0, which is accepted. */
 function isTooOld(version: string): boolean {
   const minor = /^v?1\.(\d+)/.exec(version)?.[1];
   return minor !== undefined && Number(minor) < MINIMUM_MINOR;

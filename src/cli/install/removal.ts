@@ -70,15 +70,14 @@ interface RemovalTarget {
   /** Installation namespace. */
   readonly namespace: string;
   readonly dryRun: DryRun;
-  /** Time that API servers need to observe a step. */
+  /** Time to wait after a step until all API servers have observed it. */
   readonly waitMs: number;
 }
 
-/** The input of every step. */
+/** The input of every step of an uninstallation. */
 export interface Removal extends RemovalTarget {
-  /** Number of reported changes and of failures. */
+  /** Numbers of reported lines and of failures. */
   readonly counts: { readonly reported: number; readonly failed: number };
-  /** Prints a line. */
   report(line: string): void;
   /** Prints a line and counts it as a failure. */
   fail(line: string): void;
@@ -197,7 +196,7 @@ export async function removeLabels(removal: Removal): Promise<boolean> {
   return isFound;
 }
 
-/** Levels of a cluster in which only the PodSecurity plugin with its default configuration enforces labels. */
+/** Policies of a cluster in which only the PodSecurity plugin enforces labels, with its default configuration. */
 const NO_DEFAULTS = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
 
 /**
@@ -226,7 +225,7 @@ export async function keepOwnLevels(removal: Removal, { keepsLabels }: Uninstall
   }
 }
 
-/** Conditions that remain true without replicas if no program changes them. */
+/** Conditions that would remain true after the replicas are deleted. */
 const ENDED_CONDITIONS = [
   [RESOURCES.PortcullisConfiguration, 'Applied'],
   [RESOURCES.PSAEnforcementConfig, 'Enforcing'],
@@ -299,10 +298,7 @@ function uninstall(...options: readonly string[]): ShellCommand {
   return { program: PROGRAM, args: ['uninstall', ...options] };
 }
 
-/**
- * Describes the remaining items, each with the command that removes it. In a dry run, describes the items that would
- * remain.
- */
+/** Describes the items that remain (in a dry run, that would remain), each with the command that removes it. */
 export async function findRemains(
   client: ClusterClient,
   { namespace, keepsLabels, keepsPolicies, purgesDefinitions, sccs }: UninstallScope,

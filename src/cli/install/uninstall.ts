@@ -30,13 +30,13 @@ import {
 
 const DETAILS = `
 Asks for confirmation, and ends enforcement while the replicas still respond, so the uninstallation does not
-cause denials. It then deletes the replicas, and all other objects with the label
-app.kubernetes.io/part-of=portcullis except CRDs and the namespace. The output ends with a list of the remaining
+cause denials. The command then deletes the replicas, and all other objects with the label
+app.kubernetes.io/part-of=portcullis, except CRDs and the namespace. The output ends with a list of the remaining
 objects and the commands that remove them.
 
-In namespaces, the command removes only the Pod Security labels that managedFields attribute to a Portcullis
-controller, and sets the upstream label where only portcullis.dev/enforce requires a level. The command does not
-affect running pods, and can be repeated.
+Of the Pod Security labels of namespaces, the command removes only those that managedFields attribute to a
+Portcullis controller. If only portcullis.dev/enforce requires a level, the command sets the upstream label. It
+does not affect running pods, and can be repeated.
 
 Remove a Helm release with 'helm uninstall'. If a GitOps tool (Argo CD, Flux) manages the installation, remove it
 there, because otherwise the tool restores it.
@@ -126,7 +126,7 @@ async function readSccs(client: ClusterClient): Promise<UninstallScope['sccs']> 
   return isPartOfPortcullis(definition) ? 'own' : 'foreign';
 }
 
-/** Returns what the command removes, for the confirmation. */
+/** Describes what the command removes, for the confirmation prompt. */
 function describeScope({ purgesDefinitions, sccs }: UninstallScope): string {
   if (!purgesDefinitions) return 'Portcullis';
   return sccs === 'own'
@@ -134,7 +134,7 @@ function describeScope({ purgesDefinitions, sccs }: UninstallScope): string {
     : 'Portcullis and its settings';
 }
 
-/** Selects the objects of Portcullis. */
+/** Selects the objects that belong to Portcullis. */
 const OWN = { labels: `${PART_OF_LABEL}=${PART_OF}` };
 
 /** Kinds of the policies that deny pods, in deletion order. */
@@ -175,7 +175,7 @@ function isEndingPolicy({ metadata }: AnyObject, { keepsPolicies }: UninstallSco
   );
 }
 
-/** Deletes an installation. Rejects like `Connection.request` if objects cannot be listed. */
+/** Deletes an installation. Rejects with the errors of `Connection.request` if objects cannot be listed. */
 async function uninstall(removal: Removal, scope: UninstallScope): Promise<void> {
   if (!(await endEnforcement(removal, scope))) {
     removal.fail(
@@ -184,7 +184,7 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
     return;
   }
   await deleteOwnObjects(removal, OTHER_KINDS, ({ resource, object }) => {
-    // A dry run has already reported these policies.
+    // Skips the policies that the dry run has already reported.
     if (removal.dryRun !== 'none' && ENFORCING_KINDS.includes(resource) && isEndingPolicy(object, scope)) return false;
     return !scope.keepsPolicies || object.metadata.labels?.[COMPONENT_LABEL] !== POLICY_LABELS[COMPONENT_LABEL];
   });
@@ -196,11 +196,12 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
  * Ends enforcement while the replicas still respond. Policies are deleted first because they deny pods that no mutating
  * webhook has defaulted. SCCs default pods until the mutating webhooks are deleted, so the Pod Security labels, which
  * would deny pods without these defaults, are removed first. Validating webhooks are deleted before the labels, because
- * they would apply the default level to namespaces without a label. Levels that only Portcullis enforces become upstream
- * labels before that. Resolves to true if no Portcullis webhook is left.
+ * they would apply the default level to namespaces without a label. Before that, upstream labels replace the levels
+ * that only Portcullis enforces. Resolves to true if no Portcullis webhook is left.
  */
 async function endEnforcement(removal: Removal, scope: UninstallScope): Promise<boolean> {
-  // While no replica responds, the webhook for namespaces rejects these changes. They are repeated without it.
+  // Failures are ignored here, because the namespace webhook rejects these changes while no replica responds. The
+  // changes are repeated after its deletion.
   if (removal.dryRun === 'none') await keepOwnLevels({ ...removal, fail: () => undefined }, scope);
   if (!(await revokeWrites(removal))) return false;
   if (!(await deleteOwnObjects(removal, ENFORCING_KINDS, ({ object }) => isEndingPolicy(object, scope)))) return false;
@@ -231,10 +232,13 @@ async function observe(removal: Removal, change: string): Promise<void> {
   await pause(removal, waitMs);
 }
 
-/** API servers apply role changes after a short delay. */
+/** Maximum delay after which API servers apply role changes. */
 const MAX_ROLES_DELAY_MS = 1000;
 
-/** Resources whose removal ends enforcement, and the verbs with which the leader would restore them. */
+/**
+ * Matches the resources whose removal ends enforcement. `WRITES` contains the verbs with which the leader would restore
+ * them.
+ */
 const RESTORED = /webhookconfigurations$|admissionpolicies$|^namespaces$/;
 const WRITES: readonly string[] = ['create', 'patch'];
 
@@ -244,7 +248,7 @@ const WRITES: readonly string[] = ['create', 'patch'];
  */
 async function revokeWrites(removal: Removal): Promise<boolean> {
   const { client, dryRun, waitMs } = removal;
-  // A dry run reports these bindings together with all others.
+  // In a dry run, these bindings are reported later, together with all other bindings.
   if (dryRun !== 'none') return true;
   const roles = (await client.list(RESOURCES.ClusterRole, OWN)) as readonly (AnyObject & Kinds['ClusterRole'])[];
   const isWriter = ({ rules }: Kinds['ClusterRole']): boolean =>
@@ -261,10 +265,10 @@ async function revokeWrites(removal: Removal): Promise<boolean> {
   return isDeleted;
 }
 
-/** Returns the Portcullis objects in the order of the resources. Rejects like `Connection.request`. */
+/** Returns the Portcullis objects in the order of the resources. Rejects with the errors of `Connection.request`. */
 async function findOwnObjects({ client, namespace }: Removal, resources: readonly ResourceInfo[]) {
   const targets = resources.map(async (resource): Promise<readonly Deletion[]> => {
-    // Reports are in the namespaces that they describe.
+    // Reports are listed in all namespaces, because each report is in the namespace that it describes.
     const objects = await client.list(resource, resource === RESOURCES.Report ? OWN : { namespace, ...OWN });
     return objects.map((object) => ({ resource, object }));
   });

@@ -10,7 +10,10 @@ import { serveOptions } from '../serve-options.ts';
 
 type Deployment = Kinds['Deployment'];
 
-/** Returns the other namespaces with a Deployment of Portcullis, which uses the same cluster roles and webhooks. */
+/**
+ * Returns the other namespaces that contain a Deployment of Portcullis. Such a Deployment uses the same cluster roles
+ * and webhooks.
+ */
 export async function findOtherInstallations(client: ClusterClient, namespace: string): Promise<readonly string[]> {
   const deployments = await client.list(RESOURCES.Deployment, { labels: `${PART_OF_LABEL}=${PART_OF}` });
   return deployments.flatMap(({ metadata: { name, namespace: other = namespace } }) =>
@@ -62,7 +65,7 @@ export function deploymentSettings(deployment: Deployment) {
   } satisfies Partial<ManifestSettings>;
 }
 
-/** Recognizes the Certificate of the manifests. Users can have their own. */
+/** Returns `cert-manager` only for the Certificate in the manifests, because users may have their own Certificate. */
 function certificateSource(deployment: Deployment): ManifestSettings['certificates'] {
   if (deploymentArguments(deployment, 'tls-cert-file').length === 0) return 'self-managed';
   const annotations = deploymentArguments(deployment, 'webhook-annotations').join();

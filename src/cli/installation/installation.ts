@@ -1,4 +1,4 @@
-/** Reads the installation that `install` and `upgrade` change, and divides its settings by owner. */
+/** Reads the installation that `install` and `upgrade` change, and groups its settings by owner. */
 import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
 import { CONFIGURATION_NAME, INSTALLATION } from '../../api/names.ts';
 import { isPartOfPortcullis } from '../../api/webhooks.ts';
@@ -22,7 +22,7 @@ export const NODES_CONFIG = 'nodes.config.openshift.io';
 type Deployment = Kinds['Deployment'];
 
 export interface Installation {
-  /** Absent if only the settings exist. */
+  /** Absent if only the settings of an installation exist. */
   readonly deployment: Deployment | undefined;
   readonly configuration: PortcullisConfiguration | undefined;
   /** Settings derived from the objects. */
@@ -46,7 +46,8 @@ export async function readInstallation(client: ClusterClient, namespace: string)
     readPolicyObjects(client),
   ]);
   const policySettings = readAnnotatedSettings(policies);
-  // Users of a namespace can create a Deployment with this name, but not this binding.
+  // The binding is proof of an installation, because users of a namespace can create a Deployment with this name, but
+  // not the binding.
   const other = binding?.subjects?.[0]?.namespace ?? namespace;
   if (!deployment && other !== namespace && (await client.get(RESOURCES.Deployment, name, other))) {
     throw new UserError(`Portcullis is installed in namespace ${other}: use --namespace=${other}`);
@@ -67,7 +68,7 @@ export async function readInstallation(client: ClusterClient, namespace: string)
   return { deployment, configuration, initial, policySettings, settings: { ...settings, ...policy } };
 }
 
-/** Returns a URL at which API servers call replicas outside the cluster. */
+/** Returns a URL at which API servers call replicas outside the cluster, if any. */
 async function findWebhookUrl(client: ClusterClient): Promise<string | undefined> {
   const configurations = (await readConfigurations(client)).filter(isPartOfPortcullis);
   return configurations.flatMap(({ webhooks }) => webhooks.flatMap(({ clientConfig }) => clientConfig.url ?? []))[0];
@@ -93,7 +94,7 @@ async function readSettings(
   return {
     replicas: deployment.spec?.replicas ?? 1,
     monitoring: monitor ? 'prometheus-operator' : 'none',
-    // The CRD may remain from an installation with the feature.
+    // The CRD may remain from an earlier installation with the feature.
     nodesConfig: features.kubelet && nodes !== undefined && isPartOfPortcullis(nodes),
     features,
     ...shown,
@@ -120,8 +121,8 @@ export function installedImage({ deployment }: Installation): string | undefined
 const KUBECTL = 'kubectl';
 
 /**
- * Divides settings by owner, because the leader does not overwrite other managers' fields. The object keeps all fields
- * that kubectl applied, because server-side apply removes omitted fields.
+ * Groups settings by owner, because the leader does not overwrite the fields of other managers. The object keeps all
+ * fields that kubectl applied, because server-side apply removes omitted fields.
  */
 export function divideSettings(
   { configuration, initial }: Pick<Installation, 'configuration' | 'initial'>,

@@ -34,7 +34,7 @@ export async function findObsolete(client: ClusterClient, settings: ManifestSett
   const own = `${PART_OF_LABEL}=${PART_OF}`;
   const lists = [
     ...ROLE_KINDS.map((kind) => list(kind, own)),
-    // The leader and installations without a server have other policies.
+    // The label excludes the policies of the leader and of installations without a server.
     ...POLICY_KINDS.map((kind) => list(kind, `${own},${COMPONENT_LABEL}=${PREREQUISITES}`)),
     ...CONFIGURATION_KINDS.map((kind) => list(kind, own)),
   ];

@@ -1,6 +1,7 @@
 /**
- * An installation without a server, which consists of policies in the API server. An annotation on each policy contains
- * the settings from which it was generated, and other commands read it instead of a PortcullisConfiguration.
+ * Generates and reads an installation without a server, which consists of policies in the API server. An annotation on
+ * each policy contains the settings from which it was generated. Other commands read this annotation instead of a
+ * PortcullisConfiguration.
  */
 import { DEFAULTS_KINDS, type DefaultsKind, POLICY_KINDS, type PolicyKind } from '../../api/admission-policies.ts';
 import {
@@ -37,11 +38,11 @@ export function servedKinds(kubernetes: Version): readonly GeneratedKind[] {
 /** A generated policy or binding in a cluster. */
 export type InstalledPolicy = AnyObject & { readonly kind: GeneratedKind };
 
-/** Reads the generated policies and bindings. Rejects like `Connection.request`. */
+/** Reads the generated policies and bindings. Rejects with the errors of `Connection.request`. */
 export async function readPolicyObjects(client: ClusterClient): Promise<readonly InstalledPolicy[]> {
   const lists = KINDS.map(async (kind) => {
     const objects = await client.list(RESOURCES[kind], { labels: POLICY_SELECTOR });
-    // The items of a list have no kind.
+    // The kind is set because the items of a list have none.
     return objects.map((object) => ({ ...object, kind }));
   });
   return (await Promise.all(lists)).flat();
@@ -65,7 +66,7 @@ export function deleteCommand({ kind, metadata: { name } }: InstalledPolicy): Sh
 export interface AnnotatedSettings {
   /** Program version. */
   readonly program: string;
-  /** API server version. `latest` means this version unless the spec sets another one. */
+  /** API server version. `latest` refers to this version unless the spec sets another version. */
   readonly kubernetes: Version;
   /** PortcullisConfiguration spec fields that policies contain. */
   readonly spec: JsonObject;
@@ -115,7 +116,7 @@ export function buildPolicies(spec: JsonObject, kubernetes: Version): readonly P
   });
 }
 
-/** Compares the generated objects with the objects in a cluster, in which the API server has set defaults. */
+/** Compares the generated objects with the objects in a cluster, to which the API server has added defaults. */
 export function comparePolicies(
   expected: readonly PolicyObject<GeneratedKind>[],
   installed: readonly InstalledPolicy[],
@@ -144,7 +145,7 @@ export function hasSettings({ metadata }: KubeObject): boolean {
 /**
  * Returns the settings in the annotations of ValidatingAdmissionPolicies, or `undefined` if there are none. Ignores
  * MutatingAdmissionPolicies, because a policy for removed defaults contains the previous settings until it is deleted.
- * @throws {UserError} if an annotation is invalid, or if they differ
+ * @throws {UserError} if an annotation is invalid, or if the annotations differ
  */
 export function readAnnotatedSettings(policies: readonly KubeObject[]): AnnotatedSettings | undefined {
   const validating = policies.filter(({ kind }) => kind !== 'MutatingAdmissionPolicy');
@@ -173,7 +174,10 @@ function parse(text: string): AnnotatedSettings | undefined {
   }
 }
 
-/** Returns a configuration with which other commands evaluate pods as the policies do, without server features. */
+/**
+ * Returns an equivalent configuration, with which other commands evaluate pods as the policies do, without server
+ * features.
+ */
 export function equivalentConfiguration({ kubernetes, spec }: AnnotatedSettings): PortcullisConfiguration {
   const podSecurity = isObject(spec['podSecurity']) ? spec['podSecurity'] : {};
   const { emulationVersion = 'auto' } = podSecurity;

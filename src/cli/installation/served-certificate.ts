@@ -27,7 +27,7 @@ export function readServerCertificate(origin: string): Promise<ChainResult> {
 
 type Certificate = NonNullable<ReturnType<ReturnType<typeof connect>['getPeerX509Certificate']>>;
 
-/** The limit ends the loop if the chain is cyclic. */
+/** Maximum length of a certificate chain, which also ends the loop if the chain is cyclic. */
 const MAX_CHAIN_LENGTH = 10;
 
 function certificateChain(leaf: Certificate | undefined): readonly Certificate[] {

@@ -1,4 +1,4 @@
-/** Commands that change the settings of an installation, and consequences of settings. */
+/** Returns the commands that change the settings of an installation, and describes the consequences of settings. */
 import { CONFIGURATION_NAME } from '../../api/names.ts';
 import type { Server } from '../../cluster/client.ts';
 import { type Setting, withSetting } from '../../config/setting-paths.ts';

@@ -20,13 +20,13 @@ import { VERSION } from '../command.ts';
 
 /**
  * Settings whose values can be ordered by strictness, with their values from weakest to strictest. Values that are not
- * listed are equal, and weaker than all listed values.
+ * listed are equally strict, and weaker than all listed values.
  */
 const STRICTNESS: readonly (readonly [path: string, read: (settings: Settings) => string, order: readonly string[]])[] =
   [
     ['podSecurity.defaults.enforce', ({ podSecurity }) => podSecurity.configuration.defaults.enforce, LEVELS],
     ['defaults.mode', ({ defaults }) => defaults.mode, ['off', 'apply']],
-    // Without a label, report mode enforces as little as off.
+    // For namespaces without a label, report mode enforces no more than off mode.
     ['scc.mode', ({ scc }) => scc.mode, ['enforce']],
     ['scc.compatibility', ({ scc }) => scc.compatibility, ['portcullis', 'openshift']],
     ['rollout.phase', ({ rollout }) => rollout.phase, ROLLOUT_PHASES],
@@ -47,8 +47,8 @@ const EXEMPTIONS: readonly (readonly [path: string, read: (settings: Settings) =
 ];
 
 /**
- * Describes settings of optional features that are missing in `after`. Without its section, the SCC feature has default
- * settings, which are compared like all others.
+ * Describes the settings of optional features that are missing in `after`. Without its section, the SCC feature has
+ * default settings, which `findWeakenings` compares.
  */
 function findRemovedFeatures(before: JsonObject, after: JsonObject): readonly string[] {
   const removed = OPTIONAL_FEATURES.filter((name) => name !== 'scc' && before[name] != null && after[name] == null);
@@ -76,7 +76,7 @@ export function findWeakenings(before: PolicySettings, after: PolicySettings): r
   ];
 }
 
-/** @throws {UserError} if enforcement becomes weaker and the options do not accept this */
+/** @throws {UserError} if enforcement becomes weaker and the options do not permit it */
 export function checkWeakenings(weakenings: readonly string[], isAllowed: boolean): void {
   if (weakenings.length === 0 || isAllowed) return;
   const list = [...new Set(weakenings)].join('; ');
@@ -99,7 +99,7 @@ function enforcedVersion({ podSecurity }: Settings): Version | undefined {
   return defaults.enforce === 'privileged' ? undefined : parseVersion(defaults['enforce-version']);
 }
 
-/** Reads the objects on which the default level of a rollout depends, and objects of other kinds. */
+/** Reads the objects on which the default level of a rollout depends, and the objects of additional kinds. */
 export async function readRolloutState(
   client: ClusterClient,
   namespace: string,
@@ -113,7 +113,7 @@ export async function readRolloutState(
   return store;
 }
 
-/** Returns the spec without its rollout, and with the default level that the rollout has reached. */
+/** Returns the spec without its rollout, but with the default level that the rollout has reached. */
 export function effectiveSpec(store: Store, namespace: string, spec: JsonObject): JsonObject {
   const { rollout, podSecurity } = decodePolicy({ namespace, policy: spec });
   if (rollout.phase === 'Disabled') return withoutRollout(spec);
@@ -128,7 +128,7 @@ function withoutRollout(spec: JsonObject): JsonObject {
 
 /** Input for the enforcement that remains without a server. */
 interface Remaining {
-  /** All namespaces, because any of them may have a label that only a server enforces. */
+  /** All namespaces in the cluster, because any of them may have a label that only a server enforces. */
   readonly namespaces: readonly Namespace[];
   /** Spec of the policies in the API server. */
   readonly policies: JsonObject;
@@ -157,7 +157,7 @@ export function findLostEnforcement(
   ];
 }
 
-/** Describes the namespaces whose label enforces SCCs in report mode, and that enforce no SCCs in off mode. */
+/** Describes the namespaces whose label enforces SCCs in report mode. They would enforce no SCCs in off mode. */
 export function findLostSccs(namespaces: readonly Namespace[], scc: SccSettings): readonly string[] {
   const labeled = namespaces.filter(
     (namespace) => scc.mode !== 'enforce' && sccMode(namespace, scc).mode === 'enforce',

@@ -1,6 +1,6 @@
 /**
- * Adds objects that a decision needs but that the manifests or the cluster lack. Each function describes the objects
- * that it adds.
+ * Adds objects that decisions need but that are missing from the manifests or the cluster. Each function returns
+ * descriptions of the objects that it adds.
  */
 import type { WritableStore } from '../../cluster/store.ts';
 import { isKustomization, type ManifestObject } from '../../config/objects.ts';
@@ -53,7 +53,7 @@ function putMissing<K extends Kind>(store: WritableStore, kind: K, object: Param
   if (!store.get(kind, objectName(object))) store.put(kind, object);
 }
 
-/** Describes the kustomizations, whose manifests are evaluated without their changes. */
+/** Describes the kustomizations, because manifests are evaluated without the changes that kustomizations make. */
 export function assumeBuilt(objects: readonly ManifestObject[]): readonly string[] {
   const files = objects.filter(isKustomization).map(({ document }) => document.file);
   return files.length === 0 ? [] : [`no changes by kustomizations: ${summarizeNames(files, MAX_SHOWN)}`];

@@ -20,7 +20,7 @@ interface CustomObject extends Pick<WorkloadResource, 'templatePath'> {
 
 interface CustomSources {
   readonly customSources: readonly CustomPodSource[];
-  /** Descriptions of objects that are not evaluated. */
+  /** Descriptions of the objects that are not evaluated. */
   readonly assumptions: readonly string[];
 }
 
@@ -76,8 +76,8 @@ interface ReadOptions {
 }
 
 /**
- * Reads the pod templates of the resources that the settings configure. Rejects like `Connection.request`, except for
- * 403 and 404.
+ * Reads the pod templates of the resources that the settings configure. Rejects with the errors of
+ * `Connection.request`, except for 403 and 404.
  */
 export async function readCustomSources(
   resources: readonly WorkloadResource[],
@@ -125,7 +125,7 @@ async function listResource(
   }
 }
 
-/** Returns the preferred version of an API group. Rejects like `Connection.request`. */
+/** Returns the preferred version of an API group. Rejects with the errors of `Connection.request`. */
 export async function preferredVersion(
   group: string,
   connection: Pick<Connection, 'request'>,

@@ -1,4 +1,4 @@
-/** PodSecurityExceptions as commands and reports list them. */
+/** Lists PodSecurityExceptions for commands and reports. */
 import type { Store } from '../../cluster/store.ts';
 import type { PodSecurityException } from '../../kube/pod-security-exception.ts';
 import { objectKey } from '../../kube/resources.ts';
@@ -14,7 +14,7 @@ import { type ExceptionIndex, indexExceptions, unexpired } from '../../policy/ps
 import { readException, unapproved } from '../../views/exceptions.ts';
 import type { ListedException } from '../../web/report-data.ts';
 
-/** Returns the unexpired exceptions in manifests. These are assumed to be approved. */
+/** Returns the unexpired exceptions in manifests, which are assumed to be approved. */
 export function proposedExceptions(store: Store, namespace: string, nowMs: number): ExceptionIndex {
   const rules = store.list('PodSecurityException', namespace).flatMap((object) => readException(object)?.rule ?? []);
   return indexExceptions(unexpired(rules, nowMs));
@@ -58,7 +58,7 @@ function listException(
     expiresAt: spec?.expiresAt ?? '',
     specHash: exception?.specHash,
     authors: exception?.authors ?? [],
-    // An approval applies to the spec that was approved.
+    // An approval of an earlier spec is omitted, because it does not apply to the current spec.
     approvedBy: unapproved(problem) ? undefined : exception?.approval?.by,
     uses: status?.uses ?? 0,
     lastUsed: status?.lastUsed,
@@ -74,6 +74,6 @@ function reportedProblem(
 ): ExceptionProblem | undefined {
   const active = status?.conditions?.find(({ type }) => type === 'Active');
   if (active?.status === 'True') return findTimeProblem(exception, nowMs);
-  const { reason = 'NotApproved', message = 'its state is not reported yet' } = active ?? {};
+  const { reason = 'NotApproved', message = 'its state has not been reported yet' } = active ?? {};
   return { reason: reason as ExceptionProblem['reason'], message };
 }

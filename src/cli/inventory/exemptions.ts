@@ -1,6 +1,6 @@
 /**
- * Inventory of exemptions for auditors: which objects are exempt from policies, and the start and number of uses of
- * each exemption.
+ * Lists exemptions for auditors. The list contains the objects that are exempt from policies, and the start time and
+ * number of uses of each exemption.
  */
 import { CONFIGURATION_NAME, FAIL_OPEN, TIER_LABEL } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
@@ -20,7 +20,7 @@ import type { ExemptionUses } from '../../views/exemptions.ts';
 import { type GrantSource, printGrantSource, sccGrants } from '../../views/scc-grants.ts';
 import type { PolicyExemption } from '../../web/report-data.ts';
 
-/** Input for the inventory. It is plain data, so the inventory needs no requests to an API server. */
+/** Input for the list of exemptions. It contains plain data, so no requests to an API server are necessary. */
 interface ExemptionsInput {
   /** Must contain namespaces, pods, SCCs, roles and bindings. Workloads such as ReplicaSets are not read. */
   readonly store: Store;
@@ -69,7 +69,7 @@ function increment<K>(counts: Map<K, number>, key: K): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
 }
 
-// The settings.
+// Start times of exemptions.
 
 type Since = Pick<PolicyExemption, 'since' | 'sinceSource'>;
 
@@ -229,9 +229,9 @@ function listNames(context: Context, kind: keyof typeof NAME_SETTINGS): readonly
   }));
 }
 
-// SCCs and their grants.
+// Exemptions through SCCs and their grants.
 
-/** Ordinary UID range. No other property of a namespace affects an SCC's level. */
+/** Example namespace with an ordinary UID range. No other property of a namespace affects the level of an SCC. */
 const EXAMPLE: Namespace = { metadata: { name: 'any', annotations: { 'openshift.io/sa.scc.uid-range': '1/1' } } };
 
 /** Lists each granted SCC that is less strict than the restricted level, followed by its grants. */

@@ -79,7 +79,7 @@ export const selectionOptions = {
   'all-namespaces': flag({ short: 'A', help: 'All namespaces (the default)' }),
 };
 
-/** The `-l` option. Its value is a function that reports whether labels match. */
+/** The `-l` option. Its value is a function that returns true for matching labels. */
 export const selectorOption = {
   selector: option('SELECTOR', labelSelector, () => true, {
     short: 'l',
@@ -113,7 +113,7 @@ export interface Inventory {
   readonly customSources: readonly CustomPodSource[];
   /** Descriptions of missing objects and their substitutes, without a full stop. */
   readonly assumptions: readonly string[];
-  /** The assumptions that have no effect without SCC admission. */
+  /** Assumptions that have no effect without SCC admission. */
   readonly sccAssumptions: readonly string[];
   /** Optional objects that the user is not permitted to read. */
   readonly unread: readonly Scope[];
@@ -137,14 +137,16 @@ export interface InventoryNeeds {
   readonly namespaces?: readonly string[];
   /** Optional objects, which are skipped if they do not exist or the user is not permitted to read them. */
   readonly optional?: readonly Scope[];
-  /** Returns the custom resources whose pod templates to read from a cluster, based on the objects read so far. */
+  /**
+   * Returns the custom resources whose pod templates should be read from a cluster, based on the objects read so far.
+   */
   workloadResources?(store: Store): Promise<readonly WorkloadResource[]>;
   /**
    * Adds assumed UID ranges to namespaces of a cluster that have none, because SCC enforcement allocates them. `fill`
    * also adds SCCs to a cluster that has none. Manifests always receive both.
    */
   readonly gaps?: 'fill' | 'ranges';
-  /** True if SCC admission is assumed off unless the objects refer to SCCs. Then no SCCs are assumed. */
+  /** If true and the objects do not refer to SCCs, SCC admission is assumed to be off, and no SCCs are assumed. */
   readonly areSccsOptional?: boolean;
   /** Compatibility mode of the assumed SCCs. */
   readonly compatibility?: Compatibility;
@@ -202,7 +204,7 @@ function subjectNamespaces(
 }
 
 /**
- * Returns a namespace of the store.
+ * Returns a namespace in the store.
  * @throws {UserError} if it does not exist
  */
 export function findNamespace(store: Store, name: string): Namespace {
@@ -212,7 +214,7 @@ export function findNamespace(store: Store, name: string): Namespace {
 }
 
 /**
- * Returns one namespace or all namespaces of the store, sorted by name.
+ * Returns one namespace or all namespaces in the store, sorted by name.
  * @throws {UserError} if the namespace does not exist
  */
 export function listNamespaces(store: Store, only?: string): readonly Namespace[] {
@@ -246,10 +248,10 @@ async function readFromCluster(
   ];
   const absent = unserved
     .filter((kind) => kind !== 'SecurityContextConstraints' || (gaps !== 'fill' && areSccsOptional !== true))
-    // Only OpenShift serves feature gates.
+    // Missing feature gates are not reported, because only OpenShift serves them.
     .filter((kind) => kind !== 'FeatureGate')
     .map(describeUnserved);
-  // Unread settings need only one note.
+  // If the settings object could not be read either, one note is sufficient.
   const isNoted = unread.some(({ kind }) => kind === configuration.kind);
   const notes = unread.filter(({ kind }) => !(isNoted && kind === POLICY_SCOPE.kind)).map(describeUnread);
   return {
@@ -305,7 +307,7 @@ function describeUnread({ kind, namespace, name }: Scope): string {
 }
 
 /**
- * Returns an inventory of the given and the assumed objects.
+ * Returns an inventory of the given objects and the assumed objects.
  * @throws {UserError} for objects that no API server accepts
  */
 export function createInventory(
@@ -349,7 +351,7 @@ function refersToSccs(store: Store): boolean {
   );
 }
 
-/** Kinds in manifests that only the server uses. */
+/** Kinds in manifests that only the server uses, and commands ignore. */
 const SERVER_KINDS: ReadonlySet<Kind> = new Set([
   'ConfigMap',
   'Lease',
@@ -366,7 +368,7 @@ const GROUPS: ReadonlySet<string> = new Set([...Object.values(RESOURCES).map(({ 
  * objects that no API server accepts.
  */
 function fillStore(store: WritableStore, objects: readonly ManifestObject[], namespace: string): ManifestError[] {
-  // Pods come last because their defaults depend on their service account.
+  // Pods are added last because their defaults depend on their service account.
   const ordered = objects.toSorted((a, b) => Number(a.kind === 'Pod') - Number(b.kind === 'Pod'));
   return ordered.flatMap((object) => {
     const { apiVersion, kind: name, value } = object;

@@ -1,4 +1,4 @@
-/** Reads the manifests of `--filename`. */
+/** Reads the manifests that `--filename` selects. */
 import { invalidErrors } from '../../config/field-types.ts';
 import { EXCLUDED } from '../../config/manifest-files.ts';
 import { type Manifests, readManifests } from '../../config/manifests.ts';
@@ -12,7 +12,7 @@ import { list, nonEmpty, repeated, text, UsageError } from '../options.ts';
 import { printPosition } from '../output/findings.ts';
 import { printable, withProgress } from '../output/print.ts';
 
-/** Maximum number of names of skipped files. */
+/** Maximum number of skipped files to name. */
 const MAX_SKIPPED = 5;
 
 const MANIFESTS = 'files, directories, URLs, or - for standard input';
@@ -33,7 +33,8 @@ interface ManifestValues {
 }
 
 /**
- * Reads all objects from the manifests of `--filename`. Shows progress on a terminal, and prints the skipped files.
+ * Reads all objects from the manifests that `--filename` selects. Shows progress on a terminal, and prints the skipped
+ * files.
  * @throws {UserError} if there are no manifests or no objects, or if a path does not exist
  */
 export async function readAllManifests(

@@ -39,7 +39,7 @@ export type RolloutValues = Omit<Values<typeof rolloutOptions>, 'output'> & {
   readonly at?: Date | undefined;
 };
 
-/** Kinds that these commands read from a cluster. */
+/** Kinds that the rollout commands read from a cluster. */
 export const ROLLOUT_COMMAND_KINDS: readonly Kind[] = [
   'Namespace',
   'ServiceAccount',
@@ -78,7 +78,7 @@ export async function readRolloutInventory(
   return await readInventory(values, io, {
     ...needs,
     areSccsOptional: values['scc-mode'] === undefined && values.config === undefined,
-    // Namespaces have no ranges while SCCs are not enforced.
+    // Ranges are assumed because namespaces have none while SCCs are not enforced.
     ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
     optional: [
       { kind: 'ConfigMap', namespace, name: POD_SECURITY_CONFIG_MAP },
@@ -156,7 +156,7 @@ export async function computeRollout(
   };
 }
 
-/** Describes the difference between the commands and the leader. */
+/** Describes the custom resources that commands evaluate but the leader does not. */
 function describeCustomSources(sources: Inventory['customSources']): readonly string[] {
   if (sources.length === 0) return [];
   const names = sources.map(({ kind, object: { metadata } }) => `${kind} ${metadata?.namespace}/${metadata?.name}`);

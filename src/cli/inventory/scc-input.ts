@@ -1,5 +1,6 @@
 /**
- * Builds the input of SCC decisions from an inventory: the SCCs with their grants, and the workloads of a namespace.
+ * Builds the input for SCC decisions from an inventory, which consists of the SCCs with their grants and the workloads
+ * of a namespace.
  */
 import type { Kind } from '../../kube/kinds.ts';
 import { objectName } from '../../kube/resources.ts';
@@ -27,7 +28,7 @@ export const SCC_INPUT_KINDS: readonly Kind[] = [
   ...RBAC_KINDS,
 ];
 
-/** Returns the part of the SCC decision input that is the same for all pods. */
+/** Returns the part of the input for SCC decisions that is the same for all pods. */
 export function sccInput(store: Inventory['store'], { compatibility, preferUserNamespaces }: SccSettings) {
   const sccs = store.list('SecurityContextConstraints');
   return { sccs, access: sccAccess(store), compatibility, preferUserNamespaces };
@@ -60,7 +61,7 @@ export function planInput(
   };
 }
 
-/** Evaluates the workloads of a namespace with the ranges that it has or would get. */
+/** Evaluates the workloads of a namespace with the ranges that the namespace has or would get. */
 export function planSccs(
   namespace: Namespace,
   objects: Pick<Inventory, 'store' | 'customSources'>,

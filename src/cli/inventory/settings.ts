@@ -28,9 +28,9 @@ export const sccOptions = {
 
 /**
  * Returns the settings from the `--config` file, otherwise from the policies or the PortcullisConfiguration, otherwise
- * the defaults. `source` describes their source, and is absent for the defaults. `spec` is the document, which is absent
- * for upstream's configuration files. `isWithoutServer` is true if
- * policies of an installation without a server exist.
+ * the defaults. `source` describes their source, and is absent for the defaults. `spec` is the spec of the document,
+ * and is absent for upstream's configuration files. `isWithoutServer` is true if policies of an installation without a
+ * server exist.
  * @throws {UserError} for invalid settings
  */
 export async function findSettings({
@@ -52,8 +52,8 @@ export async function findSettings({
     return { settings: withoutUnusedSccs(settings, undefined, store), source: config, spec, isWithoutServer };
   }
   const name = `PortcullisConfiguration ${quote(CONFIGURATION_NAME)}`;
-  // The object may remain from an uninstalled server. If a server is still installed, it enforces the object in
-  // addition to the policies.
+  // The policies take precedence because the object may remain from an uninstalled server. If a server is still
+  // installed, it enforces the object in addition to the policies.
   if (policies) {
     const settings = settingsFromObject(equivalentConfiguration(policies), decode);
     const source = object ? `${POLICIES_SOURCE}. ${name} is not evaluated, even if a server uses it` : POLICIES_SOURCE;
@@ -73,7 +73,7 @@ function readSpec({ text, file }: TextFile): JsonObject | undefined {
 
 /**
  * Turns SCC admission off in the settings if the SCC feature is not installed. The status of the object contains an SCC
- * mode only with the feature. Without a status, report mode has no effect in a cluster without SCCs.
+ * mode only if the feature is installed. If there is no status, report mode has no effect in a cluster without SCCs.
  */
 function withoutUnusedSccs(settings: Settings, object: PortcullisConfiguration | undefined, store: Store): Settings {
   const isUnused = object?.status

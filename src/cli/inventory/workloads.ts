@@ -1,5 +1,6 @@
 /**
- * Reads the workloads that a command evaluates, which are resource arguments, such as `deployment/web`, or manifests.
+ * Reads the workloads that a command evaluates, which resource arguments, such as `deployment/web`, or manifests
+ * select.
  */
 import { existsSync } from 'node:fs';
 import { INSTALLATION, POD_SECURITY_CONFIG_MAP } from '../../api/names.ts';
@@ -22,7 +23,6 @@ import { findCustomSources } from './custom-resources.ts';
 import { findNamespace, readInventory, readSubjects, type SubjectValues } from './inventory.ts';
 import { SCC_INPUT_KINDS } from './scc-input.ts';
 
-/** A resource argument. */
 export interface Reference {
   readonly kind: PodSourceKind | 'Namespace';
   readonly name: string;
@@ -76,7 +76,7 @@ export function splitOperands(operands: readonly string[]) {
 type Subject = Pick<ManifestObject, 'apiVersion' | 'kind' | 'value'>;
 
 /**
- * Reads the workloads that a command evaluates, and their inventory: resources from manifests or from the cluster.
+ * Reads the workloads that a command evaluates, and their inventory, from manifests or from the cluster.
  * @throws {UserError} for a resource that does not exist
  */
 export async function readWorkloads(
@@ -114,7 +114,7 @@ export async function readWorkloads(
 }
 
 /**
- * Reads the workload that a command creates an object for, and its inventory.
+ * Reads the workload for which a command creates an object, and its inventory.
  * @throws {UserError} for a workload that does not exist or that creates no more pods
  */
 export async function readWorkload(reference: Reference, options: SubjectValues, io: Io) {
@@ -126,7 +126,7 @@ export async function readWorkload(reference: Reference, options: SubjectValues,
   return { ...subject, inventory };
 }
 
-/** The objects besides namespaces and SCCs on which decisions about pods depend. */
+/** Returns the objects besides namespaces and SCCs on which admission decisions about pods depend. */
 function policyScopes(installation: string = INSTALLATION.namespace): readonly Scope[] {
   return [
     { kind: 'PodSecurityException' },

@@ -40,7 +40,7 @@ export function minimumVersion(value: string): MinimumVersion {
 
 export type KubeletFacts = Awaited<ReturnType<typeof gatherKubelets>>;
 
-/** Reads the settings, the minimums, and objects of the given kinds and optional scopes. */
+/** Reads the settings, the minimum versions, and objects of the given kinds and optional scopes. */
 export async function gatherKubelets(
   options: Omit<Values<typeof kubeletOptions>, 'output'>,
   io: Io,
@@ -56,7 +56,7 @@ export async function gatherKubelets(
   const requested = requestedMinimum(scope);
   const stored = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.kubelet?.renderedMinimumVersion;
   const hasConfig = store.get('NodesConfig', NODES_CONFIG_NAME) !== undefined;
-  // An empty string means no minimum.
+  // Minimum versions, or empty strings if there is no minimum.
   const minimums = {
     requested,
     /** The object or file that contains the requested minimum. */
@@ -85,7 +85,7 @@ interface NodeReport {
   readonly message?: string;
 }
 
-/** Compares all nodes with a minimum, sorted by name. */
+/** Compares all nodes with a minimum. Returns them sorted by name. */
 export function reportNodes({ store, settings, nodes }: KubeletFacts, minimum: MinimumVersion): readonly NodeReport[] {
   return nodes
     .map((node) => {

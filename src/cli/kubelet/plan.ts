@@ -20,7 +20,7 @@ Examples:
   portcullis kubelet plan --minimum 1.33.0 -f nodes.yaml
 `;
 
-/** Effects of enforcement on nodes below the minimum. */
+/** Effects of enforcement on nodes whose kubelet is below the minimum. */
 const EFFECTS = [
   'Leases are not renewed, so the node becomes NotReady and its pods are evicted.',
   'Pods cannot be read, so no pod starts on the node, and the status of its pods is not updated.',

@@ -59,7 +59,10 @@ export const command = defineCommand({
 
 const CONDITIONS = ['KubeletsMeetMinimum', 'KubeletMinimumEnforced', 'Progressing'];
 
-/** Checks whether the API server that responds calls the authorization webhook. Returns `undefined` for manifests. */
+/**
+ * Checks whether the API server that responds to this command calls the authorization webhook. Returns `undefined` for
+ * manifests.
+ */
 async function checkAuthorizer({ connection }: KubeletFacts, { signal }: Io): Promise<EnforcementCheck | undefined> {
   if (!connection) return undefined;
   const review = (user: UserInfo, action: Action) => reviewAccess(connection, user, action, { signal });

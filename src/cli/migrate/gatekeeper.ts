@@ -19,7 +19,7 @@ import {
 
 export const GATEKEEPER_GROUP = 'constraints.gatekeeper.sh';
 
-/** The checks of the constraint templates in the library. */
+/** Checks that correspond to the constraint templates in the library. */
 const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   K8sPSPPrivilegedContainer: ['privileged'],
   K8sPSPHostNamespace: ['hostNamespaces'],
@@ -41,7 +41,10 @@ const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   K8sPSPForbiddenSysctls: ['sysctls'],
 };
 
-/** Parameters that allow all values that the baseline level allows, so the constraint needs no restricted check. */
+/**
+ * Parameters that allow all values that the baseline level allows. A constraint with these parameters needs no
+ * restricted check.
+ */
 const BASELINE_VALUES: Readonly<Record<string, readonly [parameter: string, values: Iterable<string>]>> = {
   K8sPSPCapabilities: ['allowedCapabilities', DEFAULT_CAPABILITIES],
   K8sPSPSeccompV2: ['allowedProfiles', ['RuntimeDefault', 'Localhost', 'not configured']],
@@ -57,7 +60,7 @@ function findChecks(kind: string, parameters: JsonObject): readonly string[] | u
   return isBaseline ? checks.filter((check) => check.endsWith('_baseline')) : checks;
 }
 
-/** Templates that the Pod Security Standards do not contain. */
+/** Templates without a counterpart in the Pod Security Standards. */
 const SCC_ONLY: readonly string[] = ['K8sPSPReadOnlyRootFilesystem', 'K8sPSPFSGroup'];
 
 const ACTIONS: Readonly<Record<string, readonly Mode[]>> = { deny: ['enforce'], warn: ['warn'], dryrun: ['audit'] };
@@ -101,7 +104,8 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
     matches: (workload, { container = '' }) =>
       images.some((pattern) => matchesImage(pattern, workload.containers.get(container)?.image)),
   };
-  // An empty list, such as that of allowed capabilities, can be stricter than the check.
+  // Empty lists are reported too, because an empty list of allowed capabilities, for example, can be stricter than the
+  // check.
   const names = Object.keys(parameters);
   const reason = `the level has its own values, so compare the parameters ${names.join(', ')} with the check ${checks.join(', ')}`;
   return {
@@ -118,7 +122,7 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   };
 }
 
-/** Members of `match` that have a counterpart. Constraints without `scope` apply to all objects. */
+/** Fields of `match` that have a counterpart. Constraints without `scope` apply to all objects. */
 const MATCH_FIELDS: readonly string[] = ['kinds', 'namespaces', 'excludedNamespaces', 'namespaceSelector'];
 
 /** A trailing `*` matches any suffix. Gatekeeper supports no other wildcards. */

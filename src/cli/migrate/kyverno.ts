@@ -1,6 +1,6 @@
 /**
- * Reads the pod security policies and exceptions of Kyverno: `validate.podSecurity` rules, the policies that Kyverno
- * publishes, and PolicyExceptions.
+ * Reads the pod security policies and exceptions of Kyverno, which are `validate.podSecurity` rules, the policies that
+ * Kyverno publishes, and PolicyExceptions.
  * @see https://kyverno.io/docs/policy-types/cluster-policy/validate/#pod-security
  */
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
@@ -27,10 +27,10 @@ export const KYVERNO_GROUPS = ['kyverno.io', 'policies.kyverno.io'] as const;
 
 const POLICY_KINDS: readonly string[] = ['ClusterPolicy', 'Policy', 'ValidatingPolicy', 'NamespacedValidatingPolicy'];
 
-/** The checks and the rules of the policies in the `pod-security` folders of https://github.com/kyverno/policies. */
+/** Check and rules of each policy in the `pod-security` folders of https://github.com/kyverno/policies. */
 const PUBLISHED: Readonly<Record<string, { readonly check: string; readonly rules: readonly string[] }>> = {
   'disallow-capabilities': { check: 'capabilities_baseline', rules: ['adding-capabilities'] },
-  // The published ValidatingPolicies are separate policies.
+  // The published ValidatingPolicies have their own names.
   'adding-capabilities-strict': { check: 'capabilities_restricted', rules: [] },
   'disallow-capabilities-strict': {
     check: 'capabilities_restricted',
@@ -53,12 +53,12 @@ const PUBLISHED: Readonly<Record<string, { readonly check: string; readonly rule
   'restrict-volume-types': { check: 'restrictedVolumes', rules: ['restricted-volumes'] },
 };
 
-/** Published policies that the Pod Security Standards do not contain. */
+/** Published policies without a counterpart in the Pod Security Standards. */
 const WITHOUT_COUNTERPART: Readonly<Record<string, string>> = {
   'disallow-host-ports-range': 'the Pod Security Standards have no ranges of host ports: baseline allows none',
 };
 
-/** The checks of the names in `podSecurity.exclude[].controlName`. */
+/** Checks by their names in `podSecurity.exclude[].controlName`. */
 const CONTROLS: Readonly<Record<string, readonly string[]>> = {
   HostProcess: ['windowsHostProcess'],
   'Host Namespaces': ['hostNamespaces'],
@@ -94,7 +94,7 @@ export function readKyverno(objects: readonly JsonObject[], nowMs: number): Fore
   };
 }
 
-/** A rule of a policy, with the name that exceptions refer to. It is empty for ValidatingPolicies. */
+/** A rule of a policy, with the name by which exceptions refer to it. The name is empty for ValidatingPolicies. */
 interface NamedRule extends LevelRule {
   readonly rule: string;
 }
@@ -159,7 +159,8 @@ type Result = Remainder | (NamedRule & { readonly remainders: readonly Remainder
 const OTHER_POLICY = 'not a Pod Security policy, so keep it in Kyverno or convert it to a ValidatingAdmissionPolicy';
 
 /**
- * The modes of a failure action. Kyverno only reports the violations of `Audit`, as audit annotations and warnings do.
+ * Modes that correspond to a failure action. For `Audit`, Kyverno only reports violations, as the audit and warn modes
+ * do.
  */
 const ACTION_MODES: Readonly<Record<string, readonly Mode[]>> = {
   enforce: ['enforce'],
@@ -213,7 +214,7 @@ interface RuleContent {
   readonly checks: readonly string[];
   readonly version: Version;
   readonly exclusions: readonly Exclusion[];
-  /** Exclusions that have no counterpart. The pods that they select are evaluated. */
+  /** Exclusions that have no counterpart. The levels evaluate the pods that they select. */
   readonly remainders: readonly Remainder[];
 }
 
@@ -251,7 +252,7 @@ function readControls(value: unknown, source: string) {
   };
 }
 
-/** The field of added capabilities, whose values are those of exceptions. */
+/** Matches the field of added capabilities, whose values an exception can list. */
 const ADDED_CAPABILITIES = /^spec\.(\w+)\[\*\]\.securityContext\.capabilities\.add$/;
 
 function readControl(control: JsonObject, source: string): Exclusion | Remainder {
@@ -278,14 +279,20 @@ function matchesValues({ values = [] }: ExceptionEntry, patterns: readonly strin
   return values.length > 0 && values.every((value) => patterns.some((pattern) => matchesWildcard(pattern, value)));
 }
 
-/** Without images, a control excludes fields of pods. With images, it excludes fields of containers. */
+/**
+ * True if a control excludes an entry. Without images, a control excludes fields of pods. With images, it excludes
+ * fields of containers.
+ */
 function matchesImages(images: readonly string[], workload: MigratedWorkload, { container }: ExceptionEntry): boolean {
   if (container === undefined || images.length === 0) return container === undefined && images.length === 0;
   const image = workload.containers.get(container)?.image ?? '';
   return images.some((pattern) => matchesWildcard(pattern, image));
 }
 
-/** Preconditions of the published policies, which only skip deletions. */
+/**
+ * Returns the reason why preconditions cannot be converted. Accepts the preconditions of the published policies, which
+ * only skip deletions.
+ */
 function findPrecondition(rule: JsonObject): string | undefined {
   const conditions = rule['preconditions'];
   const terms = isObject(conditions)
@@ -303,7 +310,7 @@ interface Match {
   applies(scope: PolicyScope): boolean;
 }
 
-/** Returns the blocks of `match` or `exclude`. All blocks below `all` must match. */
+/** Returns the blocks of `match` or `exclude`. If `isAll` is true, all blocks must match. */
 function readBlocks(value: unknown): { readonly isAll: boolean; readonly blocks: readonly JsonObject[] } {
   if (!isObject(value)) return { isAll: false, blocks: [] };
   if (Array.isArray(value['all'])) return { isAll: true, blocks: objectsIn(value['all']) };
@@ -311,7 +318,7 @@ function readBlocks(value: unknown): { readonly isAll: boolean; readonly blocks:
   return { isAll: false, blocks: [value] };
 }
 
-/** Members of a block with the given names, or with other names if `isOther` is true. */
+/** Returns the fields of a block that have the given names, or that have other names if `isOther` is true. */
 function selectorsOf(block: JsonObject, names: readonly string[], isOther: boolean): readonly string[] {
   const members = [
     ...Object.entries(block).filter(([name]) => name !== 'resources'),
@@ -322,7 +329,7 @@ function selectorsOf(block: JsonObject, names: readonly string[], isOther: boole
     .map(([name]) => name);
 }
 
-/** Members that select namespaces, in which levels can be set. Operations are those of pods. */
+/** Fields that a namespace's level can represent. They select namespaces, or kinds and operations of pods. */
 const NAMESPACE_SELECTORS = ['kinds', 'operations', 'namespaces', 'namespaceSelector'] as const;
 
 function isAnyName(member: string, value: unknown): boolean {
@@ -345,7 +352,7 @@ function readMatch(value: unknown, source: string): Match | Remainder {
 }
 
 interface Excluded {
-  /** Reports whether the rule applies to no pod of a namespace. */
+  /** Returns true if the rule excludes all pods in a namespace. */
   namespaces(scope: PolicyScope): boolean;
   readonly users: readonly string[];
   readonly exclusions: readonly Exclusion[];
@@ -393,7 +400,7 @@ function userName({ kind, name, namespace }: JsonObject): string | undefined {
   return kind === 'ServiceAccount' ? `system:serviceaccount:${String(namespace)}:${String(name)}` : undefined;
 }
 
-/** Reads a PolicyException, and returns its exclusions for the rules that it refers to. */
+/** Reads a PolicyException, and returns its exclusions for the rules to which it refers. */
 function readException(
   exception: JsonObject,
   rules: readonly NamedRule[],
@@ -461,7 +468,10 @@ function resourcesOf(block: JsonObject): JsonObject {
   return objectMember(block, 'resources');
 }
 
-/** Kinds are absent, `Pod`, `v1/Pod` or `*`. Subresources such as `Pod/exec` are not pods. */
+/**
+ * True if a block selects pods, because its kinds are absent, `Pod`, `v1/Pod` or `*`. Subresources such as `Pod/exec`
+ * are not pods.
+ */
 function selectsPods({ kinds, operations }: JsonObject): boolean {
   const [names, verbs] = [stringsIn(kinds), stringsIn(operations)];
   const isPod = (kind: string): boolean => ['Pod', 'v1/Pod', '*'].includes(kind);
@@ -474,7 +484,7 @@ function selectsNamespace({ namespaces, namespaceSelector }: JsonObject, scope: 
   return isNamed && (!hasContent(namespaceSelector) || selectsLabels(namespaceSelector, scope));
 }
 
-/** Selects the pods of a workload, whose names begin with the name of the workload. */
+/** True if a block selects the pods of a workload. Their names begin with the name of the workload. */
 function selectsWorkload(resources: JsonObject, { kind, name, namespace }: MigratedWorkload): boolean {
   const names = [...stringsIn(resources['names']), ...stringsIn([resources['name']])];
   const namespaces = stringsIn(resources['namespaces']);

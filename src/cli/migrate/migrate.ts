@@ -112,7 +112,7 @@ async function readForeignObjects(
 }
 
 /**
- * Lists all objects of an API group, or none if the cluster does not serve the group. Rejects like
+ * Lists all objects of an API group, or none if the cluster does not serve the group. Rejects with the errors of
  * `Connection.request`, and with a UserError if the user may not list a resource.
  */
 async function listGroup(
@@ -167,13 +167,13 @@ interface MigrationOptions {
   readonly lifetimeMs: number;
 }
 
-/** Stands for the namespaces that no policy names or selects. */
+/** Represents the namespaces that no policy names or selects. */
 const OTHERS: PolicyScope = { name: undefined, labels: {} };
 
-/** Policies by mode. Modes in which no rule applies are absent. */
+/** Policies by mode. A mode is absent if no rule applies in it. */
 type ModePolicies = Partial<Record<Mode, MigratedPolicy>>;
 
-/** A namespace, and the policies that correspond to the rules that apply in it. */
+/** A namespace, and the policies that correspond to the rules for this namespace. */
 interface PlannedNamespace {
   readonly namespace: Namespace;
   readonly scope: PolicyScope;
@@ -272,7 +272,7 @@ function isEmpty(value: object): boolean {
   return Object.keys(value).length === 0;
 }
 
-/** Returns the users whose pods no rule evaluates. */
+/** Returns the users whose pods are exempt from all rules. */
 function exemptUsers(rules: readonly LevelRule[]): readonly string[] {
   const [first, ...rest] = rules;
   return sortedSet(
@@ -294,7 +294,7 @@ function hasOwnLevel({ metadata }: Namespace): boolean {
   return names.some((name) => metadata?.labels?.[name] !== undefined);
 }
 
-/** Returns the labels of the modes in which a namespace differs from the default, or has a weaker label. */
+/** Returns the labels to set, for each mode in which the namespace differs from the default or has a weaker label. */
 function printLabels(
   { metadata }: Namespace,
   policies: ModePolicies,
@@ -312,7 +312,7 @@ function printLabels(
           (level === current && version !== (metadata?.labels?.[POD_SECURITY_LABELS[`${mode}Version`]] ?? 'latest'));
     if (!isNeeded) continue;
     printed[POD_SECURITY_LABELS[mode]] = level;
-    // A version label may exist.
+    // Overwrites a version label that may exist.
     if (version !== 'latest' || current !== undefined) printed[POD_SECURITY_LABELS[`${mode}Version`]] = version;
   }
   return printed;

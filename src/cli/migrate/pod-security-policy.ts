@@ -7,7 +7,7 @@ import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
 import { hasContent, type Remainder } from './policies.ts';
 
-/** Fields with the same name and meaning. */
+/** Fields with the same name and meaning in SCCs. */
 const SAME: readonly string[] = [
   ...['allowedCapabilities', 'requiredDropCapabilities', 'defaultAddCapabilities', 'allowedFlexVolumes'],
   ...['allowPrivilegeEscalation', 'defaultAllowPrivilegeEscalation', 'readOnlyRootFilesystem'],
@@ -22,7 +22,7 @@ const RENAMED: Readonly<Record<string, string>> = {
   hostIPC: 'allowHostIPC',
 };
 
-/** Fields without a counterpart. */
+/** Fields without a counterpart in SCCs. */
 const WITHOUT_COUNTERPART: readonly string[] = [
   'allowedHostPaths',
   'allowedCSIDrivers',
@@ -58,7 +58,7 @@ export function convertPodSecurityPolicy(policy: JsonObject): ConvertedPolicy {
     metadata: { name: String(name) },
     ...Object.fromEntries(SAME.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]]))),
     ...Object.fromEntries(Object.entries(RENAMED).map(([field, renamed]) => [renamed, spec[field] === true])),
-    // Without volumes, a PodSecurityPolicy allows none, but an SCC allows most.
+    // The list is always set, because without it a PodSecurityPolicy allows no volumes, but an SCC allows most.
     volumes: stringsIn(spec['volumes']),
     allowHostPorts: ports.length > 0,
     allowHostDirVolumePlugin: stringsIn(spec['volumes']).some((volume) => volume === '*' || volume === 'hostPath'),

@@ -1,4 +1,7 @@
-/** The common form of pod security policies of other systems, and the levels and exceptions that correspond to them. */
+/**
+ * A common representation of the pod security policies of other systems, and the levels and exceptions that correspond
+ * to them.
+ */
 import { matchesLabelSelector } from '../../kube/label-selector.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { matchesWildcard } from '../../kube/text.ts';
@@ -23,7 +26,7 @@ export interface MigratedWorkload {
 
 /** A part of a policy that does not apply to some workloads. */
 export interface Exclusion {
-  /** Policy or exception that excludes them. */
+  /** Policy or exception that contains the exclusion. */
   readonly source: string;
   /** Checks that are excluded. */
   readonly checks: readonly string[];
@@ -41,9 +44,12 @@ export interface LevelRule {
   readonly exclusions: readonly Exclusion[];
   /** Users whose pods the rule does not evaluate. */
   readonly exemptUsers: readonly string[];
-  /** True if the rule applies only to some namespaces, or has other actions in some. */
+  /** True if the rule applies only to some namespaces, or has different actions in some namespaces. */
   readonly isSelective: boolean;
-  /** Returns the modes of a level that correspond to the rule's actions, or none if it does not apply there. */
+  /**
+   * Returns the Pod Security modes that correspond to the rule's actions, or none if the rule does not apply in the
+   * namespace.
+   */
   modes(scope: PolicyScope): readonly Mode[];
 }
 
@@ -60,7 +66,7 @@ export interface ForeignPolicies {
   readonly remainders: readonly Remainder[];
 }
 
-/** The policy of a mode, and the checks of its level that the rules do not contain. */
+/** The policy for a mode, and the checks that its level contains but the rules do not. */
 export interface MigratedPolicy {
   readonly level: Level;
   readonly version: Version;
@@ -82,14 +88,14 @@ function newer(a: Version, b: Version): Version {
   return compareVersions(a, b) >= 0 ? a : b;
 }
 
-/** Returns the IDs of the checks of a level, including those of the levels below. */
+/** Returns the IDs of the checks of a level, including the checks of lower levels. */
 export function checkIds(level: Level, version: Version): readonly string[] {
   return checksAt({ level, version }).map(({ id }) => id);
 }
 
 /**
- * Returns the exclusions that an entry of an exception needs, or `undefined` if a rule enforces the check for the
- * workload, so its pods are already denied. No exclusions are needed for checks that no rule enforces.
+ * Returns the exclusions that correspond to an entry of an exception. Returns `undefined` if a rule enforces the check
+ * on the workload, whose pods are therefore already denied. Returns none for checks that no rule enforces.
  */
 export function exclusionsFor(
   entry: ExceptionEntry,
@@ -108,7 +114,7 @@ export function exclusionsFor(
   return used;
 }
 
-/** Reports whether a pattern matches the namespace. Only `*` matches the namespaces that no policy names. */
+/** Reports whether a pattern matches the namespace. Namespaces that no policy names match only `*`. */
 export function isListed(patterns: readonly string[], { name }: PolicyScope): boolean {
   return patterns.some((pattern) => (name === undefined ? pattern === '*' : matchesWildcard(pattern, name)));
 }

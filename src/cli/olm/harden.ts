@@ -30,7 +30,7 @@ import {
   type Style,
 } from '../output/print.ts';
 
-/** Prints an object with its changes, its notes and a command that applies the patch to a cluster. */
+/** Prints an object with its changes, its notes and the command that applies the patch to a cluster. */
 function printObject(object: HardenedObject, style: Style): string {
   const { kind, namespace, name, path, profile, mode, changes, notes, patch = [] } = object;
   const title = `${kind} ${namespace}/${name}${path === undefined ? '' : ` (${path})`}: ${mode ?? profile ?? ''}`;
@@ -62,7 +62,7 @@ const DETAILS = `
 Prints patches that harden the workloads of the Operator Lifecycle Manager (OLM): its Deployments and CronJobs,
 the Jobs that unpack bundles, and CatalogSources with the disableSecurity field. A patch sets only absent
 fields. Less strict values are kept and reported unless --force replaces them. OLM restores the Deployments of a
-ClusterServiceVersion, so their patch changes the ClusterServiceVersion.
+ClusterServiceVersion, so the patch for these Deployments changes the ClusterServiceVersion.
 
 "portcullis olm harden namespaces" proposes Pod Security labels for OLM namespaces. It never lowers a level, and
 keeps labels of other field managers unless --force is set.

@@ -29,7 +29,7 @@ import {
 import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
 
-/** Describes a namespace and the action of the auto-labeler at the next event. */
+/** Describes a namespace, and what the auto-labeler does at the next event. */
 function describeNamespace(namespace: Namespace, store: Store, mode: LabelerInput['mode']) {
   const name = objectName(namespace);
   const csvs = store.list('ClusterServiceVersion', name);
@@ -92,7 +92,7 @@ function hasFeature(store: Store): boolean {
 const NO_FEATURE =
   'The auto-labeler does not run, because the olm feature is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n';
 
-/** Returns the reason that replicas report for an idle auto-labeler. */
+/** Returns the reason why the auto-labeler is idle, which the replicas report. */
 function explainIdle(store: Store): string {
   const { conditions = [] } = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status ?? {};
   const condition = conditions.find(({ type, reason }) => type === 'OLMAvailable' && reason !== 'Installed');

@@ -1,4 +1,4 @@
-/** Bundles the `src/web` pages from source. The build replaces this file with the bundled pages. */
+/** Bundles the `src/web` pages from source. The build replaces this module with the bundled pages. */
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 

@@ -1,4 +1,4 @@
-/** Findings in manifests, and their output as a table, SARIF, JUnit XML, GitHub annotations, JSON and YAML. */
+/** Prints findings in manifests as a table, SARIF, JUnit XML, GitHub annotations, JSON or YAML. */
 import { createHash } from 'node:crypto';
 import { isAbsolute, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -63,7 +63,9 @@ export interface CheckReport {
 /** Modes, strongest first. */
 export const MODES_BY_STRENGTH: readonly Mode[] = ['enforce', 'warn', 'audit'];
 
-/** Returns the number of objects by result. `warned` objects have findings only in modes weaker than `failOn`. */
+/**
+ * Returns the number of objects with each result. `warned` objects have findings only in modes weaker than `failOn`.
+ */
 function summarize(report: CheckReport) {
   const { objects, notEvaluated, otherKinds, errors } = report;
   const failed = objects.filter(({ findings }) => findings.some((finding) => isFailure(finding, report))).length;
@@ -77,14 +79,14 @@ function isFailure({ mode }: ViolatedCheck, { failOn }: CheckReport): boolean {
   return MODES_BY_STRENGTH.indexOf(mode) <= MODES_BY_STRENGTH.indexOf(failOn);
 }
 
-/** Returns exit code 2 for unreadable or invalid objects, 1 for failures, and otherwise 0. */
+/** Returns 2 for documents that cannot be read or evaluated, 1 for failures, and otherwise 0. */
 export function exitCode(report: CheckReport): number {
   const { failed, notEvaluated, errors } = summarize(report);
   if (errors + notEvaluated > 0) return EXIT.usage;
   return failed > 0 ? EXIT.violations : EXIT.passed;
 }
 
-/** Prints, for example, `2 passed, 1 failed, 3 of other kinds`. */
+/** Prints the number of objects by result, such as `2 passed, 1 failed, 3 of other kinds`. */
 function printSummary(report: CheckReport): string {
   const { objects } = report;
   const { passed, failed, warned, notEvaluated, otherKinds, errors } = summarize(report);
@@ -100,12 +102,12 @@ function printSummary(report: CheckReport): string {
   return [parts.join(', '), ...listNewerVersions(policies.map(parsePolicy))].join('; ');
 }
 
-/** Errors, and objects that were not evaluated. */
+/** Returns the errors and the objects that were not evaluated. */
 export function problems({ errors, notEvaluated }: CheckReport): readonly ManifestError[] {
   return [...errors, ...notEvaluated];
 }
 
-/** `web.yaml:12:7` */
+/** Prints a position, such as `web.yaml:12:7`. */
 export function printPosition({
   file,
   line,
@@ -115,7 +117,7 @@ export function printPosition({
   return isWholeFile ? file : `${file}:${line}:${column}`;
 }
 
-/** `Deployment shop/web`, `Rollout shop/web (spec.template)` */
+/** Prints the name of an object, such as `Deployment shop/web` or `Rollout shop/web (spec.template)`. */
 function printObject({ kind, namespace, name, template = '' }: CheckedObject): string {
   const path = template === '' ? '' : ` (${template})`;
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}${path}`;
@@ -126,7 +128,7 @@ export function printReason({ reason, detail }: Pick<ViolatedCheck, 'reason' | '
   return detail === '' ? reason : `${reason} (${detail})`;
 }
 
-/** Checks outside the Pod Security Standards. Their findings belong to no policy. */
+/** Results of the checks outside the Pod Security Standards, whose findings belong to no policy. */
 export const OTHER_RESULTS = {
   labels: 'has invalid labels',
   'scc-label': 'has an invalid SCC mode',
@@ -141,7 +143,7 @@ export const OTHER_RESULTS = {
 
 export type OtherCheck = keyof typeof OTHER_RESULTS;
 
-/** Returns, for example, `violates PodSecurity "restricted:latest"`, with a verb that depends on the mode. */
+/** Prints the result of a finding, such as `violates PodSecurity "restricted:latest"`. The verb depends on the mode. */
 function printResult({ mode, policy, check }: ViolatedCheck): string {
   if (policy === undefined) return `${OTHER_RESULTS[check as OtherCheck]}${mode === 'enforce' ? '' : ` (${mode})`}`;
   const name = printPodSecurity(parsePolicy(policy));
@@ -160,7 +162,10 @@ export function printFindingTable(report: CheckReport, style: Style, isWide = fa
   return [...blocks, ...templateBlocks(report, style), `${style('bold', printSummary(report))}\n`].join('\n');
 }
 
-/** Lists the paths of pod templates in custom resources, because the kind does not determine the path. */
+/**
+ * Lists the paths of the evaluated pod templates in custom resources, because the kind alone does not determine the
+ * path.
+ */
 function templateBlocks({ objects }: CheckReport, style: Style): readonly string[] {
   const evaluated = objects.filter(({ template }) => template !== undefined);
   if (evaluated.length === 0) return [];
@@ -302,7 +307,7 @@ function printFindings(findings: readonly ViolatedCheck[]): string {
 
 const SARIF_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'note' };
 
-/** Documentation page of a check. */
+/** Returns the documentation page of a check. */
 function checkPage(check: string): string {
   return `reference/checks/${check}.md`;
 }
@@ -357,7 +362,7 @@ function printControls(check: string): readonly string[] {
   );
 }
 
-/** Identifies a result regardless of its position in the file. */
+/** Returns an ID for a result that does not depend on its position in the file. */
 function fingerprint(object: CheckedObject, finding: ViolatedCheck, path: string): string {
   const { apiVersion, kind, namespace, name, template, file } = object;
   const parts = [file, apiVersion, kind, namespace, name, template, finding.check, path];

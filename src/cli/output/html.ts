@@ -9,12 +9,13 @@ interface PageOptions {
   readonly data?: unknown;
   /** True for a page that shows live changes from its server. */
   readonly isLive?: boolean;
-  /** True for a page that opens files of other sites. */
+  /** True for a page that loads files from other sites. */
   readonly opensFiles?: boolean;
 }
 
 /**
- * Returns the HTML. The content security policy permits only this script and this style, identified by their hashes.
+ * Returns the HTML of a page. Its content security policy permits only this script and this style, identified by their
+ * hashes.
  */
 export function renderPage(
   { script, style }: PageBundle,
@@ -26,7 +27,7 @@ export function renderPage(
     "default-src 'none'",
     `script-src ${hash(safeScript)}`,
     `style-src ${hash(style)}`,
-    // For the page icon and the underlines in the editor.
+    // Needed for the page icon and for the underlines in the editor.
     'img-src data:',
     ...(isLive ? ["connect-src 'self'"] : opensFiles ? ['connect-src http: https: data:'] : []),
     "base-uri 'none'",

@@ -20,7 +20,7 @@ export function printData(format: DataFormat, value: unknown): string {
 
 export type Tone = 'bold' | 'dim' | 'red' | 'yellow';
 
-/** Emphasizes text on color terminals. For other outputs, it returns the text unchanged. */
+/** Adds emphasis to text on color terminals. Returns the text unchanged for other outputs. */
 export type Style = (tone: Tone, text: string) => string;
 
 const PLAIN: Style = (_tone, text) => text;
@@ -95,7 +95,7 @@ export function printObjects(
   } else for (const object of objects) stdout.write(`${referenceName(object)}\n`);
 }
 
-/** `rolebinding.rbac.authorization.k8s.io/web` */
+/** Returns the name of an object as kubectl prints it, such as `rolebinding.rbac.authorization.k8s.io/web`. */
 export function referenceName({ apiVersion = '', kind = '', metadata }: KubeObject): string {
   const [group = ''] = apiVersion.includes('/') ? apiVersion.split('/') : [''];
   return `${kind.toLowerCase()}${group === '' ? '' : `.${group}`}/${metadata?.name ?? ''}`;
@@ -103,7 +103,7 @@ export function referenceName({ apiVersion = '', kind = '', metadata }: KubeObje
 
 export const headersOption = { 'no-headers': flag({ help: 'Print tables without headers' }) };
 
-/** Options of the commands that list objects. */
+/** Options of all commands that list objects. */
 export const listOptions = { ...headersOption, output: outputOption([...DATA_AND_TABLE, 'wide', 'name']) };
 
 interface ListedObject {
@@ -184,7 +184,7 @@ export async function mapNamespaces<T>(
     for (const [index, namespace] of namespaces.entries()) {
       show(`${verb} ${printable(objectName(namespace))} (${index + 1} of ${namespaces.length})`);
       results.push(step(namespace));
-      // Signals are handled only while the command awaits.
+      // Node handles signals only while the command awaits.
       await setImmediate(undefined, { signal: io.signal });
     }
     return results;
@@ -194,7 +194,7 @@ export async function mapNamespaces<T>(
 const SECURITY_CONTEXT = /^(?:.*\.)?securityContext\./;
 
 /**
- * Prints the changes to a pod, with one line for each security context: `spec.securityContext: fsGroup=1
+ * Prints the changes to a pod, with one line for each security context, such as `spec.securityContext: fsGroup=1
  * seccompProfile.type="RuntimeDefault"`.
  */
 export function printChanges(changes: readonly PodFieldChange[]): readonly string[] {

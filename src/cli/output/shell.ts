@@ -1,4 +1,4 @@
-/** Commands that users run in a POSIX shell. */
+/** Formats commands that users run in a POSIX shell. */
 import { shellQuote } from '../../kube/text.ts';
 
 /** A program and its unquoted arguments. */

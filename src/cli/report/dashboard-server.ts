@@ -1,5 +1,5 @@
 /**
- * The dashboard: a read-only HTTP server that serves a page and its events to one user of this machine. Events contain
+ * Serves the dashboard, which consists of a read-only page and its events, to one user of this machine. Events contain
  * the report, which is recomputed after changes in the cluster while a page is open.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
@@ -22,7 +22,7 @@ interface DashboardEvent {
 type SubscribeEvents = (listener: (event: DashboardEvent) => void) => () => void;
 
 interface DashboardOptions {
-  /** 0 selects a free port. */
+  /** Port of the server. 0 selects a free port. */
   readonly port: number;
   /** Returns the HTML of the page. */
   page(): Promise<string>;
@@ -128,7 +128,7 @@ function streamEvents(reply: FastifyReply, subscribe: SubscribeEvents): FastifyR
   return reply;
 }
 
-// The live report
+// Computation of the live report
 
 interface DashboardSource {
   readonly port: number;

@@ -1,4 +1,4 @@
-/** Joins the reports of many clusters, and compares the clusters with one of them. */
+/** Combines the reports of many clusters, and compares the clusters with one of them. */
 import { existsSync } from 'node:fs';
 import { basename, extname, sep } from 'node:path';
 import { listSettings } from '../../config/setting-paths.ts';
@@ -21,11 +21,11 @@ import type { SavedReport } from './saved-report.ts';
 interface FleetOptions {
   /** RFC 3339. */
   readonly time: string;
-  /** Maximum number of denied workloads to list, of which each report gets the same share. */
+  /** Maximum number of denied workloads to list, which the reports share equally. */
   readonly maxWorkloads: number;
   /** Number of reports, which may be an estimate. */
   readonly reports: number;
-  /** Name or context of the cluster that the others are compared with. */
+  /** Name or context of the cluster with which all other clusters are compared. */
   readonly reference?: string | undefined;
 }
 
@@ -41,17 +41,17 @@ interface Joined {
   readonly origin: string;
   readonly file: string | undefined;
   readonly cluster: FleetCluster;
-  /** Number of denied workloads by their violated checks, which a space separates. */
+  /** Number of denied workloads by their violated checks. The key contains the checks, separated by spaces. */
   readonly causes: ReadonlyMap<string, number>;
   /** Empty if there is no reference cluster. */
   readonly traits: Traits;
 }
 
-/** Joins reports one after the other, so the memory for reports does not depend on their number. */
+/** Combines reports one at a time, so memory use does not depend on their number. */
 export interface Fleet {
   /**
-   * Adds a report. Of several reports with the same cluster UID, only the latest counts. Reports with different
-   * cluster names in the settings all count, because cloned clusters have the same UID.
+   * Adds a report. If several reports have the same cluster UID, only the latest report counts, unless the cluster
+   * names in their settings differ. Cloned clusters have the same UID.
    */
   add(report: SavedReport, origin: Origin): void;
   /** @throws {UserError} if there is no report of the reference cluster, or more than one */
@@ -103,7 +103,7 @@ export function createFleet({ time, maxWorkloads, reports, reference }: FleetOpt
   };
 }
 
-/** Returns a note for each UID that clusters with different names have. */
+/** Returns a note for each UID that clusters with different names share. */
 function findClones(entries: readonly Joined[]): readonly string[] {
   const byUid = Map.groupBy(entries, ({ cluster }) => cluster.uid);
   return [...byUid].flatMap(([uid, clones]) =>
@@ -197,7 +197,7 @@ function countLevels(namespaces: ReportData['namespaces']): FleetCluster['levels
   return { privileged, baseline, restricted };
 }
 
-/** Adds the origin to names that several clusters have. */
+/** Adds the origin to names that several clusters share. */
 function withUniqueNames(entries: readonly Joined[]): readonly Joined[] {
   const names = Map.groupBy(entries, ({ cluster }) => cluster.name);
   return entries.map((entry) => {
@@ -236,12 +236,15 @@ function listChecks(entries: readonly Joined[], fixes: ReadonlyMap<string, strin
 
 // Comparison with a reference cluster
 
-/** The compared properties of a cluster: values by name. A kind is absent if it was not read or not evaluated. */
+/**
+ * Compared properties of a cluster, as values by name for each kind. A kind is absent if it was not read or not
+ * evaluated.
+ */
 type Traits = Readonly<Partial<Record<DifferenceKind, ReadonlyMap<string, string> | undefined>>>;
 
 type DifferenceKind = FleetDifference['kind'];
 
-/** The value of a property that only one of two clusters has. Levels of namespaces that only one has are not compared. */
+/** Value that represents a missing property. Levels are compared only for namespaces that exist in both clusters. */
 const ABSENT: Readonly<Record<DifferenceKind, string>> = {
   setting: 'not set',
   level: '',
@@ -308,7 +311,7 @@ interface Compared {
 
 /**
  * Returns the differences of all clusters from the reference, and a note for each kind that could not be compared. Of
- * the checks, it returns those that only the other cluster violates.
+ * the checks, returns only those that the reference cluster passes and the other cluster violates.
  */
 function compareClusters(
   reference: Compared,

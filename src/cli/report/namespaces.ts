@@ -30,8 +30,8 @@ import { mapNamespaces } from '../output/print.ts';
 import { nextSteps, upgradeSteps } from './next-steps.ts';
 
 /**
- * Computes the effect of enforcement on one or all namespaces, except terminating ones. Prints progress on a terminal.
- * Rejects if the signal is aborted.
+ * Computes the effect of enforcement on one namespace or on all namespaces. Skips terminating namespaces. Prints
+ * progress on a terminal. Rejects if the signal is aborted.
  */
 export async function planNamespaces(
   facts: RolloutFacts,
@@ -43,8 +43,8 @@ export async function planNamespaces(
 }
 
 /**
- * Counts only the workloads that the leader evaluates, because only these block enforcement. Replicas may not read
- * custom resources, so the leader evaluates their pods but not their pod templates.
+ * Counts only the workloads that the leader evaluates, because only these workloads block enforcement. Replicas may not
+ * read custom resources, so the leader evaluates their pods but not their pod templates.
  */
 export function countEvaluated(
   planned: readonly PlannedNamespace[],
@@ -65,7 +65,9 @@ export function countEvaluated(
   );
 }
 
-/** Returns a note for each version of the policies and of the cluster whose Pod Security Standards are not known. */
+/**
+ * Returns a note for each policy version or cluster version whose Pod Security Standards this program does not know.
+ */
 export function findNewerVersions(
   planned: readonly PlannedNamespace[],
   { emulationVersion = 'latest' }: Store,
@@ -80,7 +82,7 @@ export function findNewerVersions(
 /** Columns of the counts in the table of several clusters. */
 export const COUNT_COLUMNS = ['NAMESPACES', 'DENIED NOW', 'WOULD BE DENIED', 'TO RESTART', 'NOT EVALUATED'];
 
-/** Returns the cells of these columns. The numbers of workloads are unknown if no namespace was evaluated. */
+/** Returns the cells of the count columns. The numbers of workloads are unknown if no namespace was evaluated. */
 export function countCells(
   namespaces: number,
   notEvaluated: number,
@@ -106,7 +108,7 @@ function planOne(namespace: Namespace, facts: RolloutFacts, scope: PlanScope): P
 }
 
 /**
- * Finds the workloads that a Kubernetes version denies but the current version admits, at the planned level of each
+ * Finds the workloads that a Kubernetes version would deny but the current version admits, at the planned level of each
  * namespace. Otherwise works like `planNamespaces`.
  */
 export async function planUpgrades(
@@ -125,7 +127,7 @@ export async function planUpgrades(
   });
 }
 
-/** Returns the workloads that a policy denies, regardless of the policy in force. */
+/** Returns the workloads that the given policy denies, regardless of the policy in force. */
 export function evaluatePolicy(
   namespace: Namespace,
   facts: RolloutFacts,

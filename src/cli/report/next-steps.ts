@@ -1,4 +1,4 @@
-/** The next steps for a namespace of the enforcement plan. */
+/** Determines the next steps for each namespace in the enforcement plan. */
 import { ENFORCE_LABEL } from '../../api/names.ts';
 import { shellQuote } from '../../kube/text.ts';
 import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
@@ -11,7 +11,7 @@ import type {
   ViolatingWorkload,
 } from '../../policy/rollout/index.ts';
 
-/** Prints a step as one sentence. */
+/** Prints a step, with its command, as one sentence. */
 export function printStep({ text, command }: NextStep): string {
   return command === undefined ? text : `${text}: ${command}.`;
 }
@@ -53,8 +53,8 @@ function newLabelSteps(
 const WEAKER = 'Change the workloads, or set a weaker level';
 
 /**
- * The next steps for a namespace, and a level weaker than the planned level. The level is `LEVEL` if there are two
- * weaker levels.
+ * Next steps for a namespace by the owner of its labels. The level to set is weaker than the planned level, and is
+ * printed as `LEVEL` if there are two weaker levels.
  */
 const STEPS: Readonly<
   Record<PlannedNamespace['categories'][number], (target: LabelTarget, level: string) => readonly NextStep[]>

@@ -44,7 +44,7 @@ import { describeInterface, describeStatus, rolloutStatus, rolloutSteps } from '
 interface ReportInput {
   readonly facts: RolloutFacts;
   readonly date: Date;
-  /** Address of the API server, or the manifests. */
+  /** Address of the API server, or a description of the manifests. */
   readonly source: string;
   /** Context in the kubeconfig. Absent for manifests and for the service account of a pod. */
   readonly context?: string | undefined;
@@ -150,8 +150,8 @@ function violatedChecks({ denied, workloads }: ReportNamespace): readonly string
 }
 
 /**
- * Plans SCC admission. If a namespace has no UID ranges, evaluates it with other ranges, because the allocator will add
- * ranges.
+ * Plans SCC admission. If a namespace has no UID ranges, evaluates it with example ranges, because the allocator will
+ * add ranges.
  */
 function listSccs({ store }: RolloutFacts, plans: readonly AdmissionPlan[]): readonly ReportScc[] {
   const workloads = Map.groupBy(
@@ -194,7 +194,7 @@ function findPatch(
   const place = { file: '', index: 0, line: 1, source: { start: 0, end: 0 }, repetitions: [] };
   const [object] = manifestObjects({ ...place, value, locate: () => START }).objects;
   if (object === undefined) return undefined;
-  // Admission defaults fix the other violations of the template.
+  // Fixes only the violations of the workload, because admission defaults fix all other violations of the template.
   const checks = new Set(violations.map(({ check }) => check));
   const { pod, changes } = fixPod({ object, path }, (violation) =>
     podSecurityViolations(violation, { level, version, emulationVersion }).filter(({ check }) => checks.has(check)),
@@ -208,7 +208,7 @@ function findPatch(
   };
 }
 
-/** The API server sets empty objects only in built-in kinds, so patches must not depend on them. */
+/** Removes empty objects. The API server adds them only to built-in kinds, so patches must not depend on them. */
 function withoutEmpty(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value), (_key, member: unknown) =>
     isObject(member) && Object.keys(member).length === 0 ? undefined : member,

@@ -35,8 +35,8 @@ With --compare, the report lists the violations that are new or fixed since an e
 The command computes the report from the current state of the cluster, or from manifests that it treats as a
 complete cluster. The command changes nothing. It requires permissions to read all namespaces.
 
-With --fleet, the command joins reports of many clusters that -o json wrote. It reads only these files, or the
-.json files of a directory. The page links to a cluster's own report if an .html file with the same name exists.
+With --fleet, the command joins the reports of many clusters, which -o json has written. It reads only the given
+files, or the .json files in a directory. The page links to a cluster's own report if an .html file with the same name exists.
 -o csv and -o table print one row for each cluster.
 
 With several --context flags, a pattern, or --all-contexts, the command computes the reports of these clusters and
@@ -70,7 +70,7 @@ const options = {
     conflicts: ['compare', 'config', 'context', 'all-contexts', 'kubeconfig', 'scc-mode'],
   }),
   reference: option('NAME', nonEmpty, undefined, {
-    help: 'With --fleet or several contexts, compare the clusters with the one of this name or context',
+    help: 'With --fleet or several contexts, compare the other clusters with the cluster that has this name or context',
   }),
   standard: option('STANDARD', oneOf(['cis', 'nsa'] as const), undefined, {
     help: 'Print the controls of the CIS benchmark or the NSA and CISA guide',
@@ -153,7 +153,7 @@ async function reportClusters(contexts: readonly string[], values: Values<typeof
   const fleet = startFleet(values, contexts.length);
   const outcomes = await gatherClusters({ contexts, values, io }, async (own, ownIo) => {
     const report = await reportCluster(own, ownIo);
-    // A report that is complete only after the time limit is not part of the fleet.
+    // Excludes a report that is completed only after the time limit.
     ownIo.signal.throwIfAborted();
     if (output === 'json') return report;
     fleet.add(report, { origin: own.context ?? '' });
@@ -169,7 +169,10 @@ async function reportClusters(contexts: readonly string[], values: Values<typeof
   return failed.length === 0 ? EXIT.passed : EXIT.usage;
 }
 
-/** Prints a list of reports one after the other, because a string with all of them may be too long for Node. */
+/**
+ * Prints a list of reports one at a time, because a string with all reports may exceed the maximum string length of
+ * Node.
+ */
 function writeReports(outcomes: readonly ClusterOutcome<ReportData | undefined>[], { stdout }: Io): void {
   stdout.write(`{\n  "apiVersion": "${REPORT_API_VERSION}",\n  "kind": "${REPORT_LIST}",\n  "items": [\n`);
   for (const [index, { cluster, error, result }] of outcomes.entries()) {

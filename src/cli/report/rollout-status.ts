@@ -1,4 +1,4 @@
-/** Describes the state of the enforcement rollout, what blocks it, and the next action. */
+/** Describes the state of the enforcement rollout, the reasons why it is blocked, and the next action. */
 import { EVALUATE_ANNOTATION } from '../../api/names.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode, PSA_ENFORCEMENT_CONFIG } from '../../kube/psa-enforcement-config.ts';
 import { printCount, quote, summarizeNames } from '../../kube/text.ts';
@@ -24,7 +24,7 @@ const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string
   clean: ['the leader has not decided yet', 'Wait until the leader evaluates all namespaces again and decides.'],
 };
 
-/** Computes the state of the rollout, and the next action, from which all others follow. */
+/** Computes the state of the rollout, and the next action that the user should take. */
 export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): RolloutStatus {
   const { phase, requested = '', requestedBy, decided, gate, replicas, evaluation } = state;
   if (phase === 'Disabled') {
@@ -48,7 +48,7 @@ export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): Rol
   if (phase === 'Enforce' && decided === 'Restricted' && !isLegacy) {
     return isEnforcing(state) ? { state: 'Enforcing', reasons: [], next: blocking ?? other } : pendingStatus(state);
   }
-  // Portcullis proposes Legacy because of the violations, which are the reason.
+  // Portcullis itself proposes Legacy because of violations, so the violations are printed as the reason.
   const isConsequence = requestedBy === 'rollout' && reasons.length > 0;
   const requests = isLegacy && !isConsequence ? [printLegacy(state)] : [];
   const clear = isLegacy ? CLEAR : undefined;
@@ -90,12 +90,13 @@ function pendingStatus(state: RolloutState): RolloutStatus {
     );
   }
   const next = `Wait. The default becomes restricted ${printRaiseTimes(state)}.`;
-  return status('Evaluating', 'the default level is raised after a wait', next);
+  return status('Evaluating', 'the default level is raised after a waiting period', next);
 }
 
 /**
- * Returns the findings that block enforcement, and the first action for them. The other action does not block
- * enforcement, because enforcement does not affect workloads that are denied now or need a restart.
+ * Returns the findings that block enforcement, and the first action for them. Also returns the first action for
+ * findings that do not block enforcement. Enforcement does not affect workloads that are already denied or need a
+ * restart.
  */
 function findingsStatus({ violating, inconclusive, workloads }: NamespaceCounts) {
   const { deniedNow, wouldBeDenied, restart } = workloads;
@@ -150,7 +151,7 @@ export function rolloutSteps(state: RolloutState, counts: NamespaceCounts): read
   });
 }
 
-// The state as titles and values
+// State as titles and values
 
 /** Formats the state of the rollout and the next action. */
 export function describeStatus(
@@ -227,7 +228,7 @@ function printPublished({ phase, published, generation }: RolloutState): string 
 const LABELS: Readonly<Record<RolloutState['syncer'], string>> = {
   Enforce: 'warn, audit and enforce managed',
   Hold: 'warn and audit managed, enforce unchanged',
-  Advise: 'warn and audit managed, enforce not yet',
+  Advise: 'warn and audit managed, enforce not managed yet',
 };
 
 function printLabels({ phase, sccMode, syncer, generation }: RolloutState): string {

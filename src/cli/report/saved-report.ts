@@ -16,7 +16,7 @@ export const REPORT_SCHEMA = schema;
 
 let check: Readonly<Record<'one' | 'list', ReturnType<typeof compileSchema>>> | undefined;
 
-/** Kind of a list of reports. */
+/** Kind of a document that contains a list of reports. */
 export const REPORT_LIST = 'ReportList';
 
 /**
@@ -37,10 +37,10 @@ export async function listReports(paths: readonly string[]): Promise<readonly st
   return [...new Set(files.flat())];
 }
 
-/** A report, or the reason why there is none. */
+/** A report, or the reason why it is missing. */
 export type SavedReport = ReportData | UnreadReport;
 
-/** Rejects with a UserError if the file does not contain one report. */
+/** Reads a report. Rejects with a UserError if the file does not contain exactly one report. */
 export async function readReport(file: string): Promise<ReportData> {
   const [report, ...others] = await readReports(file);
   if (report && !('error' in report) && others.length === 0) return report;
@@ -67,7 +67,8 @@ export async function readReports(file: string): Promise<readonly SavedReport[]>
     const invalid = 'error' in report ? undefined : check.one(report);
     if (invalid !== undefined) throw problem(`items.${index}: ${invalid}`);
   }
-  // The schema permits any settings, which --reference compares. All other fields have a fixed depth.
+  // Checks the depth of the settings, which `--reference` compares. The schema permits any settings, but all other
+  // fields have a fixed depth.
   if (reports.some((report) => 'spec' in report && isDeeper(report.spec, LIMITS.nestingLevels)))
     throw problem(`spec is nested more than ${LIMITS.nestingLevels} levels deep`);
   return reports;

@@ -16,7 +16,7 @@ interface ControlState extends Control {
   readonly violating: readonly (Omit<DeniedWorkload, 'checks'> & { readonly namespace: string })[];
 }
 
-/** Evidence for an audit. The format does not depend on the format of reports. */
+/** Evidence for an audit. Its format is independent of the report format. */
 interface StandardReport extends Pick<
   ReportData,
   'cluster' | 'source' | 'time' | 'version' | 'unread' | 'assumptions'
@@ -35,7 +35,7 @@ function evaluateStandard(report: ReportData, standard: Standard): StandardRepor
       ({ current, currentSource }) => currentSource === 'exemption' || isStricter(control.level, current),
     );
     const violating = namespaces.flatMap(({ name: namespace, denied }) => {
-      // A restricted check can replace a baseline check, so both levels are needed.
+      // Includes the denials of both levels, because a restricted check can replace a baseline check.
       const all = denied ? [...denied.baseline, ...denied.restricted] : [];
       const own = all.filter(({ checks }) => checks.some((check) => control.checks.includes(check)));
       return [...new Map(own.map(({ kind, name }) => [`${kind}/${name}`, { namespace, kind, name }])).values()];

@@ -111,7 +111,7 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
   });
 }
 
-/** A workload that needs only a restart has no fields to fix. */
+/** Prints the lines for a workload. A workload that needs only a restart has no fields to fix. */
 function workloadLines(workload: ViolatingWorkload, style: Style): readonly string[] {
   const { kind, name, verdict, pods, causes, violations } = workload;
   const running = pods === 0 || kind === 'Pod' ? '' : ` (${printCount(pods, 'running pod')})`;
@@ -162,7 +162,7 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
 }
 
 /**
- * Prints, for example, `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied`.
+ * Prints counts, such as `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied`.
  */
 export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
   const verdicts = (Object.keys(VERDICTS) as (keyof typeof VERDICTS)[])
@@ -175,7 +175,7 @@ export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be
   return `${printCount(namespaces, 'namespace')}${verdicts.length === 0 ? '' : `: ${verdicts.join(', ')}`}; ${findings}`;
 }
 
-/** Returns, for example, `3 workloads (7 running pods) would be denied`. */
+/** Returns counts, such as `3 workloads (7 running pods) would be denied`. */
 function listFindings({ workloads }: NamespaceCounts, denial: string): readonly string[] {
   const texts = { deniedNow: 'denied now', wouldBeDenied: denial, restart: 'to restart' };
   return WORKLOAD_VERDICTS.filter((verdict) => workloads[verdict].workloads > 0).map((verdict) => {

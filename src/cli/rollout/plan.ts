@@ -29,13 +29,14 @@ steps. The command changes nothing.
   to restart  running pods violate the level, but new pods comply. Manifests need no change
 
 A namespace with its own label keeps its level. If the server manages the labels of a namespace, its planned
-level follows from the security context constraints (SCCs) that its service accounts may use. Otherwise, it is
-restricted. --level plans another default level, and the same level for all namespaces with a weaker label. With
--n, the planned label can also be weaker.
+level follows from the security context constraints (SCCs) that its service accounts may use. Otherwise, the
+planned level is restricted. --level plans another default level, and the same level for all namespaces with a
+weaker label. With -n, the planned label can also be weaker.
 
-With --kubernetes-version, the output contains only the workloads that this version would newly deny. It lists
-up to 20 namespaces. -o wide lists all namespaces with their details. With -n, it also lists the workloads that no
-SCC admits, if SCC admission denies pods in the namespace. They do not affect the exit code.
+With --kubernetes-version, the output contains only the workloads that this version would newly deny. The output
+lists up to 20 namespaces. -o wide lists all namespaces with their details. With -n, the output also lists the
+workloads that no SCC admits, if SCC admission denies pods in the namespace. These workloads do not affect the
+exit code.
 
 The exit code is 1 if workloads are or would be denied, or if an evaluation failed.
 
@@ -140,7 +141,9 @@ function compare({ emulationVersion }: Store, to: Version | undefined) {
   };
 }
 
-/** Names a version and, if its Pod Security Standards are not known, the version that is evaluated. */
+/**
+ * Returns the name of a version and, if its Pod Security Standards are unknown, the version that is evaluated instead.
+ */
 function describe(version: Version): string {
   const note = evaluatedAs(version);
   return note === undefined ? version : `${version} (${note})`;

@@ -1,4 +1,4 @@
-/** Common parts of the commands that change the grants of an SCC. */
+/** Shared code of the commands that change the grants of an SCC. */
 import type { ClusterClient } from '../../cluster/client.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
@@ -33,7 +33,7 @@ export const grantOptions = {
   ...clusterOptions,
 };
 
-/** The change to a grant. */
+/** Input of a command that changes a grant. */
 export interface GrantChange {
   readonly client: ClusterClient;
   readonly scc: string;
@@ -64,7 +64,10 @@ export function includes(subjects: readonly Subject[], { kind, name, namespace }
   return subjects.some((subject) => subject.kind === kind && subject.name === name && subject.namespace === namespace);
 }
 
-/** Prints the objects, or a line for each object followed by the same message as oc, which names roles and SCCs. */
+/**
+ * Prints the objects in the output format. By default, prints a line for each object, followed by the message that `oc`
+ * prints, which contains the role and the SCC.
+ */
 export function printChange(
   io: Io,
   verb: 'added' | 'removed',

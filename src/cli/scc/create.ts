@@ -38,8 +38,8 @@ function explainMissing(verdict: PodVerdict, grant: (scc: string) => string): st
 }
 
 /**
- * Prints the fields that differ from the copied SCC. The authors of the workload determine them, so the output shows
- * them before the administrator grants the SCC.
+ * Prints the fields that differ from the copied SCC. The authors of the workload control these fields, so the
+ * administrator should review them before granting the SCC.
  */
 function printDifferences({ scc, original }: NonNullable<ReturnType<typeof createCustomScc>>): string {
   const before = new Map<string, unknown>(Object.entries(original));

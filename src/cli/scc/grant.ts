@@ -46,8 +46,7 @@ async function readBinding({ client, values }: GrantChange, created: Binding): P
 }
 
 /**
- * Adds the subjects to the binding for the SCC and expiry time, and creates missing objects. Returns the written
- * objects.
+ * Adds the subjects to the binding for the SCC and expiry time. Creates missing objects. Returns the written objects.
  */
 async function addSubjects(change: GrantChange, expiresAt: string | undefined): Promise<readonly Written[]> {
   const { client, scc, subjects, values } = change;
@@ -80,9 +79,9 @@ a RoleBinding, and the grant applies to pods in that namespace. Otherwise, the b
 The output lists the written objects.
 
 With --for, the subjects are added to a separate binding, which the leader deletes after this time. Running pods
-are not affected. RBAC lets holders of a permission pass it on. Until then, a policy of the installation prevents
-this for the roles of SCCs, but not for other roles that an administrator wrote. "portcullis doctor" and
-"portcullis audit exemptions" list grants that were created while the temporary grant existed.
+are not affected. RBAC lets holders of a permission pass it on. While the temporary grant exists, a policy of the
+installation prevents this for the roles of SCCs, but not for other roles that an administrator wrote. "portcullis
+doctor" and "portcullis audit exemptions" list grants that were created while the temporary grant existed.
 
 Examples:
   portcullis scc grant anyuid -z builder -n shop

@@ -52,7 +52,7 @@ interface Plan {
   /** Namespaces with workloads, sorted by name. */
   readonly namespaces: readonly (AdmissionPlan & NamespaceMode)[];
   readonly grants: readonly PlannedGrant[];
-  /** Objects to apply for the grants, which are the missing ClusterRoles, followed by a RoleBinding for each grant. */
+  /** Objects that create the grants, which are the missing ClusterRoles, followed by a RoleBinding for each grant. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
   readonly assumptions: readonly string[];
   /** The source of the settings. Absent for defaults. */
@@ -104,7 +104,7 @@ function printNamespace({ name, mode, problem, workloads }: Plan['namespaces'][n
   return `${[title, ...(problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`]), ...rows].join('\n')}\n`;
 }
 
-/** `Deployment web`, `Rollout web (spec.template)` */
+/** Prints the name of a workload, such as `Deployment web` or `Rollout web (spec.template)`. */
 function printName({ kind, name, template = '' }: WorkloadName): string {
   return printable(`${kind} ${name}${template === '' ? '' : ` (${template})`}`);
 }
@@ -159,7 +159,10 @@ function enumerate(workloads: readonly WorkloadName[]): string {
   return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
-/** Prints, for example, `5 workloads: 3 admitted, 1 denied, 1 ignored, 2 not evaluated (off)`. */
+/**
+ * Prints the number of workloads by result, such as `5 workloads: 3 admitted, 1 denied, 1 ignored, 2 not evaluated
+ * (off)`.
+ */
 function printPlanSummary({ namespaces }: Plan): string {
   const { workloads, admitted, denied, ignored, off } = summarizePlan(namespaces);
   const parts = [
@@ -211,7 +214,7 @@ function describeNeededSccs({ namespaces }: Plan): readonly string[] {
       if (result.outcome !== 'denied' || result.suggestedScc === undefined) return [];
       const { grantable, isLastResort, suggestedScc } = result;
       if (grantable !== undefined && !isLastResort) return [];
-      const only = grantable && ` Of the existing SCCs, only ${grantable} would admit it, which allows everything.`;
+      const only = grantable && ` Of the existing SCCs, only ${grantable}, which allows everything, would admit it.`;
       return `${namespace}: ${kind} ${name} needs ${describeCustomScc(suggestedScc)}.${only ?? ''}`;
     }),
   );

@@ -32,7 +32,10 @@ import {
 /** Returns the grants of an SCC to a service account in its namespace, or `undefined` if the SCC does not exist. */
 type GrantLookup = (scc: string, namespace: string, account: string) => readonly GrantSource[] | undefined;
 
-/** Grants are indexed by namespace, because a cluster has far more bindings than a single namespace. */
+/**
+ * Creates the function that looks up grants. Indexes them by namespace, because a cluster has far more bindings than a
+ * single namespace.
+ */
 function createGrantLookup(store: Store): GrantLookup {
   const bySccs = new Map<string, ReadonlyMap<string, readonly SccGrant[]>>();
   return (name, namespace, account) => {
@@ -75,10 +78,10 @@ function createAuditor(store: Store, settings: Pick<SccSettings, 'mode' | 'exemp
   };
 }
 
-/** SCC mode for a pod. Windows pods are exempt. */
+/** SCC mode that applies to a pod. Windows pods are exempt. */
 type PodMode = SccMode | 'windows';
 
-/** Why a pod has no SCC. */
+/** Reasons why a pod has no SCC, by mode. */
 const NOTES: Readonly<Record<PodMode, string>> = {
   windows: 'Windows pod: exempt from SCC admission',
   off: 'exempt namespace',
@@ -89,7 +92,8 @@ const NOTES: Readonly<Record<PodMode, string>> = {
 const MAX_FIELDS = 3;
 
 /**
- * Ephemeral containers may have been added under another SCC, but the recorded SCC must have admitted all other fields.
+ * Returns a note about the fields that the recorded SCC does not allow. Ephemeral containers may have been added under
+ * another SCC, but the recorded SCC must have admitted all other fields.
  */
 function disallowedNote(scc: string, disallowed: readonly string[]): string | undefined {
   if (disallowed.length === 0) return undefined;

@@ -19,10 +19,10 @@ import { assumptionBlocks, headersOption, printable, printData, printTable, with
 const subjectOptions = {
   user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),
   group: list('GROUP', text, { short: 'g', help: 'Groups of the user or, without --user, groups to review' }),
-  serviceaccount: list('NAME', nonEmpty, { short: 'z', help: 'Reviewed service accounts' }),
+  serviceaccount: list('NAME', nonEmpty, { short: 'z', help: 'Service accounts to review' }),
 };
 
-/** Reviews have the same API version as SCCs. */
+/** API version of reviews, which is also that of SCCs. */
 const API_VERSION = getApiVersion('SecurityContextConstraints');
 
 interface RequestedReview {
@@ -69,13 +69,13 @@ interface ReviewStatus {
   readonly allowedServiceAccounts?: readonly (Pick<ReviewStatus, 'allowedBy'> & { readonly name: string })[];
 }
 
-/** The user in self subject reviews if there is no cluster. */
+/** Assumed user in self subject reviews if there is no cluster. */
 const AUTHENTICATED_USER = { groups: ['system:authenticated'] };
 const NONE = '<none>';
 
 /**
- * Evaluates a review like an API server, or returns its error with the position. For manifests, all service accounts in
- * the review are assumed to exist.
+ * Evaluates a review as an API server would, or returns its error with the position. For manifests, all service
+ * accounts in the review are assumed to exist.
  */
 function answer(
   object: ManifestObject,
@@ -188,7 +188,7 @@ export const command = defineCommand({
       const data = reviews.length === 1 ? reviews[0] : reviews;
       stdout.write(options.output === 'yaml' ? printYaml(reviews) : printData('json', data));
     }
-    // The successful reviews have been printed.
+    // The results of the successful reviews are already printed at this point.
     if (errors.length > 0) throw new UserError(errors.join('\n'));
     return rows.every((row) => row.at(-1) !== NONE) ? EXIT.passed : EXIT.violations;
   },

@@ -19,8 +19,8 @@ import {
 const AUTO_UPDATE = 'rbac.authorization.kubernetes.io/autoupdate';
 
 /**
- * Returns the rules of a binding's role. The rules of the ClusterRole that grants the SCC are known, so users do not
- * need permission to read it.
+ * Returns the rules of a binding's role. The rules of the SCC's own ClusterRole are known, so users need no permission
+ * to read this role.
  */
 async function readRole(
   { client, scc }: GrantChange,
@@ -63,7 +63,7 @@ async function findBindings(change: GrantChange): Promise<readonly Removal[]> {
       throw new UserError(`role ${name} also grants other permissions: remove the subjects with ${command}`);
     }
     const { annotations, finalizers = [] } = binding.metadata ?? {};
-    // A finalizer would keep the binding, which would still grant the SCC.
+    // A binding with finalizers is updated instead, because it would remain after the deletion and still grant the SCC.
     const isDeleted = after.length === 0 && finalizers.length === 0 && annotations?.[AUTO_UPDATE] !== 'false';
     removals.push({ kind, object: { ...binding, apiVersion: getApiVersion(kind), kind, subjects: after }, isDeleted });
   }

@@ -37,13 +37,13 @@ export interface ServedCertificate extends ServedPair {
   tls(): SecureContextOptions;
   /** Replaces the client CAs, in PEM. */
   trustClients(authorities: string): void;
-  /** Applies later changes to the server. */
+  /** Applies later changes of the certificate to the server. */
   attach(server: Pick<AdmissionServer, 'useCertificate'>): void;
 }
 
 interface ServedOptions {
   readonly pair: KeyPair;
-  /** True if the managed certificate will replace the pair. */
+  /** True if the managed certificate will replace this certificate. */
   readonly isTemporary: boolean;
   readonly protocol: ProtocolSettings;
   /** Client CAs in PEM. If absent, clients need no certificate. */
@@ -109,9 +109,9 @@ interface TrustCheckOptions {
 const MAX_AGE_MS = 10_000;
 
 /**
- * Creates the readiness check that the webhook configurations in the store trust the serving certificate. Caches the
- * result until a configuration or the certificate changes, but for at most 10 s. Logs other Portcullis webhooks that do
- * not trust the certificate.
+ * Creates the readiness check for the trust of the webhook configurations in the serving certificate. Caches the result
+ * for at most 10 s, or until a configuration or the certificate changes. Logs other Portcullis webhooks that do not
+ * trust the certificate.
  */
 export function trustCheck({ store, served, service, logger, metrics, date }: TrustCheckOptions): HealthCheck {
   const { trusted, distrusting, authorityExpiry } = metrics.certificates;
@@ -129,7 +129,8 @@ export function trustCheck({ store, served, service, logger, metrics, date }: Tr
     const trust = { pair: { cert }, configurations, service, now };
     const problems = findTrustProblems(trust);
     const others = findOtherTrustProblems(trust, foreignConfigurations(store));
-    // If the installation's webhooks do not trust the certificate, other webhooks usually do not trust it either.
+    // Other webhooks are not logged if the installation's webhooks do not trust the certificate, because usually none
+    // of them does.
     if (problems.length === 0) logUntrusted(others);
     distrusting.set(others.length);
     trusted.set(problems.length === 0 ? 1 : 0);
@@ -208,7 +209,7 @@ export async function readCertificateFiles(values: ServeValues) {
   }
   const files = certFile === undefined || keyFile === undefined ? undefined : { cert: certFile, key: keyFile };
   return {
-    /** File names and their content. */
+    /** Names and content of the files. */
     serving: files && { files, pair: checkKeyPair(await readKeyPair(files), files) },
     clientAuthorities: authoritiesFile === undefined ? undefined : checkCertificates(await readSource(authoritiesFile)),
     protocol,

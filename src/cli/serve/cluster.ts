@@ -38,23 +38,26 @@ export interface RunningCluster {
   readonly version: Observable<Version | undefined>;
   /** The Service through which API servers call the webhooks. */
   readonly service: Service;
-  /** The serving certificate that is used without certificate files, and its CA. */
+  /** The serving certificate that is used if there are no certificate files, and its CA. */
   readonly certificate: { readonly serving: KeyPair; readonly authority: string };
   /** Readiness checks for the cluster. */
   readonly checks: readonly HealthCheck[];
   /** Checks that do not affect readiness, for `/readyz/<name>`. */
   readonly namedChecks: readonly HealthCheck[];
-  /** For the development cluster, registers the webhooks at the address and creates the initial objects. */
+  /**
+   * Opens the cluster. For the development cluster, also registers the webhooks at the address and creates the initial
+   * objects.
+   */
   open(address: WebhookAddress): Promise<void>;
   /**
-   * Watches the kinds that the settings require, or without settings, the kinds that every installation requires.
+   * Watches the kinds that the settings require or, without settings, the kinds that every installation requires.
    * Resolves when the store contains the kinds that reviews read.
    */
   follow(settings?: Settings): Promise<void>;
   /** Marks the store as complete for reviews. */
   markSynced(): void;
   /**
-   * Starts to read all watched kinds. Resolves when the store contains all kinds, except kinds for which controllers
+   * Starts reading all watched kinds. Resolves when the store contains all kinds except those for which controllers
    * wait individually.
    */
   complete(): Promise<void>;
@@ -65,7 +68,7 @@ export interface RunningCluster {
   unsyncedKinds(): readonly Kind[];
   /** Starts the controllers. */
   run(controllers: readonly Controller[]): Promise<Pick<RunningControllers, 'update'>>;
-  /** Returns the startup message with the addresses, which is printed to stdout. */
+  /** Returns the startup message for stdout, which contains the addresses. */
   greeting(): string;
   /** Stops the controllers and closes the connection. */
   stop(): Promise<void>;

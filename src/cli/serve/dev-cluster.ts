@@ -50,14 +50,14 @@ const CREATION_ORDER = [
 
 interface SeedObject {
   readonly value: JsonObject;
-  /** File and line of the object, or its kind and name. */
+  /** File and line of the object, or its kind and name if it comes from no file. */
   readonly origin: string;
 }
 
 const FIELD_MANAGER = 'portcullis-seed';
 
 const HERE = fileURLToPath(import.meta.url);
-/** Directory that contains `examples`, and `src` or `dist`. */
+/** Directory of the package, which contains `examples`, and `src` or `dist`. */
 const ROOT = HERE.slice(0, Math.max(HERE.lastIndexOf(`${sep}src${sep}`), HERE.lastIndexOf(`${sep}dist${sep}`)));
 
 /** Examples that are embedded in a single executable. */
@@ -81,7 +81,7 @@ export async function readSeed(path?: string): Promise<readonly SeedObject[]> {
 }
 
 /**
- * Creates objects one at a time and waits for the controllers after each object, for example until a namespace has its
+ * Creates objects one at a time. After each object, waits for the controllers, for example until a namespace has its
  * default service account. If the cluster rejects an object, rejects with a UserError that contains the origin of the
  * object.
  */
@@ -106,8 +106,8 @@ export async function createAll(cluster: DevCluster, objects: readonly SeedObjec
 }
 
 /**
- * Returns the initial objects in creation order: the manifests in a directory, by default the examples, and the objects
- * of an installation. Rejects with a UserError that lists the file and line of each invalid document.
+ * Returns the initial objects in creation order. They consist of the manifests in a directory, by default the examples,
+ * and the objects of an installation. Rejects with a UserError that lists the file and line of each invalid document.
  */
 async function readClusterManifests(
   folder: string | undefined,
@@ -137,7 +137,7 @@ function seedObject(value: Manifest): SeedObject {
 }
 
 /**
- * Returns a function that reports whether an object has the same kind and name. Manifests may contain CRDs that are
+ * Returns a function that returns true for objects with the same kind and name. Manifests may contain CRDs that are
  * also built in, such as the OLM CRDs.
  */
 function isSameObject({ value: { kind, metadata } }: SeedObject): (other: SeedObject) => boolean {
@@ -153,13 +153,13 @@ const HOST = '127.0.0.1';
 const SERVICE = { namespace: 'portcullis', name: 'portcullis' };
 const ADMIN = { username: 'portcullis-admin', groups: ['system:masters'] };
 
-/** The parts of the inventory that a development cluster does not have. */
+/** Parts of an inventory that are empty for a development cluster. */
 const UNREAD = { source: 'cluster', objects: [], customSources: [], assumptions: [], unread: [] } as const;
 
 /** Starts the development cluster and its API server. `open` registers the webhooks and creates the initial objects. */
 export async function startDevCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, settings, logger, metrics } = options;
-  // Loaded here because a live cluster does not need these modules.
+  // These modules are loaded here because a live cluster does not need them.
   const { openDashboard } = await import('../report/dashboard-server.ts');
   const { KUBERNETES_VERSION, OLM_DEFINITIONS } = await import('../../dev-cluster/index.ts');
   const manifests = await readClusterManifests(values.manifests, settings, OLM_DEFINITIONS);
@@ -284,7 +284,9 @@ async function serveApi(
   return { url, kubeconfigFile, close: () => server.close() };
 }
 
-/** Acquires the Lease, whose holder is the leader. There are no other candidates. */
+/**
+ * Acquires the Lease without an election, because there are no other candidates. The holder of the Lease is the leader.
+ */
 async function elect(
   services: Pick<LeaderElectionOptions, 'cluster' | 'logger' | 'metrics' | 'clock'>,
 ): Promise<LeaderElection> {
@@ -310,7 +312,7 @@ async function explainFolderError<T>(folder: string, done: Promise<T>): Promise<
   }
 }
 
-/** Returns the webhook configuration with the CA as caBundle. */
+/** Returns the webhook configuration with the CA as the caBundle. */
 function withBundle(configuration: JsonObject, authority: string): ApiObject {
   const caBundle = Buffer.from(authority).toString('base64');
   const webhooks = configuration.webhooks as readonly { readonly clientConfig: object }[];

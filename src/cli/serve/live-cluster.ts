@@ -32,15 +32,16 @@ export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean
   if (live && manifests !== undefined)
     throw new UserError('--manifests requires --dev-cluster: apply manifests to a live cluster with kubectl');
   if (values.authorizer && !live) throw new UserError('--authorizer requires --kubeconfig, KUBECONFIG or --in-cluster');
-  // With --authorizer, no controller runs that could create the managed certificate.
+  // With `--authorizer`, a certificate is required, because no controller runs that could create the managed
+  // certificate.
   if (values.authorizer && values['tls-cert-file'] === undefined)
     throw new UserError('--authorizer requires --tls-cert-file');
   return live;
 }
 
 /**
- * Creates the client of a live cluster. It sends no requests before `open`. Rejects with a UserError for an invalid
- * kubeconfig.
+ * Creates the client of a live cluster. The client sends no requests before `open`. Rejects with a UserError for an
+ * invalid kubeconfig.
  */
 export async function connectLiveCluster(options: ClusterOptions): Promise<RunningCluster> {
   const { values, env, logger, metrics, heap, parser } = options;
@@ -150,8 +151,8 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
 }
 
 /**
- * The kinds with the most objects. They are read last, so the time until a replica is ready does not depend on the size
- * of the cluster.
+ * Kinds with the most objects. They are read last, so the time until a replica is ready does not depend on the size of
+ * the cluster.
  */
 const LARGE_KINDS: ReadonlySet<Kind> = new Set(POD_SOURCES);
 
@@ -172,7 +173,7 @@ function listWatched(values: ServeValues, namespace: string, settings: Settings 
     namespace,
   );
   if (!values.authorizer) return watched;
-  // The status of the PortcullisConfiguration contains the enforced minimum.
+  // The PortcullisConfiguration is watched because its status contains the enforced minimum.
   const settingsObject = watched.filter(({ scope }) => scope.kind === 'PortcullisConfiguration');
   return [...settingsObject, { scope: { kind: 'Node' }, isForControllers: false }];
 }
@@ -186,7 +187,7 @@ function leaseTimes(leaseDurationMs: number): LeaseTimes {
   };
 }
 
-/** Creates a certificate to serve until the managed certificate is available. No API server trusts it. */
+/** Creates a certificate to serve until the managed certificate is available. No API server trusts this certificate. */
 function temporaryCertificate(service: Service): RunningCluster['certificate'] {
   const validity = { now: new Date(), days: 1 };
   const authority = createAuthority(validity);
@@ -217,7 +218,7 @@ function syncCheck(
   return { name: 'informer-sync', check, note };
 }
 
-/** The API server sends a bookmark for each watch at least once a minute. */
+/** Maximum time without an event. The API server sends a bookmark for each watch at least once a minute. */
 const MAX_AGE_MS = 120_000;
 
 /** Creates the check for failed and stale watches. */
@@ -238,7 +239,7 @@ export function watchCheck({
   return { name: 'cluster', check };
 }
 
-/** Lists the kinds by reason, for example `Namespace, Pod: Unauthorized; Lease`. */
+/** Lists the kinds by the reason of their failure, for example `Namespace, Pod: Unauthorized; Lease`. */
 function printKinds(kinds: readonly (readonly [kind: Kind, reason: string | undefined])[]): string {
   const byReason = Map.groupBy(kinds, ([, reason]) => reason);
   return [...byReason]

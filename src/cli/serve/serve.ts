@@ -65,7 +65,8 @@ Environment variables can also set the options. Their names are PORTCULLIS_ foll
 case (PORTCULLIS_LOG_LEVEL=debug). Arguments take precedence. The policy settings come from the
 PortcullisConfiguration "cluster", or from the --config file. Changes take effect without a restart.
 
-Ctrl-C stops the server immediately. SIGTERM stops it after --shutdown-delay-duration and all pending reviews.
+Ctrl-C stops the server immediately. SIGTERM stops it after --shutdown-delay-duration, once all pending reviews
+are complete.
 `;
 
 export const command = defineCommand({
@@ -164,19 +165,19 @@ async function serve(inputs: Inputs, io: Io): Promise<number> {
     const authority = context.certificates.serving?.pair.cert ?? served.certificate.authority;
     await served.open({ host: clientHost(addresses.host), port: addresses.port, authority });
     const started = start(parts, addresses.port);
-    // A live cluster may not be reachable yet. Until it is, the replica is not ready.
+    // Does not wait for a live cluster, which may not be reachable yet. The replica is not ready until it is.
     if (!context.live) await started;
     logger.info({ ...addresses, version: VERSION }, 'serving');
-    // The startup message follows the log lines of the startup.
+    // The log is flushed so that the startup message follows the log lines of the startup.
     await flush();
     io.stdout.write(served.greeting());
-    // A failed startup stops the server.
+    // If the startup fails, this rejects and stops the server.
     await Promise.race([aborted(io.signal), started.then(() => aborted(io.signal))]);
     logger.info({ signal: io.signal.reason as unknown }, 'stopping');
     await drain(server, io.signal.reason === 'SIGTERM' ? values['shutdown-delay-duration'] : 0);
     return EXIT.passed;
   } finally {
-    // Parts that wait for the cluster must not continue while other parts are being closed.
+    // Aborts the parts that wait for the cluster, because they must not continue while other parts are being closed.
     stopping.abort();
     // The log is closed last.
     for (const close of closing.reverse()) await closeLogged(close, logger);
@@ -209,7 +210,7 @@ function createCurrentSettings({ loaded, logger, metrics }: Context, served: Run
     initial: loaded.settings,
     async prepare(next) {
       await served.follow(next);
-      // Builds the index of roles and bindings before the first review.
+      // Builds the index of roles and bindings now, so that the first review does not have to wait for it.
       if (next.scc.mode !== 'off') sccAccess(served.cluster.store);
     },
     logger,
@@ -239,7 +240,7 @@ function followSettings({ values, loaded, decode, signal, logger, served, settin
   const load = (removed?: KubeObject): void => {
     const object = find();
     const { uid = '', generation } = object?.metadata ?? {};
-    // A status write does not change the generation.
+    // Skips status writes, which do not change the generation.
     if (object && last === `${uid} ${generation}`) return;
     last = `${uid} ${generation}`;
     if (object) {
@@ -257,7 +258,7 @@ function followSettings({ values, loaded, decode, signal, logger, served, settin
     isMissed = false;
     void settings.load(() => loaded.settings, { spec: values['initial-settings'] ?? {} });
   };
-  // If the current settings are invalid, the last valid settings take effect.
+  // Loads the last valid settings first, so they take effect if the current settings are invalid.
   const lastValid = lastValidObject(find());
   if (lastValid) loadObject(lastValid);
   store.subscribe(({ kind, type, object }) => {
@@ -278,7 +279,7 @@ async function findLostSettings({ values, served, signal }: Parts): Promise<bool
       const lease = await cluster.get('Lease', service.name, service.namespace, signal);
       return lease.metadata?.annotations?.[SETTINGS_EXISTED_ANNOTATION] === 'true';
     } catch (error) {
-      // Without a Lease or without permission to read it, there was no leader.
+      // If there is no Lease or no permission to read it, there was no leader.
       if (error instanceof ApiError && (error.status.code === 404 || error.status.code === 403)) return false;
       signal.throwIfAborted();
       await sleep(1000);
@@ -336,7 +337,7 @@ function followVersion({ metrics, served, settings }: Parts): void {
   update();
 }
 
-/** Returns the certificate from files, otherwise the cluster's certificate. */
+/** Returns the certificate from the files or, without files, the cluster's certificate. */
 function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: RunningCluster) {
   const { serving, clientAuthorities, protocol } = certificates;
   const certificate = createServedCertificate({
@@ -368,7 +369,7 @@ function createAdmissionWebhooks(parts: Parts) {
     settings: () => settings.value,
     podSecurity: () => effectivePodSecurity(scope, settings.value),
     readSettings(object) {
-      // With a file, the settings object has no effect.
+      // If the settings come from a file, the settings object has no effect.
       if (values.config !== undefined) return undefined;
       const decoded = decodeSettings(object, { ...parts.decode, namespace: service.namespace });
       return 'settings' in decoded ? decoded.settings : undefined;
@@ -419,10 +420,10 @@ function createAdmission(parts: Parts): AdmissionServer {
   return server;
 }
 
-/** Succeeds whenever the process responds. */
+/** Health check that succeeds whenever the process responds. */
 const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
-/** HTTP server for probes and metrics. */
+/** Creates the HTTP server for probes and metrics. */
 function createProbes(parts: Parts, { connections }: AdmissionServer) {
   const { values, live, logger, metrics, served, settings, certificate } = parts;
   const { service, cluster } = served;
@@ -447,7 +448,7 @@ function createProbes(parts: Parts, { connections }: AdmissionServer) {
   });
 }
 
-/** Notes problems of SCCs, which never make the replica unready. */
+/** Creates a check that only adds notes about problems of SCCs. It never makes the replica unready. */
 function sccCheck({ served, settings, logger, metrics, defer }: Parts): HealthCheck {
   const { store } = served.cluster;
   const problems = watchSccHealth({ store, settings: () => settings.value.scc, logger, metrics: metrics.scc });
@@ -507,7 +508,7 @@ function createSelector(parts: Parts, port: number): () => readonly Controller[]
 /** Maximum time for pending responses during shutdown. The API server waits for at most 30 s. */
 const PENDING_TIMEOUT_MS = 25_000;
 
-/** If a connection has no request after this time, the API server has opened it in advance. */
+/** Time after which a connection without a request is considered unused. API servers open connections in advance. */
 const UNUSED_TIMEOUT_MS = 1000;
 
 /**

@@ -483,7 +483,7 @@ Phase        Evaluate
 Requested    nothing
 Decided      nothing
 Published    restricted, generation 1
-Labels       warn and audit managed, enforce not yet
+Labels       warn and audit managed, enforce not managed yet
 Enforcing    False, PhaseNotEnforcing: nothing is enforced in the Evaluate phase
 Progressing  True, RevertingConfiguration: replicas are switching to the privileged default level
 Outdated     status of psaenforcementconfig cluster, since the leader has not updated it yet: ${OUTDATED}; Progressing False, AsExpected, since 2026-11-21T16:00:00Z`,
@@ -656,7 +656,7 @@ const DECIDE = 'Wait until the leader evaluates all namespaces again and decides
 const AWAIT = 'Wait until the namespaces are labeled. Errors are reported as events in the namespaces.';
 const NO_LEADER = 'there is no leader, so nothing is evaluated or decided';
 const STALE = 'the last complete evaluation of all namespaces is too old';
-const RAISING = 'the default level is raised after a wait';
+const RAISING = 'the default level is raised after a waiting period';
 
 describe('rollout status prints the state of the rollout, its reasons, and the next action', () => {
   const CASES: readonly (readonly [

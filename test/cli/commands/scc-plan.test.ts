@@ -231,7 +231,7 @@ describe('a plan grants the least permissive SCC', () => {
     const { stdout } = await plan(['--bindings', '-'], stdin);
     assert.equal(
       stdout,
-      '# shop: Pod ntp needs a custom SCC: copy restricted-v2 and add SYS_TIME to allowedCapabilities. Of the existing SCCs, only privileged would admit it, which allows everything.\n',
+      '# shop: Pod ntp needs a custom SCC: copy restricted-v2 and add SYS_TIME to allowedCapabilities. Of the existing SCCs, only privileged, which allows everything, would admit it.\n',
     );
   });
 

@@ -19,7 +19,7 @@ export const apiServer: DoctorCheck = {
     ]),
 };
 
-/** Development builds, such as v0.0.0-master+abc, report the version only as `major` and `minor`. */
+/** Development builds, such as v0.0.0-master+abc, report the real version only in `major` and `minor`. */
 function checkSupport(version: string, served: Version | undefined): CheckResult {
   const [, major, minor] = /^v?([1-9]\d*)\.(\d+)/.exec(version) ?? /^v(1)\.(\d+)$/.exec(served ?? '') ?? [];
   if (major === undefined) return unknown(OBJECT, `cannot parse version ${version}`);
@@ -42,7 +42,7 @@ function describeLatest(server: Version | undefined, emulationVersion: Version |
   });
 }
 
-/** Older API servers do not serve MutatingAdmissionPolicies. */
+/** Reports that a webhook sets the defaults, because older API servers do not serve MutatingAdmissionPolicies. */
 function describeDefaults(settings: Facts['settings'], server: Version | undefined): readonly CheckResult[] {
   const isOff = decodePolicy(settings).defaults.mode === 'off';
   if (isOff || server === undefined || minorVersion(server) >= MIN_DEFAULTS_MINOR) return [];

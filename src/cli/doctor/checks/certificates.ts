@@ -20,8 +20,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const OVERDUE = 'its renewal is overdue';
 
 /**
- * True if the renewal of a certificate is overdue, which is the case in the last sixth of its lifetime, but not earlier
- * than 30 days before it expires.
+ * True if the renewal of a certificate is overdue. Renewal is overdue in the last sixth of the certificate's lifetime,
+ * but at most 30 days before the certificate expires.
  */
 function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
   const lifetimeMs = validToDate.getTime() - validFromDate.getTime();
@@ -85,7 +85,7 @@ function evaluateBundles(facts: Facts): readonly CheckResult[] {
   return isServed && webhooks.length > 0 ? [ok('caBundle', 'every webhook trusts the serving certificate')] : [];
 }
 
-/** Replicas set the caBundle only in the installed configurations, not in copies of them. */
+/** Names the configuration if it is a copy, because replicas set the caBundle only in the installed configurations. */
 function evaluateBundle({ configuration, webhook }: ConfiguredWebhook, facts: Facts): readonly CheckResult[] {
   const { kind, name: configurationName } = configuration;
   const [parsed] = getWebhooks({ webhooks: [webhook] });
@@ -98,7 +98,7 @@ function evaluateBundle({ configuration, webhook }: ConfiguredWebhook, facts: Fa
   const fix = isCopy ? commandFix('kubectl', 'delete', kind.toLowerCase(), configurationName) : replicaLogs(facts);
   const results = evaluateFact(servedAt(url, facts), name, ({ chain, source }): readonly CheckResult[] => {
     if (chain === undefined) return [];
-    // Without a caBundle, API servers use the system roots, as intended for URLs without CA injection.
+    // Without a caBundle, API servers use the system roots. This is intended for URLs without CA injection.
     const isMissing = authorities === '' && (url == null || hasCaInjection(configuration));
     const mismatch = authorities === '' ? undefined : trustProblem({ chain, authorities, host, now: facts.now });
     if (!isMissing && mismatch === undefined) return [];

@@ -40,7 +40,7 @@ const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new M
   ],
 ]);
 
-/** The leader creates the object, and restores it after a deletion without confirmation. */
+/** The leader creates the object, and restores it if it is deleted without confirmation. */
 function evaluateMissing({ webhookConfigurations }: Facts): CheckResult {
   if (!webhookConfigurations.some(isPartOfPortcullis)) return info(OBJECT, 'does not exist. The leader creates it');
   return problem(OBJECT, 'does not exist, and the leader has not restored it', {
@@ -81,7 +81,7 @@ export const configuration: DoctorCheck = {
         return [warning(OBJECT, message, { impact, fix })];
       }
       const failed = (status?.conditions ?? []).filter((condition) => condition.status === 'False');
-      // Optional features have their own conditions.
+      // The conditions of optional features are reported separately.
       const rejected = failed.find(({ type }) => type === 'Accepted' || type === 'Applied');
       if (rejected) {
         const { type, message } = rejected;

@@ -41,7 +41,7 @@ export const deadlocks: DoctorCheck = {
     }),
 };
 
-/** Requests that must succeed before the replicas can start and elect a leader. */
+/** Returns the requests that must succeed before the replicas can start and elect a leader. */
 function startRequests(own: NamespaceFact): readonly Request[] {
   const labels = { 'app.kubernetes.io/name': INSTALLATION.name };
   return [

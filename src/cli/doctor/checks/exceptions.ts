@@ -57,5 +57,5 @@ function evaluateException(
   ];
 }
 
-/** Precedes the command at the end of the Shadowed condition's message. */
+/** Text before the command at the end of the Shadowed condition's message. */
 const COMMAND = '. To let Portcullis alone enforce the level: kubectl ';

@@ -10,7 +10,7 @@ export const exemptions: DoctorCheck = {
   evaluate: (facts) => evaluateFact(facts.exemptionProblems, 'exemptions', describeExemptionProblems),
 };
 
-/** Reports exemptions that have no effect, or that exempt more users than their names state. */
+/** Reports exemptions that have no effect, or that exempt more users than their names suggest. */
 export function describeExemptionProblems(problems: readonly ExemptionProblem[]): readonly CheckResult[] {
   return [...Map.groupBy(problems, ({ kind, problem }) => `${kind} ${problem}`).values()].flatMap((group) => {
     const [first] = group;

@@ -21,7 +21,7 @@ import { instruction, leaderCorrects, commandFix } from '../fix.ts';
 import { closedNamespaces } from '../matching.ts';
 
 const OBJECT = 'floor';
-/** Describes what happens without a floor while no replica responds. */
+/** Describes the effect of an outage of all replicas without a floor. */
 function withoutFloor(facts: Facts): string {
   const isNoneClosed = 'value' in facts.namespaces && closedNamespaces(facts).length === 0;
   const none = 'No namespace fails closed, so pods are created without a review while no replica responds';

@@ -8,7 +8,7 @@ import { instruction, leaderCorrects } from '../fix.ts';
 const OBJECT = `policy ${GUARD_POLICY}`;
 const LEVELS = 'levels of all namespaces';
 
-/** Checks that the guard of namespace labels is in force, and lists the users who may lower levels. */
+/** Checks that the namespace label guard is in force, and lists the users who may lower levels. */
 export const guard: DoctorCheck = {
   name: 'guard',
   evaluate(facts) {
@@ -26,10 +26,10 @@ export const guard: DoctorCheck = {
   },
 };
 
-/** Groups that contain users without special permissions. */
+/** Matches groups that contain unprivileged users. */
 const BROAD = /^system:(?:authenticated|unauthenticated|serviceaccounts(?::.*)?)$/;
 
-/** Describes who may lower the level of all namespaces. */
+/** Describes the subjects that may lower the level of all namespaces. */
 export function describeLowerGrants(grants: readonly RbacGrant[]): readonly CheckResult[] {
   const names = grants.map(({ subject }) => printSubject(subject));
   const broad = grants.filter(({ subject: { kind, name } }) => kind === 'Group' && BROAD.test(name));

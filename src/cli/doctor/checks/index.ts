@@ -43,7 +43,7 @@ const CHECKS: readonly DoctorCheck[] = [
   deadlocks,
 ];
 
-/** The development cluster lacks the objects that these checks need. */
+/** Checks that are skipped in the development cluster, which lacks the objects that they need. */
 const NOT_FOR_DEV_CLUSTER: readonly DoctorCheck[] = [certificates, replicas, leases, deadlocks];
 
 /** Evaluates the checks that apply to the cluster. */
@@ -56,7 +56,7 @@ export function evaluateChecks(facts: Facts): readonly DoctorFinding[] {
   return findings.map((finding) => postponeFix(finding, findings));
 }
 
-/** Withholds a fix until the checks that it depends on have run and found no problems. */
+/** Withholds a fix until the checks on which it depends have run and found no problems. */
 function postponeFix(finding: DoctorFinding, findings: readonly DoctorFinding[]): DoctorFinding {
   const { after = [] } = finding.fix ?? {};
   const checksWith = (severity: Severity): string =>

@@ -18,7 +18,9 @@ import { applyManifests, instruction } from '../fix.ts';
 
 const HOW_TO_INSTALL = instruction('install Portcullis, see portcullis install --help');
 
-/** True if the service account of the replicas has its permissions, which remain without a Deployment and webhooks. */
+/**
+ * True if the service account of the replicas has its permissions. They may exist without a Deployment and webhooks.
+ */
 function hasPermissions({ changedObjects }: Facts): boolean {
   const isBinding = ({ kind, metadata }: Manifest): boolean =>
     kind === 'ClusterRoleBinding' && metadata.name === INSTALLATION.name;
@@ -66,7 +68,7 @@ export const installation: DoctorCheck = {
 
 const OBJECTS = 'objects of the installation';
 
-/** Impacts of missing and changed policies, roles and their bindings by name. */
+/** Impact of a missing or changed policy, role or binding, by its name. */
 const IMPACTS: Readonly<Record<string, string>> = {
   'portcullis-service-account': 'a stolen token of the service account can write more objects',
   'portcullis-exceptions': 'users who may write the status of exceptions can approve them',

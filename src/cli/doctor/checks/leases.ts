@@ -25,7 +25,7 @@ export const leases: DoctorCheck = {
     }),
 };
 
-/** Tolerates clock skew and the duration of a renewal. */
+/** Tolerance for clock skew and for the duration of a renewal. */
 const TOLERANCE_MS = 30_000;
 
 function evaluateLeader(lease: Lease | undefined, facts: Facts): CheckResult {

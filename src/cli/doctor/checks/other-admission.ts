@@ -27,14 +27,17 @@ const SCC_WEBHOOKS: readonly string[] = ['mutate.pods.portcullis.dev', 'connect.
 
 /**
  * Returns the component that denied a violating pod. The API server evaluates policies after the plugin, and a denial
- * by a policy contains its name.
+ * by a policy contains the name of the policy.
  */
 export function podSecurityEvaluator(rejection = ''): 'plugin' | 'policy' | undefined {
   if (!rejection.includes('violates PodSecurity "')) return undefined;
   return rejection.includes("ValidatingAdmissionPolicy '") ? 'policy' : 'plugin';
 }
 
-/** The webhook excludes the installation namespace, whose level is restricted, so only the plugin denies pods there. */
+/**
+ * Detects the plugin in the installation namespace, whose level is restricted. The webhook excludes this namespace, so
+ * only the plugin denies pods there.
+ */
 function evaluatePlugin(facts: Facts): readonly CheckResult[] {
   const { probes, webhookConfigurations, namespaces } = facts;
   const isRegistered = ownWebhooks(webhookConfigurations).some(({ webhook }) => webhook.name === POD_SECURITY_WEBHOOK);

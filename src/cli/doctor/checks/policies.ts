@@ -25,7 +25,10 @@ export const policies: DoctorCheck = {
       : [],
 };
 
-/** If any of these checks fails, the policies may be the only enforcement. */
+/**
+ * Checks that must pass before the policies are deleted. If one of them fails, the policies may be the only
+ * enforcement.
+ */
 const SERVER_CHECKS: readonly CheckName[] = [
   'installation',
   'webhooks',

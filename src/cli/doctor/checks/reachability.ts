@@ -35,7 +35,7 @@ export const reachability: DoctorCheck = {
   },
 };
 
-/** The probe for the PodSecurity plugin does not test webhooks. */
+/** Returns the probes that test webhooks, which excludes the probe for the PodSecurity plugin. */
 function reviewProbes({ probes }: Facts): readonly Probe[] {
   return probes.filter(({ id }) => id !== 'a violating pod');
 }

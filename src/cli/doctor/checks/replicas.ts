@@ -60,7 +60,7 @@ function evaluateDeployment({ spec, status }: Kinds['Deployment'], facts: Facts)
   return [readiness, warning(DEPLOYMENT, 'has only one replica', { impact, fix: scale })];
 }
 
-/** Reports other installations, which replace the bindings of the shared cluster roles. */
+/** Reports other installations, because each installation replaces the bindings of the shared cluster roles. */
 function evaluateOthers({ otherInstallations }: Facts): readonly CheckResult[] {
   return evaluateFact(otherInstallations, 'Deployments in other namespaces', (namespaces) =>
     namespaces.map((namespace) =>
@@ -93,7 +93,7 @@ function evaluateEndpoints({ endpointSlices, settings, namespace }: Facts): read
   });
 }
 
-/** Evaluates the replicas behind webhook URLs. API servers may reach addresses that this machine cannot reach. */
+/** Evaluates the replicas behind webhook URLs. API servers may be able to reach addresses that this machine cannot. */
 function evaluateUrls(facts: Facts): readonly CheckResult[] {
   const responding = respondingWebhooks(facts);
   return [...facts.urlCertificates].map(([url, fact]): CheckResult => {

@@ -5,7 +5,7 @@ const OBJECT = 'PSAEnforcementConfig cluster';
 const PATCH = '{"spec":{"enforcementMode":""}}';
 const CLEAR = commandFix('kubectl', 'patch', 'psaenforcementconfig', 'cluster', '--type=merge', '-p', PATCH);
 
-/** Reports that the cluster should leave Legacy mode before an upgrade. */
+/** Reports a cluster in Legacy mode, which it should leave before it is upgraded. */
 export const rollout: DoctorCheck = {
   name: 'rollout',
   evaluate: ({ upgradeProblem }) =>

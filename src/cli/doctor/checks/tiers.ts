@@ -28,7 +28,7 @@ function evaluateNamespace(name: string, { settings }: Facts): readonly CheckRes
       impact,
       fix: {
         ...commandFix('kubectl', 'label', 'namespace', name, `${TIER_LABEL}=${FAIL_OPEN}`, '--overwrite'),
-        // Users may choose names of namespaces.
+        // A user may have chosen the name of the namespace, so the name alone proves nothing.
         note: 'only if cluster administrators alone can create pods in it',
       },
     },
@@ -37,7 +37,7 @@ function evaluateNamespace(name: string, { settings }: Facts): readonly CheckRes
 
 interface Component {
   readonly purpose: string;
-  /** Namespace names that common installation guides use. */
+  /** Matches the namespace names in common installation guides. */
   readonly namespaces?: RegExp;
   readonly severity: 'problem' | 'warning';
   readonly impact: string;

@@ -67,7 +67,7 @@ function enforcementState(facts: Facts): Partial<Enforcement> {
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;
   if (!isManaged(facts)) return {};
   const { minor } = factValue(facts.server) ?? {};
-  // A policy defaults pods.
+  // In these versions, a policy sets the defaults of pods, so the webhook is not required.
   return minor !== undefined && minorVersion(minor) >= MIN_DEFAULTS_MINOR ? { defaults: undefined } : {};
 }
 
@@ -76,7 +76,8 @@ export function restoreConfigurations(facts: Facts): Fix {
   if (isDevCluster(facts)) return instruction('restart portcullis serve, which registers the webhooks');
   if (isManaged(facts)) return leaderCorrects(facts);
   const { after = [], ...fix } = applyManifests(facts, 'prerequisites');
-  // Requests that no replica reviews may be denied. The leader sets the caBundle of new webhooks.
+  // Replicas must be ready first, because fail-closed webhooks would otherwise deny requests. A leader must exist
+  // because it sets the caBundle of new webhooks.
   return { ...fix, after: ['replicas', 'leases', ...after] };
 }
 
@@ -154,7 +155,7 @@ function findUnknown(facts: Facts, configuration: Configuration): readonly Check
     );
 }
 
-// Comparison with the required configurations
+// Results of the comparison with the required configurations
 
 /** Returns the required configurations. `state` has the same meaning as for `staticWebhookConfigurations`. */
 export function expectedConfigurations(
