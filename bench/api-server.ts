@@ -1,6 +1,7 @@
 /**
  * Measures the cost of creating a pod through kube-apiserver for each way to enforce the restricted level. All ways are
- * registered with the same API server, each for its own namespace, and are measured in turn with dry runs.
+ * registered with the same API server, each for its own namespace. The measurements are dry runs that alternate between
+ * the ways.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -36,7 +37,7 @@ interface Way {
   readonly name: string;
   readonly namespace: string;
   readonly server?: Subject | undefined;
-  /** The webhooks, which apply only to the namespace. */
+  /** The webhooks of this way, which apply only to the namespace. */
   readonly webhooks?: readonly Registration[];
   /** True if pods have no security contexts, because SCCs default them. */
   readonly hasPlainPods?: boolean;
@@ -51,7 +52,10 @@ interface Registration {
   readonly webhook: Wire<V1ValidatingWebhook>;
 }
 
-/** Compares the added latency, or also the added CPU time of the API server, with those of another way. */
+/**
+ * Another way to compare with, and optional limits for the added latency and for the added CPU time of the API server,
+ * in percent of those of the other way.
+ */
 interface Comparison {
   readonly namespace: string;
   readonly latency?: number;
@@ -138,9 +142,9 @@ function countCalls({ length }: readonly Registration[]): string {
 }
 
 interface Options {
-  /** Folder with the sources and binaries of other programs. */
+  /** Folder with the sources and binaries of the alternatives to Portcullis. */
   readonly peers?: string | undefined;
-  /** Script of another bundle. */
+  /** Script of another bundle to measure, such as the previous release. */
   readonly previous?: string | undefined;
 }
 
@@ -159,7 +163,7 @@ export async function benchApiServer({ peers: peersFolder, previous }: Options):
       const home = join(folder, name);
       await mkdir(home);
       await writeFile(join(home, 'cluster.yaml'), manifest.join('\n---\n'));
-      // All servers have the same serving certificate.
+      // All servers use the same serving certificate.
       if (existsSync(certs)) await cp(certs, join(home, 'certs'), { recursive: true });
       const cluster = await startCluster(home, script);
       stops.unshift(() => cluster.stop?.());
@@ -195,7 +199,7 @@ export async function benchApiServer({ peers: peersFolder, previous }: Options):
 
 const LABELS = { 'pod-security.kubernetes.io/enforce': 'restricted' };
 
-/** Returns 1,000 namespaces for a replica's own cluster, among them the measured namespaces of webhooks. */
+/** Returns 1,000 namespaces for a replica's own cluster, including the measured namespaces of webhooks. */
 function namespaces(): readonly object[] {
   const ways = ['psa', 'scc', 'psa-before', 'scc-before'];
   return objectsOf({ ...SMALL, namespaces: 1000 }).flatMap(([kind, object], index) => {
@@ -247,8 +251,8 @@ async function install(
 }
 
 /**
- * Returns the webhooks that a bundle registers for the creation of pods in an ordinary namespace: the first of each path,
- * because the others apply to other namespaces.
+ * Returns the webhooks that a bundle registers for the creation of pods in an ordinary namespace. Only the first
+ * webhook of each path is returned, because the others apply to other namespaces.
  */
 async function listPodWebhooks(script: string, options: readonly string[]): Promise<readonly Registration[]> {
   const args = [script, 'install', ...options, '--set=webhooks.management=static'];
@@ -268,7 +272,7 @@ async function listPodWebhooks(script: string, options: readonly string[]): Prom
   return [...registrations.values()];
 }
 
-/** Returns the webhook configurations of a way, which apply only to its namespace. */
+/** Returns the webhook configurations of a way. They apply only to its namespace. */
 function configurationsOf({ namespace, server, webhooks = [] }: Way, caBundle: string): readonly JsonObject[] {
   if (!server) return [];
   const namespaceSelector = { matchLabels: { way: namespace } };
@@ -284,14 +288,14 @@ function configurationsOf({ namespace, server, webhooks = [] }: Way, caBundle: s
 const ROUNDS = 15;
 /** Number of warm-up rounds, which are not measured. */
 const WARM_UP_ROUNDS = 5;
-/** The number of requests in a round by number of concurrent clients. */
+/** Number of requests in a round, keyed by the number of concurrent clients. */
 const REQUESTS = new Map([
   [1, 40],
   [8, 240],
 ]);
 
 interface Measured {
-  /** Median. */
+  /** Median latency of a request. */
   readonly latencyMs: number;
   readonly perSecond: number;
   readonly apiServerMs: number;
@@ -370,10 +374,10 @@ function createPod(client: ApiClient, { namespace, hasPlainPods }: Way, spec: ob
   return client.send('POST', `/api/v1/namespaces/${namespace}/pods?dryRun=All`, pod);
 }
 
-/** Annotation of pods that SCC admission defaulted. */
+/** Annotation of pods that SCC admission has defaulted. */
 const ASSIGNED_SCC = '"openshift.io/scc":"restricted-v2"';
 
-/** API servers read configurations and policies after a delay. */
+/** API servers observe new configurations and policies after a delay. */
 async function waitUntilEnforced(client: ApiClient, way: Way): Promise<void> {
   const isEnforced = way.namespace !== 'none' && !way.namespace.startsWith('bare');
   for (let attempt = 0; ; attempt++) {

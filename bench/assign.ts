@@ -10,7 +10,7 @@ const BATCH = 50;
 /** Maximum time of a decision. A review over TLS takes about 250 µs. */
 const TARGET_MICROS = 50;
 
-/** Measures random creates, with denials and audit annotations, and typical pods. */
+/** Measures decisions on random new pods, including denials and audit annotations, and on typical pods. */
 export function benchAssign(): Row[] {
   const random = randomCreates().map(withSccSet);
   const typical = typicalCreates().map(withSccSet);
@@ -29,7 +29,7 @@ export function benchAssign(): Row[] {
 }
 
 /**
- * Returns the mean over all inputs, based on the fastest round of each batch, because other processes can only slow
+ * Returns the mean time per input. Only the fastest round of each batch counts, because other processes can only slow
  * down a batch. Batches alternate, so the objects of an input are not in the CPU cache.
  */
 function measure(name: string, inputs: readonly SccInput[], decide: typeof assignScc): Row {
@@ -46,7 +46,7 @@ function measure(name: string, inputs: readonly SccInput[], decide: typeof assig
   return { name, value: (millis * 1000) / inputs.length, unit: 'µs' };
 }
 
-/** The webhooks prepare the SCCs once until one of them changes. */
+/** The webhooks prepare the SCCs only once after each change to an SCC. */
 function withSccSet(input: SccInput): SccInput {
   return { ...input, sccs: toSccSet(input.sccs) };
 }

@@ -1,5 +1,5 @@
 /**
- * The baseline for the admission server, a Fastify server over TLS that only parses the body and responds. It runs as a
+ * The baseline for the admission server: a Fastify server over TLS that only parses the body and responds. It runs as a
  * process and prints its port. The response to `/patch` contains a patch like that of SCC admission.
  */
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ app.removeAllContentTypeParsers();
 app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => {
   done(null, JSON.parse(body as string));
 });
-/** What SCC restricted-v2 adds to a pod with one container. */
+/** JSON patch with the fields that the restricted-v2 SCC adds to a pod with one container. */
 const PATCH = [
   {
     op: 'add',

@@ -6,7 +6,7 @@ import { readCpuMicros, type Subject } from './subject.ts';
 /** Rounds are short, so other load on the machine affects all servers in a round equally. */
 const ROUNDS = 31;
 const REQUESTS = 2_000;
-/** Number of warm-up rounds, in which V8 optimizes the code. They are not measured. */
+/** Number of warm-up rounds, in which V8 optimizes the code. These rounds are not measured. */
 const WARM_UP_ROUNDS = 8;
 
 /** The bodies and the path of reviews, and the number of concurrent connections. */
@@ -22,7 +22,7 @@ interface Measured extends LoadResult {
   readonly cpuMicros: number | undefined;
 }
 
-/** The measurements of each round by server name. */
+/** The measurements of each round, keyed by server name. */
 export type Results = ReadonlyMap<string, readonly Measured[]>;
 
 /** A server and its load. */

@@ -27,9 +27,9 @@ const COUNT = 25_000;
 const NODES = 5000;
 /** Exceptions that are approved. The others are proposals, which their authors can create without an approval. */
 const APPROVED = 20;
-/** Changes of each kind: a new object, an update and a deletion each. */
+/** Number of times that an object of each kind is created, updated and deleted. */
 const CHANGES = 10;
-/** Time for which the controllers work after the changes of a kind. */
+/** Time that the controllers have to process the changes to a kind. */
 const SETTLE_MS = 1500;
 
 /** The kinds that tenants can create. */
@@ -46,7 +46,7 @@ const KINDS = [
 /** The namespace of the operators, which the auto-labeler labels. */
 const OPERATORS = 'openshift-operators';
 
-/** Returns the longest turn of the event loop for the controllers with the names, or for all controllers. */
+/** Returns the longest turn of the event loop for each named controller. Without names, measures all controllers. */
 export async function benchControllers(names: readonly string[] = []): Promise<Row[]> {
   const rows: Row[] = [];
   for (const definition of CONTROLLERS) {

@@ -36,7 +36,7 @@ export function benchEvaluate(): Row[] {
   return [{ name: 'calibration', value: calibrationMicros, unit: 'µs' }, ...rows, ...relative];
 }
 
-/** A fixed loop without project code. Times relative to it are comparable between machines. */
+/** A fixed loop without project code. Times relative to this loop are comparable between machines. */
 function measureCalibration(): number {
   let fastestMs = Infinity;
   for (let round = 0; round < ROUNDS; round++) {
@@ -119,7 +119,7 @@ function measureAuthorizer(): Row[] {
   return measure('authorizer', requests, decide, 5);
 }
 
-/** Returns the fastest round, since other load on the machine only makes rounds slower. */
+/** Returns the fastest round, because other load on the machine only makes rounds slower. */
 function measure<T>(name: string, given: readonly T[], decide: (one: T) => unknown, atMostMicros?: number): Row[] {
   const repetitions = Math.ceil(EVALUATIONS_PER_ROUND / given.length);
   let micros = Infinity;

@@ -46,7 +46,7 @@ export async function openClient(target: Target, bodies: readonly string[], conn
   };
 }
 
-/** Sends one body. Returns the response with its headers. */
+/** Sends one body and returns the response, including its headers. */
 export async function send(target: Target, body: string): Promise<string> {
   const socket = await dial(target);
   const response = new Promise<string>((resolve, reject) => {

@@ -14,7 +14,7 @@ import { formatTable, isWithinTarget, type Row } from './row.ts';
 import { benchScale } from './scale.ts';
 import { benchServe } from './serve.ts';
 
-/** Maximum load average at which other programs do not affect the results. */
+/** Load average above which other programs may affect the results. */
 const MAX_LOAD = 0.5;
 
 const { values } = parseArgs({

@@ -21,7 +21,7 @@ const WARM_UP: Size = { namespaces: 100, sccs: 13, bindings: 100 };
 const SIZE: Size = { namespaces: 10_000, sccs: 13, bindings: 5_000 };
 const DEPLOYMENTS = 3;
 const PODS = 10;
-/** One in this number of templates violates the level of its namespace. */
+/** One out of this many templates violates the level of its namespace. */
 const VIOLATING = 50;
 
 const ACCOUNTS = ['default', 'builder', 'deployer', 'app'];

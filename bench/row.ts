@@ -1,9 +1,9 @@
-/** A measured number. */
+/** A row of the results. */
 export interface Row {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** Bound of the value, in the same unit. */
+  /** Upper or lower bound for the value, in the same unit. */
   readonly target?: { readonly atMost: number } | { readonly atLeast: number };
 }
 

@@ -1,4 +1,7 @@
-/** Measures the CPU time of reviews over TLS of the bundled `serve`, compared in turn with a bare Fastify server. */
+/**
+ * Measures the CPU time that the bundled `serve` needs for reviews over TLS, and compares it with a bare Fastify
+ * server. The measurements of the servers alternate.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,11 +25,11 @@ export interface ServeOptions {
   readonly peer?: string | undefined;
   /** Process ID of the other server, to measure its CPU time and memory. */
   readonly peerPid?: number | undefined;
-  /** Script of another bundle to measure in turn, such as the previous release. */
+  /** Script of another bundle to measure, such as the previous release. */
   readonly previous?: string | undefined;
 }
 
-/** Measures all servers in turn and returns medians. */
+/** Measures all servers in alternating rounds and returns medians. */
 export async function benchServe({ peer, peerPid, previous }: ServeOptions): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-bench-'));
   const subjects: Subject[] = [];
@@ -118,7 +121,10 @@ async function compare(subjects: readonly Subject[], measure: Measure): Promise<
 }
 
 const ONE_BY_ONE = { connections: 1 };
-/** The authorization webhook stays below its rate limit while Pod Security is measured in turn. */
+/**
+ * Requests per round. Rounds of Pod Security reviews alternate, so the authorization webhook stays below its rate
+ * limit.
+ */
 const AUTHORIZER_REQUESTS = 500;
 
 /** Compares the authorization webhook with the Pod Security webhook of one server. */
@@ -153,7 +159,9 @@ function accessReview(): string {
   return JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
 }
 
-/** Waits until the server has read the cluster, because denials have a different cost than the measured decisions. */
+/**
+ * Waits until the server has read the cluster. Before that, it denies reviews, which takes a different amount of time.
+ */
 async function waitUntilAllowed({ name, target }: Subject, { path, bodies: [body = ''] }: Load): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     const response = await send(target(path), body);

@@ -39,12 +39,12 @@ export async function startCluster(folder: string, main: string): Promise<Subjec
   return await startServe('API server', [main, ...SERVE, ...dev, `--cert-dir=${join(folder, 'certs')}`], folder);
 }
 
-/** Node option in the image. */
+/** The Node option that the image sets. */
 const IMAGE_OPTION = '--max-semi-space-size=4';
 
 /**
- * Starts `portcullis serve` as the image does for the API server of a folder, with the certificate of that API server
- * and the default log in a file.
+ * Starts `portcullis serve` with the options of the image for the API server of a folder. The replica uses the
+ * certificate of that API server, and writes the default log to a file.
  */
 export async function startReplica(name: string, folder: string, main: string): Promise<Subject> {
   const certs = join(folder, 'certs');

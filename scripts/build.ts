@@ -25,7 +25,7 @@ const LIBRARIES = {
  */
 const SOURCE_NAME = /(\bfrom |\bimport\()('\.[^']*)\.ts(')/g;
 
-/** The declaration that uses client-node models, and its condition for dates. */
+/** The import of client-node models in a declaration, and the condition of a type for dates. */
 const CLIENT_NODE = /^import type \{ ([^}]+) \} from '@kubernetes\/client-node';\n/m;
 const DATE_TYPE = 'T extends Date ? string :';
 
@@ -82,8 +82,8 @@ function emitDeclarations(entries: readonly string[]): void {
 }
 
 /**
- * Replaces the client-node imports with its models, so the package has no dependencies. client-node models contain
- * dates but API objects contain strings, so the libraries accept both.
+ * Replaces the client-node imports with its models, so the package has no dependencies. The models of client-node
+ * contain dates, but API objects contain strings, so the libraries accept both.
  */
 function withModels(declarations: string): string {
   const [line, names = ''] = CLIENT_NODE.exec(declarations) ?? [];
@@ -98,7 +98,7 @@ function withModels(declarations: string): string {
   return `${declarations.replace(line, '').replace(DATE_TYPE, 'T extends Date ? string | Date :')}${[...models.values()].join('')}`;
 }
 
-/** Adds a model and the models of its fields. A model is a class with static members after its fields. */
+/** Adds a model and the models of its fields. A model is a class whose fields precede its static members. */
 function readModel(name: string, models: Map<string, string>): void {
   if (models.has(name)) return;
   const text = readFileSync(`node_modules/@kubernetes/client-node/dist/gen/models/${name}.d.ts`, 'utf8');

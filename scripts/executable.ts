@@ -8,7 +8,7 @@ import { bundleSingleFile, WORKERS } from './bundle.ts';
 
 const run = promisify(execFile);
 
-/** The fuse in the Node executable, which is set when an application is added. */
+/** The fuse in the Node executable. It is set when an application is added. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 const EXAMPLES = 'examples/cluster';
 
@@ -54,7 +54,7 @@ export async function buildExecutable(file: string, node = process.execPath): Pr
   }
 }
 
-/** Removes the debug symbols, which are a seventh of the size, if binutils is installed. */
+/** Removes the debug symbols, which make up a seventh of the size, if binutils is installed. */
 async function strip(file: string): Promise<void> {
   try {
     await run('strip', ['--strip-unneeded', file]);

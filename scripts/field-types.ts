@@ -52,14 +52,18 @@ function readDefinitions(): Definitions {
 }
 
 /**
- * Creates the text of the file: the types of the kinds by API version, and the fields of each type. The kind is the name
- * of its type without the group. `string a b; []T c` are two strings and a list, `{}T` is a map, and `any` is any JSON
- * value. Contains the kinds of stable API versions that are stored with metadata, and the types of their fields.
+ * Creates the text of the file. It lists the types of the kinds by API version, and the fields of each type. It
+ * contains the kinds of stable API versions that are stored with metadata, and the types of their fields. The kind is
+ * the name of its type without the group. In the fields, `string a b; []T c` declares two strings and a list, `{}T` is
+ * a map, and `any` is any JSON value.
  */
 export function createFieldTypes(definitions = readDefinitions()): string {
   const kinds: Record<string, string[]> = {};
   const types = new Map<string, Record<string, string>>();
-  /** Definitions by name. The names of types in several API groups begin with the group. */
+  /**
+   * Definitions by name. If several API groups have a type of the same name, the names of all but the first begin with
+   * the group.
+   */
   const names = new Map<string, string>();
   const typeName = (definition: string): string => {
     const [, group = '', name = ''] = /([^.]+)\.[^.]+\.([^.]+)$/.exec(definition) ?? [];

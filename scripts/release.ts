@@ -86,7 +86,10 @@ async function writeNotes(): Promise<void> {
   await writeFile(join(OUT, 'RELEASE_NOTES.md'), `${notes.replace(/^.*\n+/, '').trimEnd()}\n${installNotes()}`);
 }
 
-/** Returns the commands that need the registry of the release, which no page contains. */
+/**
+ * Returns the installation commands that contain the image registry. The documentation cannot contain them, because the
+ * registry depends on the release.
+ */
 function installNotes(): string {
   if (options.image === undefined) return '';
   const chart = `oci://${dirname(options.image)}/charts/portcullis`;
@@ -105,11 +108,11 @@ async function packPackage(): Promise<void> {
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', OUT]);
 }
 
-/** The Node in an executable. */
+/** The Node runtime that an executable contains. */
 interface NodeExecutable {
   readonly platform: string;
   readonly file: string;
-  /** Suffix of the names of executables. */
+  /** File name suffix of executables on the platform. */
   readonly suffix: '' | '.exe';
   readonly purl: string;
 }

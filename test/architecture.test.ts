@@ -34,8 +34,8 @@ const LAYERS: readonly (readonly string[])[] = [
 const PURE_LAYERS = 6;
 
 /**
- * The public files of each part, which other parts may import. All files of `kube`, `api` and `views` are public: they
- * are the vocabulary and the read models that the other parts share.
+ * The public files of each part, which other parts may import. All files of `kube`, `api` and `views` are public,
+ * because they contain the vocabulary and the read models that the other parts share.
  */
 const PUBLIC_FILES: Readonly<Record<string, string>> = {
   'policy/pod': 'index',
@@ -84,8 +84,8 @@ const PACKAGE_IMPORTERS: ReadonlyMap<string, readonly string[]> = new Map([
 const TYPES_PACKAGE = '@kubernetes/client-node';
 
 /**
- * The folders of the command line that other folders may import. Each of them may import the ones before it. The
- * commands in them are imported only by the command tree.
+ * The folders of the command line that other folders may import. Each folder may import the folders before it. Only the
+ * command tree imports the commands in these folders.
  */
 const SHARED_FOLDERS = ['', 'output', 'installation', 'inventory', 'report'];
 
@@ -116,8 +116,8 @@ function location(path: string, node: ts.Node): string {
 }
 
 /**
- * Returns the part of a file, which is the deepest folder in the layers that contains it. A part that contains other
- * parts consists only of the files directly in its folder.
+ * Returns the part of a file, which is the deepest folder in the layers that contains the file. A part that contains
+ * other parts consists only of the files directly in its folder.
  */
 function findPart(path: string): string | undefined {
   const names = LAYERS.flat();
@@ -143,7 +143,7 @@ function parse(path: string, text: string): ts.SourceFile {
 
 interface Import {
   readonly node: ts.Node;
-  /** `undefined` for a computed specifier. */
+  /** The imported path or package. `undefined` for a computed specifier. */
   readonly specifier: string | undefined;
   /** True for a type-only import, which does not exist at run time. */
   readonly typeOnly: boolean;
@@ -157,7 +157,7 @@ function findImports(path: string, text: string): readonly Import[] {
     imports.push({ node, specifier, typeOnly, dynamic });
   };
   const visit = (node: ts.Node): void => {
-    // `import { type X }` still loads the module.
+    // `import { type X }` still loads the module at run time.
     if (ts.isImportDeclaration(node))
       add(node, node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword);
     else if (ts.isExportDeclaration(node) && node.moduleSpecifier) add(node, node.moduleSpecifier, node.isTypeOnly);
@@ -191,7 +191,7 @@ function findSyntaxViolations(path: string, text: string): readonly string[] {
   };
   const file = parse(path, text);
   visit(file);
-  // Sorting imports moves the description if no empty line follows it.
+  // Sorting the imports would move the description of the file unless an empty line follows it.
   const description = text.search(DESCRIBED_IMPORT);
   if (description > 0) {
     const { line } = file.getLineAndCharacterOfPosition(description);
@@ -200,7 +200,7 @@ function findSyntaxViolations(path: string, text: string): readonly string[] {
   return violations;
 }
 
-/** A doc comment directly above an import. */
+/** Matches a doc comment directly above an import. */
 const DESCRIBED_IMPORT = /^\/\*\*(?:(?!\*\/)[^])*\*\/\nimport /m;
 
 function extendsError({ types }: ts.HeritageClause): boolean {

@@ -1,4 +1,7 @@
-/** The examples for other tools: their objects are valid, and their gates agree about the state of a cluster. */
+/**
+ * Tests the examples for other tools. Their objects must be valid, and their health checks must agree about the state
+ * of a cluster.
+ */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
@@ -18,7 +21,7 @@ const documents = files.flatMap((file) => {
   return found.map(({ value }) => value);
 });
 
-/** Returns the objects of the kinds that Portcullis defines, also those in other objects. */
+/** Returns the objects of the kinds that Portcullis defines, including those inside other objects. */
 function findObjects(value: unknown): readonly JsonObject[] {
   if (Array.isArray(value)) return value.flatMap(findObjects);
   if (!isObject(value)) return [];

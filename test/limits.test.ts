@@ -15,7 +15,7 @@ import { PROBES, stopProbes } from './support/limit-probes.ts';
 const PAGE = new URL('../docs/explanation/security-model.md', import.meta.url);
 const UNITS: Readonly<Record<string, number>> = { KiB: 1024, MiB: 1024 * 1024 };
 
-/** Rows of the table: input with its name, senders, limit, and what happens above it. */
+/** Rows of the table with the input and its name, the senders, the limit, and the behavior above the limit. */
 const rows = [
   ...readFileSync(PAGE, 'utf8').matchAll(
     /^\| [^|]*\(`(\w+)`\) \| ([^|]+) \| ([\d,]+)(?: (\w+))?[^|]* \| ([^|]+) \|$/gm,

@@ -5,29 +5,29 @@ import { join } from 'node:path';
 import type { RunResults } from './support/run-files.ts';
 import type { ToolName } from './tools/index.ts';
 
-/** The result of a part. The numbers of tests are absent if the part runs none. */
+/** The result of a part. The numbers of tests are absent if the part runs no tests. */
 export type Outcome = Pick<RunResults, 'success'> &
   Partial<Pick<RunResults, 'passed' | 'failed' | 'skips' | 'failures' | 'rows'>>;
 
 export interface Part {
-  /** Programs of npm packages that run before the tests. Each runs even if another fails. */
+  /** Programs of npm packages that run before the tests. Each program runs even if another program fails. */
   readonly commands?: readonly (readonly [program: string, ...string[]])[];
   /** Patterns of test files. */
   readonly files?: readonly string[];
-  /** Runs a part that accepts arguments, instead of the files. */
+  /** Runs the part instead of `files`, with the arguments of the command line. */
   readonly main?: (args: readonly string[]) => Promise<Outcome>;
   /** Number of files that run at the same time. Defaults to 1. */
   readonly concurrency?: number;
   /** Maximum duration of a file. */
   readonly timeoutMs?: number;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Programs that CI puts before all others in the PATH. */
+  /** Programs that CI puts at the beginning of the PATH. */
   readonly tools?: readonly ToolName[];
 }
 
 const COMPILE_CACHE = { NODE_COMPILE_CACHE: join(import.meta.dirname, '../node_modules/.cache/compile') };
 
-/** The rules for imports and exports. */
+/** The test of the rules for imports and exports. */
 const RULES = 'test/architecture.test.ts';
 
 export const PARTS: Readonly<Record<string, Part>> = {
@@ -67,7 +67,7 @@ function folder(name: string): Part {
   return { files: [`test/${name}/**/*.test.ts`] };
 }
 
-/** Returns the part with a name, or the tests in a folder below test/ or in a file. */
+/** Returns the part with a name, or a part with the tests in a folder below test/ or in a file. */
 export function findPart(name: string): Part {
   const part = PARTS[name];
   if (part !== undefined) return part;

@@ -1,4 +1,4 @@
-/** Runs the tests of the pure parts in one process, on another core than all-others.test.ts. */
+/** Runs the tests of the pure parts in one process, in parallel with all-others.test.ts. */
 import { globSync } from 'node:fs';
 import { joinFiles } from './support/joined.ts';
 

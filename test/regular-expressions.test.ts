@@ -1,4 +1,4 @@
-/** Requires that every regular expression of src/ takes linear time, whatever the text. */
+/** Tests that every regular expression in src/ takes linear time for every text. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,7 +8,7 @@ import { findSlowText } from './support/regex-attack.ts';
 
 const SOURCE = join(import.meta.dirname, '../src');
 
-/** Constructed expressions whose pattern is not a constant, with the reason why they are safe. */
+/** Regular expressions whose pattern is not a constant, with the reason why they are safe. */
 const COMPUTED: Readonly<Record<string, string>> = {
   'new RegExp(pattern)':
     'dev-cluster/cel.ts: the pattern of a policy that the user of the development cluster creates on the same machine',
@@ -43,7 +43,7 @@ function findInitializer(file: ts.SourceFile, name: string): ts.Expression | und
   return found;
 }
 
-/** Evaluates a constant string, or a list of strings that is joined. Returns `undefined` for any other expression. */
+/** Evaluates a constant string or a joined list of strings. Returns `undefined` for any other expression. */
 function evaluate(node: ts.Expression): string | undefined {
   if (ts.isStringLiteralLike(node)) return node.text;
   if (ts.isIdentifier(node)) {
@@ -85,7 +85,7 @@ function readLiteral({ text }: ts.RegularExpressionLiteral): RegExp {
 interface Found {
   readonly location: string;
   readonly text: string;
-  /** Absent if the pattern is not a constant. */
+  /** The pattern. Absent if it is not a constant. */
   readonly pattern: RegExp | undefined;
 }
 

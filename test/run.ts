@@ -1,10 +1,10 @@
 /**
- * `npm test [-- [--install] PART...]` or `node test/run.ts [--install] PART...`: runs parts of the tests, and prints the
- * numbers of passed, failed and skipped tests, the message of each failure, and the reason of each skip. A part is a
- * name in `parts.ts`, a folder of test/ or a file. Without arguments, it runs the parts that need no other programs.
+ * `npm test [-- [--install] PART...]` or `node test/run.ts [--install] PART...`: runs parts of the tests, and prints
+ * the numbers of passed, failed and skipped tests, the message of each failure, and the reason of each skip. A part is
+ * a name in `parts.ts`, a folder of test/ or a file. Without arguments, it runs the parts that need no other programs.
  * With --install, it installs the programs that the parts need (see `tools/index.ts`), and fails if it cannot. The
  * argument `all` (`npm run test:all`) selects the parts that CI runs, and sets --install. If the first part accepts
- * arguments, all that follow are its own.
+ * arguments, all following arguments are passed to it.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
@@ -51,7 +51,7 @@ function printSummary(outcomes: ReadonlyMap<string, Outcome>): void {
     [...outcomes.values()].reduce((total, outcome) => total + count(outcome), 0);
   const total = [
     `${sum(({ passed = 0 }) => passed)} passed`,
-    // A part can also fail without a failed test.
+    // A part can fail even if no test has failed.
     `${sum(({ failed = 0, success }) => (success ? failed : Math.max(failed, 1)))} failed`,
     `${skipped.length} skipped`,
   ];

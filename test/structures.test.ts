@@ -1,6 +1,6 @@
 /**
- * Compares the table of data that replicas keep in test/structures.md with the source code: each collection that lives
- * longer than a call must be in the table with its limit.
+ * Compares the table in test/structures.md with the source code. The table lists the data that replicas keep, so it
+ * must contain each collection that lives longer than a call, with its limit.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
@@ -56,7 +56,7 @@ function isKept(node: ts.Node, name: string): boolean {
   const scope = owner ?? node.getSourceFile();
   const isMemo = ts.isVariableDeclaration(node) && /^memoize\(/.test(node.initializer?.getText() ?? '');
   if (isMemo) return owner === undefined;
-  // Other files may change a member of a state.
+  // Other files may change a member of an exported state.
   if (ts.isPropertyAssignment(node) && /^create/.test(owner?.name?.getText() ?? '')) return true;
   let isChanged = false;
   const visit = (inner: ts.Node): void => {
@@ -99,7 +99,7 @@ function returnsFunctions(owner: ts.FunctionLikeDeclaration): boolean {
   return isFound;
 }
 
-/** Collections that the search finds although they do not outlive a call, or only contain a fixed number of items. */
+/** Collections that the search finds although they do not outlive a call or contain only a fixed number of items. */
 const LOCAL = new Set([
   'cli/serve/dev-cluster.ts: clients',
   'controllers/namespace-evaluator.ts: known',

@@ -47,8 +47,8 @@ interface Program extends Pick<Peer, 'namespace' | 'isRegistered'> {
 }
 
 /**
- * The programs have the settings in their released manifests, except that reports and background scans, which reviews
- * do not need, are off.
+ * The programs use the settings in their released manifests, except that reports and background scans are off because
+ * reviews do not need them.
  */
 const PROGRAMS: readonly Program[] = [
   {
@@ -97,7 +97,7 @@ const PROGRAMS: readonly Program[] = [
     version: ['charts/gatekeeper/Chart.yaml', /appVersion: (v\S+)/],
     crds: ['deploy/gatekeeper.yaml'],
     path: '/v1/admit',
-    // Metrics are recorded without the Prometheus exporter, which would listen on all addresses.
+    // Records metrics without the Prometheus exporter, which would listen on all addresses.
     args: ({ port, probePort, kubeconfig, certs }) => [
       ...[`--kubeconfig=${kubeconfig}`, '--host=127.0.0.1', `--port=${port}`, `--health-addr=127.0.0.1:${probePort}`],
       ...[

@@ -6,7 +6,7 @@ function formatCount(allowed: number, workloads: number): string {
   return allowed === workloads ? 'all' : allowed === 0 ? 'none' : `${allowed} of ${workloads}`;
 }
 
-/** Formats the result for a level, without the checks in another column. */
+/** Formats the result for a level. Omits the checks that another column already lists. */
 function formatLevel({ allowed, checks }: LevelResult, workloads: number, listed: LevelResult['checks'] = {}): string {
   const names = Object.keys(checks).filter((name) => listed[name] === undefined);
   return `${formatCount(allowed, workloads)}${names.length === 0 ? '' : `: ${names.map(code).join(', ')}`}`;
@@ -49,7 +49,7 @@ function formatSummary(charts: readonly ChartResult[]): string {
   );
 }
 
-/** A sentence about the comparison with OpenShift's API server. */
+/** Returns a sentence about the comparison with OpenShift's API server. */
 function formatOpenShift(charts: readonly ChartResult[]): string {
   const compared = charts.filter(({ openshift }) => openshift !== undefined);
   const workloads = compared.reduce((sum, chart) => sum + chart.workloads, 0);

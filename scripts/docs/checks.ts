@@ -12,16 +12,16 @@ import { fixManifests } from '../../src/web/evaluate.ts';
 /** A page about a finding of `portcullis check`. */
 export interface CheckPage {
   readonly id: string;
-  /** The level and the versions, or the objects with the finding. */
+  /** Level and versions of the check, or the objects that can have the finding. */
   readonly summary: string;
   /** Why the check exists. */
   readonly why: string;
   readonly before: string;
   readonly after: string;
   readonly fix: string;
-  /** The options with which the example has this finding before the fix. */
+  /** Options of `check` that are required for the example to have this finding before the fix. */
   readonly options: readonly string[];
-  /** Links and names of recommendations. */
+  /** Links to recommendations, with their names. */
   readonly references: readonly string[];
 }
 

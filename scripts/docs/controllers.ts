@@ -19,7 +19,7 @@ The guides describe [certificates](../how-to/certificates.md), the [floor](../ho
 [Operator Lifecycle Manager](../how-to/olm.md#decisions).
 `;
 
-/** What each feature requires of an installation. */
+/** The conditions under which each feature is enabled. */
 const REQUIREMENTS: Readonly<Record<keyof Features, string>> = {
   scc: '`spec.scc.mode` is not `off`',
   rollout: '`spec.rollout.phase` is not `Disabled`',

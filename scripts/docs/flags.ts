@@ -10,7 +10,7 @@ Write flags as \`--flag=value\` or \`--flag value\`. A flag without a value is o
 in \`,...\` takes several values, separated by commas or by repeating the flag. Of the other flags with a value, only those with "Can be repeated" in their description may occur more than once. Unknown flags are errors.
 `;
 
-/** Number of commands with the same row from which on the row is in the table of common flags. */
+/** Minimum number of commands that must share a row before it is listed in the table of common flags. */
 const COMMON_FROM = 4;
 
 type Row = readonly string[];
@@ -32,7 +32,7 @@ export async function printFlagReference(commands: readonly CommandEntry[]): Pro
   ].join('\n');
 }
 
-/** Returns the most frequent row of each flag that several commands share, by flag. */
+/** Returns the most frequent row of each flag that several commands share, keyed by flag. */
 function findCommonRows(rows: readonly Row[]): ReadonlyMap<string, Row> {
   const counts = new Map<string, { readonly row: Row; count: number }>();
   for (const row of rows) {
@@ -72,7 +72,7 @@ function printCommand(
   ].join('\n');
 }
 
-/** Returns the first paragraph and the examples. The other pages describe the rest. */
+/** Returns the first paragraph and the examples. Other pages describe the rest of the help. */
 function shorten(details: string): string {
   const [first = '', ...others] = details.trim().split('\n\n');
   return [first, ...others.filter((text) => text.startsWith('Examples:'))].join('\n\n');

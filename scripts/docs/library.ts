@@ -58,7 +58,7 @@ function declaredNames(statement: ts.Statement): readonly string[] {
 /** Maximum length of a variable that is printed with its value. */
 const MAX_LENGTH = 120;
 
-/** Prints a declaration with its documentation, without function bodies and long values. */
+/** Prints a declaration with its documentation, but without function bodies and long values. */
 function printDeclaration(statement: ts.Statement): string {
   const file = statement.getSourceFile();
   const documentation = ts.getJSDocCommentsAndTags(statement).find(ts.isJSDoc)?.getText() ?? '';

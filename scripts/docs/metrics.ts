@@ -8,7 +8,7 @@ Each replica serves these metrics at \`/metrics\` of its [probe port](endpoints.
 histograms appear with their first event. A counter has at most 1,000 series, and one in which all labels are \`other\` counts the rest. Metrics with help that begins with \`[ALPHA]\` have the names and help of Kubernetes. \`npm run docs\` generates this page.
 `;
 
-/** Metrics of the runtime, which differ by platform. */
+/** Metrics of the runtime. They differ between platforms. */
 const RUNTIME_METRICS = /^(?:process|nodejs)_/;
 
 const RUNTIME_ROW = [

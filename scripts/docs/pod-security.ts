@@ -1,4 +1,7 @@
-/** Generates the page about Pod Security: levels by field, and the changes of each version, from the checks. */
+/**
+ * Generates the page about Pod Security from the checks. The page lists the levels by field, and the changes of each
+ * version.
+ */
 import { SAFE_SYSCTLS, SE_LINUX_TYPES } from '../../src/policy/pod/index.ts';
 import { type Check, checks, newestVersion } from '../../src/policy/pss/index.ts';
 import { checkPages } from './checks.ts';
@@ -8,7 +11,7 @@ export const POD_SECURITY_PAGE = 'docs/reference/pod-security.md';
 
 type Revision = Check['versions'][number];
 
-/** Changes of revisions that their data does not describe, by ID and version. */
+/** Changes in a revision of a check that cannot be derived from its data, keyed by ID and version. */
 const CHANGES: Readonly<Record<string, string>> = {
   'seccompProfile_baseline v1.19': 'the fields `securityContext.seccompProfile` apply instead of the annotations',
 };
@@ -53,7 +56,7 @@ function describe(id: string, { since, unless }: Revision, isNew: boolean): stri
   return `also allows ${allowed.map(code).join(', ')}`;
 }
 
-/** Returns the values that a check allows from a version on. */
+/** Returns the values that a check allows since a version. */
 function findAllowed(id: string, version: string): readonly string[] {
   if (id === 'sysctls') return SAFE_SYSCTLS.filter(({ since }) => since === version).map(({ name }) => name);
   if (id !== 'seLinuxOptions' || version !== 'v1.31') return [];

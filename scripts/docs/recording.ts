@@ -15,7 +15,7 @@ const FONT_PX = 14;
 const CHARACTER_PX = 0.6 * FONT_PX;
 const LINE_PX = 20;
 const PADDING_PX = 16;
-/** Delay between commands. The animation repeats after as long a delay. */
+/** Delay between commands, and before the animation repeats. */
 const STEP_SECONDS = 4;
 
 /** Runs the commands on a copy of the manifest, and returns the image. */
@@ -41,7 +41,7 @@ function runCommand(command: string, cwd: string): Promise<string> {
   });
 }
 
-/** Returns lines that fit the terminal. Continuations have the indentation of their line. */
+/** Wraps lines to the width of the terminal. Continuation lines keep the indentation of their line. */
 function wrap(text: string): readonly string[] {
   return text
     .trimEnd()
@@ -93,7 +93,7 @@ ${groups.join('')}</svg>
 `;
 }
 
-/** Shows the lines of a step from its time until the animation repeats. */
+/** Shows the lines of a step from the start of the step until the animation repeats. */
 function animation(step: number, steps: number): string {
   if (step === 0) return '';
   const start = (step / (steps + 1)) * 100;

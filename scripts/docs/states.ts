@@ -75,7 +75,7 @@ function formatOthers(): string {
       },
     };
     const sent = requests[request];
-    // SCCs are not in a namespace, so the column means the default mode.
+    // SCC objects are cluster-scoped, so the column selects the default mode.
     const effect = sent && findEffect(findConfigurations(situation, FLOORS[0], isScc ? SCCs : undefined), sent);
     const isRejected =
       effect === 'denied' || (effect === ONLY_PRIVILEGED && situation['user may use the `privileged` SCC'] === 'no');
@@ -83,7 +83,10 @@ function formatOthers(): string {
   });
 }
 
-/** Without the SCC feature, the results are those of namespaces in which SCCs are off. */
+/**
+ * Returns the webhook configurations for a situation. Without the SCC feature, the results are the same as for
+ * namespaces in which SCCs are off.
+ */
 function findConfigurations(situation: Situation, floor: string, mode = 'report', hasSccs = true) {
   const scc = hasSccs ? { ...PROFILES.scc, policy: { scc: { mode } } } : {};
   const settings = { ...defaultSettings(packageJson.version), ...scc };
@@ -94,7 +97,7 @@ function findConfigurations(situation: Situation, floor: string, mode = 'report'
   });
 }
 
-/** Returns the namespaces of a situation, with all combinations of labels that cause its level. */
+/** Returns one namespace for each combination of labels that results in the level of the situation. */
 function listNamespaces({
   namespace,
   SCCs,
@@ -113,15 +116,15 @@ function listNamespaces({
   return [create(labeled), ...(isDefault ? [create({})] : [])];
 }
 
-/** Values of the columns, of which each selects the same results. */
+/** A row of the table. All combinations of the values in its columns have the same results. */
 interface Row {
   readonly values: Readonly<Partial<Record<Column, readonly string[]>>>;
   readonly results: readonly string[];
 }
 
 /**
- * Formats the results of all situations in as few rows as possible. In the order of `merged`, values of a column whose
- * rows are equal are merged.
+ * Formats the results of all situations in as few rows as possible. For each column in the order of `merged`, merges
+ * the values of the column whose rows are equal.
  */
 function formatTable(
   columns: readonly Column[],

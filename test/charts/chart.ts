@@ -15,7 +15,7 @@ export interface Chart {
   readonly version: string;
   /** URL of the project or of its sources. */
   readonly home: string;
-  /** The values that the chart requires, as YAML and by path. */
+  /** The values that the chart requires, as a YAML text and keyed by path. */
   readonly values: { readonly text: string; readonly settings: readonly (readonly [string, string])[] } | undefined;
 }
 
@@ -62,7 +62,7 @@ function flatten(value: unknown, path = ''): readonly (readonly [string, string]
   });
 }
 
-/** API of a cluster with the SCC CRD, which charts for OpenShift look up. */
+/** The API that a cluster with the SCC CRD serves. Charts for OpenShift check for it. */
 const SCC_APIS = ['security.openshift.io/v1', 'security.openshift.io/v1/SecurityContextConstraints'];
 
 /** Renders a chart for a namespace as `helm install` does. Rejects with helm's message. */
@@ -86,7 +86,7 @@ export function render(
   return parse(stdout, name);
 }
 
-/** A workload with a built-in controller, and the pod that the controller creates. */
+/** A workload of a built-in kind, and the pod that its controller creates. */
 export interface Workload {
   /** Kind and name, such as `Deployment/web`. */
   readonly id: string;

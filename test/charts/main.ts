@@ -1,6 +1,6 @@
 /**
- * `node test/run.ts charts DIRECTORY [--openshift=KUBECONFIG] [--record] [NAME...]`: renders the charts in a directory,
- * and compares the verdicts of `check`, `rollout plan`, `scc plan` and a cluster with two replicas for each workload.
+ * `node test/run.ts charts DIRECTORY [--openshift=KUBECONFIG] [--record] [NAME...]`: renders the charts in a directory.
+ * For each workload, it compares the verdicts of `check`, `rollout plan`, `scc plan` and a cluster with two replicas.
  * Any difference fails the run.
  *
  * Each folder in DIRECTORY is a chart with its dependencies. The file `NAME.yaml` next to the folder `NAME` contains
@@ -50,7 +50,7 @@ const WAIT_MS = 60_000;
 interface Rendered {
   readonly namespace: string;
   readonly workloads: readonly Workload[];
-  /** The created objects. */
+  /** The objects that were created from the chart. */
   readonly inputs: readonly JsonObject[];
   /** Standard input of the commands, which contains the namespace and the objects of the chart. */
   readonly stdin: string;
@@ -208,7 +208,7 @@ function sccResult({ cluster, advice }: Comparison): SccResult {
   };
 }
 
-/** Tests a chart in a namespace for each of the settings. */
+/** Tests a chart in one namespace for each of the label sets. */
 async function tryChart(plane: ControlPlane, openshift: OpenShift | undefined, chart: Chart, kubeVersion: string) {
   const comparisons: Comparison[] = [];
   for (const setting of NAMES) {
@@ -217,7 +217,7 @@ async function tryChart(plane: ControlPlane, openshift: OpenShift | undefined, c
     const peer = SCC in SETTINGS[setting] ? openshift : undefined;
     if (peer !== undefined) await copyNamespace(plane.admin, peer.admin, rendered.namespace, rendered.inputs);
     comparisons.push(await compare(plane, peer, rendered, setting));
-    // The SCCs of a chart would also admit pods of other charts, and contain the namespace of the chart.
+    // The SCCs of the chart would also admit pods of other charts, and they contain the namespace of the chart.
     for (const { admin } of [plane, ...(peer ? [peer] : [])]) {
       for (const object of rendered.inputs) await remove(admin, object);
     }

@@ -14,7 +14,7 @@ import type { Verdict, Verdicts } from './verdicts.ts';
 
 export interface OpenShift {
   readonly admin: ApiClient;
-  /** Version, such as `Kubernetes 1.36`. */
+  /** Version of the API server, such as `Kubernetes 1.36`. */
   readonly version: string;
 }
 
@@ -41,7 +41,7 @@ export async function copyNamespace(
   ]);
 }
 
-/** The reason without the names of the pod and the webhook. */
+/** Returns the reason for a denial without the names of the pod and the webhook. */
 const REASON = /(?:unable to validate against any security context constraint|violates PodSecurity).*/s;
 
 /** The decision about a pod, without the type of the subject that may use the SCC, which is a documented difference. */
@@ -55,7 +55,7 @@ function decision({ text, pod }: Verdict): unknown {
   return { annotations, securityContext, hostUsers, containers: contexts };
 }
 
-/** Workloads for whose pods OpenShift makes a different decision. */
+/** Workloads whose pods OpenShift admits or denies differently. */
 export function findOpenShiftDifferences(namespace: string, cluster: Verdicts, openshift: Verdicts): readonly string[] {
   return [...cluster].flatMap(([id, verdict]) => {
     const other = openshift.get(id);

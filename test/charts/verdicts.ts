@@ -51,7 +51,7 @@ function printViolations(violations: readonly Violation[]): string {
 /** Returns the checks that each workload fails, by workload ID. */
 export type FailedChecks = ReadonlyMap<string, readonly string[]>;
 
-/** `portcullis check`. */
+/** Returns the verdicts of `portcullis check`, and the checks that each workload fails. */
 export async function runCheck(
   stdin: string,
   namespace: string,
@@ -102,11 +102,11 @@ export async function runRolloutPlan(
 
 /** The recommendation of `portcullis scc plan` for a denied workload. */
 export interface SccAdvice {
-  /** The closest usable SCC. */
+  /** The usable SCC that is closest to admitting the pod. */
   readonly scc: string;
-  /** The fields that it does not allow. */
+  /** The fields of the pod that the closest SCC does not allow. */
   readonly fields: readonly string[];
-  /** The least permissive SCC that allows them. */
+  /** The least permissive SCC that allows these fields. */
   readonly grantable: string | undefined;
 }
 
@@ -144,7 +144,9 @@ export async function runSccPlan(
   };
 }
 
-/** Permissions of the test user. The development cluster does not have the roles of controllers. */
+/**
+ * Permits the impersonated controller to create pods. The development cluster does not have the roles of controllers.
+ */
 export const CREATOR_RIGHTS: readonly JsonObject[] = [
   {
     apiVersion: 'rbac.authorization.k8s.io/v1',

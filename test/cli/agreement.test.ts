@@ -1,7 +1,8 @@
 /**
- * Tests that all readers of the policies agree with the webhooks about random workloads: the pod of each workload is
- * reviewed as its controller would create it, with the labels of its namespace and with the labels and the default level
- * that enforcement would set, and compared with the results of the commands, of the dashboard and of the leader.
+ * Tests that all readers of the policies agree with the webhooks about random workloads. The pod of each workload is
+ * reviewed as its controller would create it, first with the labels of its namespace, then with the labels and the
+ * default level that enforcement would set. The decisions are compared with the results of the commands, of the
+ * dashboard and of the leader.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -60,12 +61,12 @@ interface Reviewed {
   readonly isExcepted: boolean;
   /** True if Pod Security would deny the running pod. */
   readonly isRunningDenied: boolean;
-  /** The policy about which the creation of the workload is warned, and the policy that the new pod violates. */
+  /** The policy in the warning about the new workload. It must equal the policy that the new pod violates. */
   readonly warned: string;
   readonly expectedWarning: string;
 }
 
-/** What a reader states about the pods of a workload. */
+/** The policies that deny the pods of a workload, according to a reader. */
 interface Answer {
   readonly workload: string;
   readonly policies: string;
@@ -110,7 +111,10 @@ function findPodSecurity(settings: Settings, store: Store): PodSecurity {
   return effectivePodSecurity({ store, namespace: 'portcullis', version: '0.0.0' }, settings);
 }
 
-/** Returns the store after enforcement: the label syncer has written its labels, and the default is restricted. */
+/**
+ * Returns the store in the state after enforcement, when the label syncer has written its labels and the default level
+ * is restricted.
+ */
 function enforce(given: World, settings: Settings, before: Store): [WritableStore, PodSecurity] {
   const store = fillStore(given);
   const { exemptions } = settings.podSecurity.configuration;
@@ -123,7 +127,7 @@ function enforce(given: World, settings: Settings, before: Store): [WritableStor
   return [store, createPodSecurity({ defaults: podSecurityDefaultsFor('restricted'), exemptions })];
 }
 
-/** Reviews the pods of each workload, as the webhooks decide. */
+/** Returns the decisions of the webhooks on the pods of each workload. */
 async function review(
   given: World,
   settings: Settings,
@@ -205,7 +209,7 @@ async function runOn(given: World, ...args: readonly string[]): Promise<unknown>
   return JSON.parse(stdout);
 }
 
-/** Returns the answers of `explain`. */
+/** Returns the decisions that `explain` prints. */
 async function explain(given: World): Promise<readonly Answer[]> {
   const { objects } = (await runOn(given, 'explain', '-f', '-', '--offline', '--as', ALICE.username)) as {
     readonly objects: readonly {
@@ -234,7 +238,7 @@ type Namespaces = readonly {
   readonly excepted: readonly Omit<Verdict, 'verdict'>[];
 }[];
 
-/** Returns the verdict of each listed workload. Workloads that are allowed by exceptions have the verdict `excepted`. */
+/** Returns the verdict of each listed workload. Workloads that exceptions allow have the verdict `excepted`. */
 function listVerdicts(namespaces: Namespaces): ReadonlyMap<string, string> {
   const verdicts = namespaces.flatMap(({ name, workloads, excepted }) =>
     [...excepted.map((one) => ({ ...one, verdict: 'excepted' })), ...workloads].map(
@@ -254,7 +258,7 @@ function sortedWords(words: readonly string[]): string {
   return [...new Set(words)].filter(Boolean).sort().join(' ');
 }
 
-/** Returns the evaluations of the leader, from the projections that its store contains. */
+/** Returns the evaluations of the leader, based on the projected objects in its store. */
 function evaluate(settings: Settings, store: WritableStore): readonly NamespaceEvaluation[] {
   const podSecurity = findPodSecurity(settings, store);
   const { defaults } = settings;
@@ -309,7 +313,7 @@ async function readLiveReport(given: World, settings: Settings): Promise<Namespa
   return report.namespaces;
 }
 
-/** Returns the workloads that `check` denies. It evaluates neither exemptions nor pod defaults. */
+/** Returns the workloads that `check` denies. `check` evaluates neither exemptions nor pod defaults. */
 async function check(
   given: World,
   settings: Settings,

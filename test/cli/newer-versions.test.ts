@@ -1,4 +1,7 @@
-/** Tests that all commands name the version that they evaluate for a version that is newer than the newest known one. */
+/**
+ * Tests that all commands name the version that they evaluate instead of a version that is newer than the newest known
+ * version.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { newestVersion } from '../../src/policy/pss/index.ts';

@@ -22,7 +22,7 @@ volumes: [configMap, emptyDir, projected, secret]
 users: ["system:serviceaccount:ci:builder"]
 `;
 
-/** Returns a pod whose second to last line contains the security context of its container. */
+/** Returns a pod whose second-to-last line contains the security context of its container. */
 function pod(context: string, more = ''): string {
   return `apiVersion: v1
 kind: Pod

@@ -1,6 +1,6 @@
 /**
- * Checks that the bindings in a plan admit their workloads, and that the plan lists all other workloads that they
- * change.
+ * Tests that the bindings in a plan admit their workloads, and that the plan lists all other workloads that the
+ * bindings affect.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -70,7 +70,7 @@ function getStore({ workloads, sccs }: Cluster): WritableStore {
 
 /**
  * True if SCC admission admits a workload with a container that is privileged or adds CAP_SYS_ADMIN without privilege
- * escalation. API servers reject it, so a plan has no grant for it.
+ * escalation. API servers reject the workload, so a plan contains no grant for it.
  */
 function isContradictory(workload: Workload | undefined, result: PlannedWorkload['result'] | undefined): boolean {
   if (result?.outcome !== 'admitted') return false;

@@ -1,4 +1,4 @@
-/** The optional features and a rollout in the development cluster. */
+/** Tests the optional features and a rollout in the development cluster. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

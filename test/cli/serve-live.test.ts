@@ -63,7 +63,7 @@ suite('a server with a live cluster', () => {
   before(async () => {
     cluster = await startCluster();
     await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
-    // The Lease requires its namespace.
+    // The Lease can only be created in an existing namespace.
     running = await serve([
       `--kubeconfig=${await cluster.kubeconfig()}`,
       await configuration({ controllers: { disabled: ['standard-scc-controller'] } }),
@@ -208,7 +208,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.notEqual(metadata?.uid, before.metadata?.uid);
     assert.deepEqual(spec, before.spec);
     assert.deepEqual(spec, { scc: { mode: 'off' }, webhooks: { timeoutSeconds: 9 } });
-    // The leader applies only the initial settings with its own field manager, and must not remove the others.
+    // The leader applies only the initial settings with its own field manager. It must not remove the other settings.
     await running.stop();
     running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', ...certificate]);
     await reported(/^generation \d+, replicas \d+$/, VALID, APPLIED);

@@ -120,7 +120,7 @@ suite('a running server', () => {
     async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'portcullis-terminal-'));
       t.after(() => rm(folder, { recursive: true }));
-      // Without `exec`, some shells remain the parent process and report Ctrl-C as exit code 130.
+      // Without `exec`, some shells remain as the parent process and report Ctrl-C as exit code 130.
       const command = `exec ${[process.execPath, MAIN, 'serve', '--dev-cluster', ...FREE_PORTS, `--cert-dir=${folder}`].join(' ')}`;
       const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] });
       let output = '';

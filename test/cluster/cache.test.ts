@@ -1,4 +1,4 @@
-/** Tests that data which replicas keep between requests has limits in bytes and time. */
+/** Tests the limits in bytes and time of the data that replicas keep between requests. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createAccessReviews } from '../../src/cluster/access-reviews.ts';

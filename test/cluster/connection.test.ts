@@ -22,7 +22,7 @@ let server: ScriptedServer;
 before(async () => void (server = await startScriptedServer()));
 after(() => server.stop());
 
-/** Sets the server's responses and connects to it. */
+/** Sets the responses of the server, and connects to the server. */
 async function connectTo(responders: readonly Responder[], setup?: ConnectionSetup): Promise<Connection> {
   server.respond(...responders);
   return server.connect(setup);

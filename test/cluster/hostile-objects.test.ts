@@ -21,7 +21,7 @@ const PODS = '/api/v1/pods';
 
 type Item = JsonObject & { readonly metadata: Readonly<Record<string, string>> };
 
-/** Lists by path. Paths of a namespace return its objects. */
+/** Lists by path. The path of a namespace returns only the objects in the namespace. */
 const lists = new Map<string, Item[]>();
 const watches = new Map<string, ServerResponse>();
 /** Responses to the next lists of a path. */
@@ -100,7 +100,7 @@ const start = async (kinds: readonly Kind[]): Promise<void> => {
     logger: logger as never,
   });
   await live.follow(kinds);
-  // Events before the first watch would be lost.
+  // Events that are sent before the first watch would be lost.
   await eventually(() => assert.equal(watches.size, kinds.length));
 };
 

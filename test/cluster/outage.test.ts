@@ -170,7 +170,7 @@ describe('an outage of the API server', () => {
         async ({ live, clock, said }) => {
           await said(2);
           clock.advance(800);
-          // An unserved resource starts the CRD watch.
+          // A resource that is not served starts the watch for CRDs.
           const isFollowed = !known && kind === 'SecurityContextConstraints';
           const lines = await said(2 + answers.length + (isFollowed ? 1 : 0));
           assert.equal(live.store.get(kind, 'shop') !== undefined, known);

@@ -155,7 +155,7 @@ interface KeptCase {
   readonly name: string;
   readonly type: readonly [apiVersion: string, kind: Kind];
   readonly object: JsonObject;
-  /** Absent for an object that is not stored. */
+  /** The stored object. Absent if the object is not stored. */
   readonly kept?: JsonObject;
 }
 

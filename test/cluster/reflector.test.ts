@@ -22,7 +22,7 @@ interface Scene {
   listed(): number;
   /** Waits until the server has received the given number of requests, and returns all requests. */
   requests(count: number): Promise<readonly string[]>;
-  /** Waits for a condition. The fake clock does not advance. */
+  /** Waits for a condition without advancing the fake clock. */
   soon(condition: () => boolean): Promise<void>;
 }
 

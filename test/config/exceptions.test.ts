@@ -1,4 +1,4 @@
-/** Tests which PodSecurityExceptions in manifests are invalid, and that API servers reject the same ones. */
+/** Tests which PodSecurityExceptions in manifests are invalid, and that API servers reject the same exceptions. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { exceptionErrors } from '../../src/config/exceptions.ts';

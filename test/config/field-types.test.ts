@@ -1,4 +1,4 @@
-/** Tests that the readers of pods accept the same types as the types of all fields. */
+/** Tests that the readers of pods accept the same values as the generated field types. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { builtInShape, findFieldProblems } from '../../src/config/field-types.ts';

@@ -65,13 +65,13 @@ function configuration(phase: string, namespace: string, mode = 'report'): strin
 interface Fixture {
   readonly file: string;
   readonly settings: CurrentSettings;
-  /** Completes the preparation of settings that the test delays. */
+  /** Completes the preparation of settings, which the test delays. */
   readonly release: (() => void)[];
   /** 1 after a successful load, 0 after a failed load. */
   lastReload(): Promise<number | undefined>;
 }
 
-/** Settings from a file. The preparation of settings in mode \`enforce\` waits for the test. */
+/** Settings from a file. The preparation of settings with SCC mode `enforce` waits for the test. */
 async function watchedSettings(t: TestContext, text: string): Promise<Fixture> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
   const file = join(folder, 'config.yaml');

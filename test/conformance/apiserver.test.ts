@@ -43,7 +43,7 @@ interface Exception {
   readonly reason: string;
   /** Reduces both responses to the parts that must be equal. */
   readonly reduce?: (response: unknown) => unknown;
-  /** True if a webhook may be called one more time than recorded. */
+  /** True if a webhook may be called once more than recorded. */
   readonly repeatsCall?: boolean;
 }
 
@@ -75,7 +75,10 @@ const EXCEPTIONS: Readonly<Record<string, Exception>> = {
   },
 };
 
-/** Exchanges whose bodies differ in details that the development cluster omits. Only their statuses are compared. */
+/**
+ * Exchanges whose bodies contain details that the development cluster omits. Only the statuses of these exchanges are
+ * compared.
+ */
 const STATUS_ONLY = new Set([
   ...[
     'not JSON',
@@ -184,7 +187,8 @@ describe('the development cluster responds as in the transcripts of an API serve
 });
 
 /**
- * The recording never deletes configurations. Only the latest one is in effect, unless two are created in succession.
+ * The recording never deletes configurations. Only the latest configuration is in effect, unless two are created in
+ * succession.
  */
 function configuresWebhooks({ request }: Exchange): boolean {
   return request.path.startsWith(CONFIGURATIONS);
@@ -197,7 +201,7 @@ function removeConfigurations(cluster: TestCluster): void {
   }
 }
 
-/** Removes the label that one exchange sets. The removal was not recorded. */
+/** Removes the label that one exchange sets, because its removal was not recorded. */
 async function removeWarnLabel(cluster: TestCluster): Promise<void> {
   const body = { metadata: { labels: { 'pod-security.kubernetes.io/warn': null } } };
   await cluster.admin.send('PATCH', '/api/v1/namespaces/rec', body, { 'content-type': 'application/merge-patch+json' });
@@ -261,7 +265,7 @@ interface ReceivedCall {
   readonly review: { readonly request: { readonly uid: string } };
 }
 
-/** Webhook that replays recorded responses. */
+/** A webhook that replays recorded responses. */
 interface RecordedWebhook {
   readonly port: number;
   readonly caBundle: string;

@@ -1,4 +1,4 @@
-/** Compares user namespaces and kubelet versions with the platform. */
+/** Compares user namespaces and minimum kubelet versions with the recorded results of OpenShift. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
@@ -50,7 +50,7 @@ const SCCS_PATH = '/apis/security.openshift.io/v1/securitycontextconstraints';
 
 const STANDARD = new Map(STANDARD_SCCS.map(({ scc }) => [scc.metadata?.name, scc]));
 
-/** The variant of `nested-container` in the design. */
+/** The variant of the `nested-container` SCC that the recorded cases use. */
 const DESIGN: SecurityContextConstraints = {
   ...STANDARD.get('restricted-v2'),
   metadata: { name: 'nested-container-design' },
@@ -376,7 +376,7 @@ const AREAS: Readonly<Record<string, Area>> = {
   }),
   'pss-user-namespace': area<CheckInput, unknown>(({ check, version, pod }, expected) => {
     const { violations } = evaluatePod(buildPod(pod), { level: 'restricted', version });
-    // As of v1.35, the restricted check replaces the baseline check, so evaluate both levels.
+    // Since v1.35, the restricted check replaces the baseline check, so both levels are evaluated.
     const { violations: baseline } = evaluatePod(buildPod(pod), { level: 'baseline', version });
     const found = [...baseline, ...violations].find((violation) => violation.check === check);
     const { reason = '', detail = '' } = found ?? {};

@@ -1,4 +1,4 @@
-/** Compares the hardening of Operator Lifecycle Manager pods with upstream and with the design. */
+/** Compares the hardening of Operator Lifecycle Manager pods with upstream and with the recorded expectations. */
 import assert from 'node:assert/strict';
 import { suite } from 'node:test';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
@@ -19,7 +19,7 @@ import { isKeptByOlm } from '../support/olm.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 
-/** The containers of a case by name. */
+/** The containers of a case, keyed by name. */
 const named = (names: readonly string[]): readonly JsonObject[] => names.map((name) => ({ name }));
 
 /** Applies a profile to a pod spec. */

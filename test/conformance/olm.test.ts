@@ -48,7 +48,7 @@ interface ShippedInput {
   readonly failWrites?: boolean;
 }
 
-/** Triggers by recorded event. All other events are `resync`. */
+/** Triggers by recorded event. The trigger of all other events is `resync`. */
 const TRIGGERS: Readonly<Record<string, LabelerTrigger>> = {
   csv: 'csv-updated',
   'csv-delete': 'csv-deleted',
@@ -111,8 +111,8 @@ const AREAS: Readonly<Record<string, Area>> = {
     assert.equal(row, 'seed');
     assert.deepEqual(decided, expected);
   }),
-  // Errors of the original come from its event handler, for example for a missing namespace, a failed write or another
-  // kind of object.
+  // The errors of the upstream controller come from its event handler, for example for a missing namespace, a failed
+  // write or another kind of object.
   'labeler-shipped': area<ShippedInput, { readonly labels: Readonly<Record<string, string | null>> }>(
     ({ event, namespaces, csvs, failWrites }, { labels }) => {
       const isCsv = event.type === 'csv';

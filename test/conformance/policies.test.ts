@@ -62,7 +62,7 @@ function verify(pod: unknown, { level, version, text }: Expectation, name: strin
   if (text !== '') counts.texts++;
 }
 
-/** Compares the warning of the policies. A pod that enforce mode denies causes no warning. */
+/** Compares the warning of the policies with the recorded text. A pod that enforce mode denies causes no warning. */
 function verifyWarning(pod: unknown, enforced: Expectation, warned: Expectation, name: string): void {
   const { enforce, enforceVersion, warn, warnVersion } = POD_SECURITY_LABELS;
   const labels = {

@@ -1,4 +1,4 @@
-/** Compares Pod Security Admission and its configuration with upstream. */
+/** Compares Pod Security Admission reviews and configurations with upstream. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { decodeConfiguration, findConfiguration, parsePodSecurity } from '../../src/config/configuration.ts';
@@ -56,7 +56,7 @@ conformance<AdmissionCase>('admission.ndjson', (given) => {
       maxPods: given.maxPods ?? DEFAULT_LIMITS.maxPods,
       timeoutMs: given.timeoutMs ?? DEFAULT_LIMITS.timeoutMs,
     },
-    // The clock is read once before the list, and then after each evaluation.
+    // The clock is read once before the pods are listed, and then after each evaluation.
     now: () => calls++ * (given.evalDelayMs ?? 0),
   });
   const { error = '', ...auditAnnotations } = decision.auditAnnotations ?? {};

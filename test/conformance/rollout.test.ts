@@ -1,4 +1,4 @@
-/** Compares the enforcement rollout with the platform, or with the documented deviations of Portcullis. */
+/** Compares the enforcement rollout with OpenShift, or with the documented deviations of Portcullis. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type Case, readCases, testAreas } from '../support/conformance/cases.ts';
@@ -12,7 +12,8 @@ interface Cases {
 
 suite('the rollout agrees with the recorded results', () => {
   const { cases, fixtures } = readCases<Cases>('rollout/cases.json');
-  // scc.test.ts compares the SCC levels. The original controller parses the warnings of its dry runs.
+  // scc.test.ts compares the SCC levels. Warnings are not compared, because only the upstream controller parses the
+  // warnings of its dry runs.
   const compared = cases.filter(({ area }) => !area.startsWith('scc-to-pss/') && area !== 'readiness/warnings');
   testAreas(
     compared.map((one) => withFixtures(one, fixtures)),

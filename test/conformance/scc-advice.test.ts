@@ -1,4 +1,4 @@
-/** Follows the advice for the recorded denials, literally, and expects that the pods are then admitted. */
+/** Follows the advice for the recorded denials literally, and expects that the pods are admitted afterwards. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
@@ -37,7 +37,7 @@ function stored(scc: SecurityContextConstraints): SecurityContextConstraints {
   return defaultScc(scc);
 }
 
-/** Carries out a change such as `add NET_ADMIN to allowedCapabilities`. */
+/** Applies a change such as `add NET_ADMIN to allowedCapabilities`. */
 function changeScc(scc: SecurityContextConstraints, change: string): SecurityContextConstraints {
   const fields = scc as Readonly<Record<string, unknown>>;
   const [, verb = '', items = '', list = ''] = /^(add|remove) (.+) (?:to|from) (\w+)$/.exec(change) ?? [];
@@ -122,7 +122,7 @@ function follow(input: Input, denial: PodDenial): void {
   }
 }
 
-/** Carries out a change such as `remove spec.securityContext.seLinuxOptions, which is empty`. */
+/** Applies a change such as `remove spec.securityContext.seLinuxOptions, which is empty`. */
 function correct(pod: JsonObject, change: string): JsonObject {
   const [, removed = ''] = /^remove (.+), which is (?:empty|deprecated)$/.exec(change) ?? [];
   const [, value = '', path = removed] = /^write (\S+) instead of \S+ in (.+)$/.exec(change) ?? [];

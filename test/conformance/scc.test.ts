@@ -153,7 +153,7 @@ suite('the levels of SCCs agree with the recorded results', () => {
       const whole = area === 'scc-to-pss/whole' ? laxScc({ ...scc, ...part }) : { ...strict, ...part };
       const upstream = psaLevel(whole, namespace, { profile: 'upstream' });
       if (expect.error) assert.ok(upstream.error !== undefined);
-      // The function in the original that reads hostDir ignores other volumes, which raise the level.
+      // The upstream function that reads hostDir ignores other volumes, which may also raise the level.
       else if (area === 'scc-to-pss/hostDir')
         assert.equal(upstream.level === 'privileged', expect.level === 'privileged');
       else assert.deepEqual(upstream, { level: expect.level });

@@ -240,7 +240,7 @@ suite('the floor policies', () => {
     await idle();
     assert.equal(names().length, 5);
     assert.ok(!specs().join().includes('Audit'));
-    // The break-glass annotation on a policy is sufficient, for example with static webhooks.
+    // The break-glass annotation on a policy suffices, for example with static webhooks.
     await edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
       one.metadata = { ...one.metadata, annotations: BREAK_GLASS };
     });
@@ -336,7 +336,7 @@ suite('the floor policies', () => {
       cluster.store
         .get('ValidatingWebhookConfiguration', 'portcullis.dev')
         ?.webhooks?.find(({ name }) => name === webhook)?.failurePolicy;
-    // Without the floor, one webhook fails closed. With it, only the pods that it restricts fail open.
+    // Without the floor, one webhook fails closed. With the floor, only the pods that the floor restricts fail open.
     const policy = (): unknown => {
       assert.equal(webhookPolicy('validate.pods.portcullis.dev'), 'Fail');
       return webhookPolicy('floor.validate.pods.portcullis.dev') ?? 'Fail';
@@ -373,7 +373,7 @@ suite('the floor policies', () => {
     await next.pass(60_000);
     assert.deepEqual([policy(), ...versions()], ['Ignore', ...before]);
     await next.stop();
-    // A policy was deleted in the meantime.
+    // A policy was deleted while no leader ran.
     await policies.stop();
     await cluster.remove('ValidatingAdmissionPolicyBinding', UNLABELED);
     const last = await start(webhookConfigurations);

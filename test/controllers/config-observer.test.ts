@@ -27,7 +27,7 @@ suite('the default level', () => {
   let running: ControllerRun;
   let settings: TestSettings;
   const alive = new Map<string, () => Promise<void>>();
-  /** All objects are older than the grace period. */
+  /** The creation time of all objects, which are older than the grace period. */
   const baseMs = Date.now() + 3_600_000;
   const date = (): Date => new Date(baseMs + running.clock.now());
 

@@ -50,7 +50,7 @@ function createRig() {
 interface Case {
   readonly name: string;
   readonly request: AdmissionRequest;
-  /** The workload, or `undefined` if no event is recorded. */
+  /** The workload that the event is about, or `undefined` if no event is recorded. */
   readonly expected: string | undefined;
 }
 

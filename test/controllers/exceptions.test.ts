@@ -1,4 +1,4 @@
-/** Tests the status, metric and events of PodSecurityExceptions. */
+/** Tests the status, the metric and the events of PodSecurityExceptions. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { exceptions } from '../../src/controllers/exceptions.ts';

@@ -24,7 +24,10 @@ const MINUTES = 60_000;
 /** Response of an API server to a review, recorded from kube-apiserver 1.36.3. */
 type Answer = (review: Parameters<Cluster['reviewAccess']>) => AccessReviewStatus;
 
-/** Calls the webhook, which applies the minimum 1.33.0 and does not find the node. */
+/**
+ * The response of an API server that calls the webhook. The webhook applies the minimum 1.33.0 and does not find the
+ * node.
+ */
 const webhook: Answer = ([{ username = '', groups = [] }, { verb, resource = '' }]) => {
   const parsed = parseMinimum('1.33.0');
   assert.ok('value' in parsed);

@@ -465,7 +465,7 @@ suite('leader election', () => {
       assert.deepEqual(first.told, ['started', 'stopped']);
       isAllowed = true;
       await takeoverMs(first, 5_000);
-      // The candidate held the Lease throughout.
+      // The candidate held the Lease during the whole test.
       assert.equal(spec().leaseTransitions, 0);
     });
   }
@@ -864,7 +864,7 @@ interface Incident {
   readonly what: 'pause' | 'resume' | 'stop' | 'join' | 'cut' | 'repair';
 }
 
-/** The results of a candidate's requests, in order. */
+/** The outcomes of a candidate's requests, in order. */
 type Weather = readonly RequestFault[];
 
 const travel: fc.Arbitrary<RequestFault> = fc.record({

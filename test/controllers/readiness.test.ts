@@ -139,7 +139,7 @@ suite('readiness', () => {
     );
     await running.idle();
   };
-  /** Replaces the controller with a controller in a new process. */
+  /** Replaces the controller with a new one, as after a restart of the process. */
   const restart = async (): Promise<void> => {
     await running.stop();
     passedMs += running.clock.now();
@@ -583,7 +583,7 @@ suite('readiness', () => {
     await running.pass(4_000);
     assert.equal(decided(), '/', 'without the grant, the namespace would have violations');
     await cluster.create('ClusterRoleBinding', binding, BY_TEST);
-    // The changes continue, which delays the decision by a minute at most.
+    // The changes continue, which delays the decision by at most a minute.
     for (let seconds = 4; seconds <= 64; seconds += 4) {
       assert.equal(decided(), '/', `after ${seconds} seconds`);
       await cluster.create('ClusterRoleBinding', { ...binding, metadata: { name: `other-${seconds}` } }, BY_TEST);

@@ -22,7 +22,7 @@ suite('the controller runtime', () => {
   let cluster: Cluster;
   let recorder: Recorder;
   let clock: FakeClock;
-  /** The reconciled keys. */
+  /** The keys that were reconciled, in order. */
   let seen: string[];
 
   before(async () => {

@@ -1,4 +1,4 @@
-/** Tests the expiry of grants: the deletion of the binding, and the events before and after it. */
+/** Tests the expiry of grants, including the deletion of the binding and the events before and after the deletion. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { sccGrantExpiry } from '../../src/controllers/scc-grant-expiry.ts';

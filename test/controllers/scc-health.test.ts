@@ -43,7 +43,7 @@ test('each problem is logged once, and metrics and summary contain all problems'
     logger,
     metrics: metrics.scc,
   });
-  /** Returns the new log lines without common fields. */
+  /** Returns the new log lines without the fields that all lines have. */
   const logged = (): unknown[] =>
     log.splice(0).map((line) => Object.fromEntries(Object.entries(line).filter(([key]) => !COMMON_FIELDS.has(key))));
   const series = async (): Promise<string[]> =>

@@ -16,7 +16,7 @@ import { startEmptyCluster } from '../support/dev-cluster.ts';
 const BY_TEST = { fieldManager: 'test' };
 const { namespace } = INSTALLATION;
 
-/** The state of a cluster with two replicas. Without changes, everything is in force. */
+/** Changes to the state of a cluster with two replicas. Without changes, everything is in force. */
 interface State {
   readonly scc?: SccMode;
   readonly phase?: RolloutPhase;
@@ -26,7 +26,7 @@ interface State {
   readonly defaults?: Settings['defaults']['mode'];
   /** Kinds that API servers do not serve. */
   readonly unserved?: readonly Kind[];
-  /** Name of a registered webhook. */
+  /** Name of a webhook that is registered. */
   readonly webhook?: string;
   /** Time since the leader has started. */
   readonly afterMs?: number;

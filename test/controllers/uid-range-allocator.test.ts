@@ -1,6 +1,6 @@
 /**
- * Tests that replicas that allocate at the same time, each with a delayed view of the cluster, never allocate a block
- * twice.
+ * Tests that replicas never allocate a block twice, even if they allocate at the same time and each has a delayed view
+ * of the cluster.
  */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, suite, test } from 'node:test';
@@ -394,7 +394,7 @@ suite('the range allocator', () => {
 
     test('after a write with an unknown result, no other namespace receives the block from a new RangeAllocation', async () => {
       const one = await run();
-      // This namespace is older, so it gets a block first.
+      // This namespace is older, so it gets its block first.
       await create('other', { [UIDS]: '5000/10' });
       let isFailing = true;
       await verdict(['namespaces'], async ({ operation, name }) => {

@@ -106,14 +106,16 @@ suite('unreviewed pods', () => {
     const body = { ...pod, spec: { ...pod.spec, ephemeralContainers } };
     await cluster.writer.update({ group: '', resource: 'pods' }, body, 'ephemeralcontainers');
   };
-  /** Writes the same status as the kubelet when the ephemeral container starts. */
+  /** Writes the status that the kubelet writes when the ephemeral container starts. */
   const startEphemeral = async (path: string, startedAt: string) => {
     const [namespace = '', name = ''] = path.split('/');
     const debug = { name: 'debug', image: '', imageID: '', ready: false, restartCount: 0 };
     const status = { ephemeralContainerStatuses: [{ ...debug, state: { running: { startedAt } } }] };
     await cluster.applyStatus('Pod', { metadata: { namespace, name }, status }, TEST_MANAGER);
   };
-  /** Starts a leader after a former leader, in a process that was started at the given time. */
+  /**
+   * Starts a leader in a process that started at the given time. `renewed` is the last renewal by the former leader.
+   */
   const start = async (processStart: string, renewed?: string, exemptions = NO_EXEMPTIONS): Promise<ControllerRun> => {
     if (renewed !== undefined) {
       const annotations = { 'portcullis.dev/former-leader-renewed': renewed };

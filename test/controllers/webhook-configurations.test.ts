@@ -25,9 +25,9 @@ import {
 const AUTHORITY = createAuthority({ now: START_DATE, days: 365 });
 const PAIR = createServing(AUTHORITY, NAMES, { now: START_DATE, days: 30 });
 const ROLE = 'portcullis-webhook-configurations';
-/** Fails closed even if nothing is enforced by default. */
+/** The webhook that fails closed even if nothing is enforced by default. */
 const OWN_LABEL = 'own-label.validate.pods';
-/** Fail closed unless SCC admission is off, because namespaces may have the label for enforcement. */
+/** The webhooks that fail closed unless SCC admission is off, because namespaces may have the label for enforcement. */
 const SCCS = ['connect.pods', 'mutate.objects', 'mutate.pods', 'objects', OWN_LABEL, 'validate.pods'];
 
 /** An EndpointSlice of the Service. */

@@ -12,7 +12,7 @@ import { formatApiVersion } from '../../src/kube/resources.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
 import { readFixture } from '../support/fixtures.ts';
 
-/** Returns an object with defaults. The name defaults to `x`, and the namespace to `a`. */
+/** Returns an object with the defaults of its kind. Its name is `x` in namespace `a` unless the metadata differs. */
 function make(apiVersion: string, kind: string, rest: object = {}, metadata: object = {}): ApiObject {
   const object: ApiObject = { apiVersion, kind, metadata: { name: 'x', namespace: 'a', ...metadata }, ...rest };
   strategyFor(object).defaults(object);

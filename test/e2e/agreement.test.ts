@@ -1,7 +1,7 @@
 /**
- * Compares the answers of all readers with an API server: the pods of random workloads are created in dry runs as their
- * controllers would create them, before and after enforcement. `PORTCULLIS_WORLDS` sets the number of worlds of 40
- * workloads. API servers accept neither invalid Pod Security labels nor expired exceptions, which
+ * Compares the results of all readers with the decisions of an API server. The pods of random workloads are created in
+ * dry runs as their controllers would create them, before and after enforcement. `PORTCULLIS_WORLDS` sets the number of
+ * worlds of 40 workloads. API servers accept neither invalid Pod Security labels nor expired exceptions, which
  * `test/cli/agreement.test.ts` covers.
  */
 import assert from 'node:assert/strict';
@@ -31,7 +31,7 @@ const EXCEPTIONS_OFF = { exemptions: { runtimeClasses: ['kata'] } };
 
 const LEADER = 'the report of the leader';
 
-/** The kinds that `check` reads, and the paths of their lists. */
+/** The kinds that `check` reads, with the paths of their lists. */
 const EXPORTED: readonly (readonly [kind: string, path: string])[] = [
   ['Namespace', '/api/v1/namespaces'],
   ['ServiceAccount', '/api/v1/serviceaccounts'],
@@ -55,7 +55,7 @@ interface Reviewed {
   readonly namespace: string;
   readonly policies: string;
   readonly hasFinished: boolean;
-  /** Violated policies in the warnings about the pod and about the workload. */
+  /** The violated policies in the warnings about the pod and about the workload. */
   readonly podWarning: string;
   readonly warning: string;
 }
@@ -201,7 +201,7 @@ suite('all readers agree with the API server', { skip }, async () => {
     return explained;
   };
 
-  /** Returns the first report of the dashboard. */
+  /** Returns the first report that the dashboard sends. */
   const readLive = async (): Promise<Namespaces> => (await runDashboard('--kubeconfig', kubeconfig)).namespaces;
 
   /** Returns the verdicts of each reader of the Pod Security state. */
@@ -227,7 +227,8 @@ suite('all readers agree with the API server', { skip }, async () => {
   };
 
   /**
-   * Returns the workloads that `check` denies in the manifests of the cluster. It evaluates no exemptions and defaults.
+   * Returns the workloads that `check` denies in the manifests of the cluster. `check` evaluates neither exemptions nor
+   * pod defaults.
    */
   const check = async (reviewed: readonly Reviewed[], given: World): Promise<ReadonlySet<string> | undefined> => {
     const { defaults, podSecurity } = given.settings as Readonly<Record<string, JsonObject>>;
@@ -338,7 +339,7 @@ suite('all readers agree with the API server', { skip }, async () => {
     test(`in world ${index}`, async () => {
       const given = realWorld(sample, `w${index}`);
       const workloads = await createWorld(given);
-      // API servers and the leader apply changed settings after some seconds.
+      // API servers and the leader apply changed settings with a delay of some seconds.
       await eventually(() => compare(workloads, given), 300_000);
     });
   }

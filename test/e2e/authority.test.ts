@@ -1,5 +1,5 @@
 /**
- * Tests what a tenant with the ClusterRole `admin` in one namespace can make of a temporary grant, and of names that the
+ * Tests how a tenant with the ClusterRole `admin` in one namespace can misuse a temporary grant, and the names that the
  * standard SCCs contain.
  */
 import assert from 'node:assert/strict';
@@ -90,7 +90,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     rules: [rule(['use'], ['securitycontextconstraints'], ['privileged'])],
   };
   assert.equal(await send({}, 'POST', `${API}/clusterroles`, custom), '');
-  // All permissions for the exceptions do not make the operator a subject of a temporary grant.
+  // Even all permissions for exceptions do not make the operator a subject of a temporary grant.
   const policies = {
     metadata: { name: 'policies' },
     rules: [{ apiGroups: ['policy.portcullis.dev'], resources: ['*'], verbs: ['*'] }],
@@ -104,7 +104,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     );
     assert.equal(status, 200);
   }, 60_000);
-  // A holder without an end, such as an operator that grants SCCs to its workloads.
+  // The operator has a grant that does not expire, for example because it grants SCCs to its workloads.
   assert.equal((await run('scc', 'grant', 'privileged', '-z', 'operator', '-n', 'shop')).code, 0);
   // Creation times have a precision of one second.
   await sleep(1100);
@@ -112,7 +112,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
   assert.equal(granted.code, 0, granted.stderr);
   const [, name = ''] = /\/(portcullis:scc-until:\S+) created/.exec(granted.stdout) ?? [];
   grant = `${BINDINGS}/${name}`;
-  // The rules of the view role pass through the edit role to the admin role, in two aggregations.
+  // The rules of the view role are aggregated into the edit role, and from there into the admin role.
   await eventually(async () => {
     const { text } = await plane.admin.send('GET', `${API}/clusterroles/admin`);
     assert.ok(text.includes('podsecurityexceptions'), 'the admin role contains the rules of the view role');
@@ -242,7 +242,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       const elapsedMs = performance.now() - startMs;
       assert.ok(elapsedMs < 10_000, `${name}: ${elapsedMs} ms`);
     }
-    // Beyond the number of comparisons, every change to the subjects counts as an addition.
+    // If a binding has too many subjects to compare, every change to the subjects counts as an addition.
     const fewer = await send(MIGRATION, 'PATCH', `${BINDINGS}/many-users`, { subjects });
     assert.ok(fewer.includes(PASSED), fewer);
     assert.equal(
@@ -275,7 +275,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     assert.equal(await send(MIGRATION, 'POST', `${BINDINGS}?dryRun=All`, bind('viewers', 'view', user('bob'))), '');
     const role = { metadata: { name: 'pods' }, rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }] };
     assert.equal(await send(MIGRATION, 'POST', `${API}/namespaces/shop/roles?dryRun=All`, role), '');
-    // A change that adds no subject, as from a controller that writes labels.
+    // A change that adds no subject, such as a label that a controller writes.
     const labels = { metadata: { labels: { team: 'shop' } } };
     assert.equal(await send(MIGRATION, 'PATCH', `${grant}?dryRun=All`, labels), '');
     const dryRun = { apiVersion: 'v1', kind: 'DeleteOptions', dryRun: ['All'] };
@@ -307,7 +307,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       /^grant +privileged: User alice .* RoleBinding passed, .* created during the temporary grant of /m,
     );
     assert.doesNotMatch(await listed(), /operator .*created during/);
-    // The foreground deletion would wait for an object that blocks it.
+    // A foreground deletion would wait for the object that blocks it.
     const { metadata } = (await readGrant()) as { readonly metadata: JsonObject };
     const blocker = {
       apiVersion: 'v1',

@@ -37,7 +37,7 @@ suite('break-glass', async () => {
   );
   let pods = 0;
 
-  /** Starts the program in its own process. */
+  /** Starts the program in a separate process. */
   const start = (args: readonly string[], config = kubeconfig) => {
     let child: ReturnType<typeof execFile> | undefined;
     const outcome = new Promise<Outcome>((resolve) => {
@@ -54,7 +54,7 @@ suite('break-glass', async () => {
     const { body } = await plane.admin.send('GET', `/api/v1/namespaces?labelSelector=${encodeURIComponent(labels)}`);
     return (body as { readonly items: readonly Namespace[] }).items;
   };
-  /** Returns labels and owners, without the fields that each write changes. */
+  /** Returns the labels, annotations and owners of namespaces, without the metadata that each write changes. */
   const state = async (): Promise<unknown> =>
     (await list()).map(({ metadata: { name, labels, annotations, managedFields = [] } = {} }) => ({
       name,
@@ -66,7 +66,7 @@ suite('break-glass', async () => {
     }));
   const label = async (name: string): Promise<string | undefined> =>
     (await list(`kubernetes.io/metadata.name=${name}`))[0]?.metadata?.labels?.[ENFORCE];
-  /** Creates a pod without a security context. Returns the denial. */
+  /** Creates a pod without a security context. Returns the denial, if any. */
   const createPod = async (namespace: string, user: string): Promise<unknown> => {
     const object: JsonObject = {
       metadata: { name: `plain-${pods++}` },

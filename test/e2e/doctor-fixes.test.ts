@@ -175,7 +175,7 @@ const APPLY =
 interface Repair {
   readonly name: string;
   readonly skip?: string | false;
-  /** Expected text in the fix. */
+  /** A text that the fix must contain. */
   readonly fix: RegExp;
   damage(): Promise<unknown>;
   /** Checks the result of the fix, and removes the remaining objects of the case. */
@@ -376,7 +376,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
 
   test('webhooks that the leader manages are not changed', async () => {
     await system.configure({ ...SPEC, webhooks: { management: 'managed' } });
-    // The manifests do not contain permissions for it.
+    // The manifests do not contain permissions for this configuration.
     await eventually(async () => {
       const findings = await shell.diagnose();
       for (const { fix = '' } of findings.filter(({ check }) => check === 'installation')) shell.execute(fix);

@@ -1,6 +1,6 @@
 /**
- * Tests PodSecurityExceptions from the proposal to expiry, including authority, matching, and the level of the
- * namespace.
+ * Tests PodSecurityExceptions from their proposal to their expiry, including who may approve them, what they match, and
+ * the level of the namespace.
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

@@ -40,12 +40,14 @@ suite('exec', async () => {
   await eventually(async () => {
     const answer = await plane.admin.send('POST', `${PODS}?dryRun=All`, pod('web'));
     assert.match(answer.text, /"openshift.io\/scc":/);
-    // Pods are defaulted before SCCs are enforced.
+    // Pods are already defaulted before SCCs are enforced, so a denial must also be observed.
     const denied = { ...pod('web'), metadata: { name: 'web', annotations: { 'openshift.io/required-scc': 'none' } } };
     assert.equal((await plane.admin.send('POST', `${PODS}?dryRun=All`, denied)).status, 403);
   }, 30_000);
 
-  /** The error if admission allows the request. Pods in a control plane without nodes have no host. */
+  /**
+   * Matches the error of a request that admission allows, because pods in a control plane without nodes have no host.
+   */
   const ADMITTED = /does not have a host assigned/;
   const stream = async (name: string, subresource: string): Promise<string> => {
     const answer = await plane.admin.send(

@@ -29,7 +29,7 @@ function install(change: Partial<ManifestSettings>): readonly JsonObject[] {
 suite('the manifests have no conflicts between field managers', async () => {
   const plane = await useControlPlane();
 
-  /** Applies the objects as two field managers. Returns the conflicts of the second one. */
+  /** Applies the objects as two field managers. Returns the conflicts of the second field manager. */
   const conflicts = async (objects: readonly JsonObject[]): Promise<readonly string[]> => {
     const apply = async (object: JsonObject, manager: string) => {
       // The API server serves new CRDs after a short delay.

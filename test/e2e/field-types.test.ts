@@ -24,7 +24,7 @@ interface Field {
   readonly shape: FieldShape;
 }
 
-/** Lists every field of a kind once, although a type may occur in several places. */
+/** Lists every field of a kind once, even if a type occurs in several places. */
 function listFields(type: Field['type']): readonly Field[] {
   const fields: Field[] = [];
   const visited = new Set<FieldShape>();
@@ -46,7 +46,10 @@ function listFields(type: Field['type']): readonly Field[] {
   return fields;
 }
 
-/** Returns `[]string` for a list of strings, and `{}string` for a map. All types with fields are an `object`. */
+/**
+ * Returns the name of a type, such as `[]string` for a list of strings and `{}string` for a map. All types with fields
+ * are `object`.
+ */
 function printShape(shape: FieldShape): string {
   if (typeof shape === 'string') return shape;
   if (isList(shape)) return `[]${printShape(shape[0])}`;

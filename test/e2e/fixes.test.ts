@@ -23,7 +23,7 @@ before(async () => {
 });
 after(() => plane.stop());
 
-/** Adds the fields that are required, and removes those that are always invalid in new pods. */
+/** Adds the required fields, and removes the fields that are always invalid in new pods. */
 function complete({ metadata, spec }: PodLike): object {
   const { ephemeralContainers: _, ...rest }: JsonObject = isObject(spec) ? spec : {};
   const containersIn = (list: string): readonly object[] => {

@@ -111,7 +111,7 @@ suite('the floor', { skip }, async () => {
   await eventually(async () => {
     // The namespace has ranges, and the SCCs exist.
     assert.equal(await createPod('guarded', plainPod('p')), '');
-    // SCCs are enforced once the registration has been in place for some time.
+    // SCCs are enforced once the webhooks have been registered for some time.
     assert.match(await createPod('guarded', hostNetworkPod()), /unable to validate against any security context/);
   }, 30_000);
 

@@ -52,7 +52,10 @@ interface Service {
   readonly spec?: { readonly clusterIP: string };
 }
 
-/** Reason to skip tests of the Service, for which this process must listen on the Service port on loopback. */
+/**
+ * Reason to skip tests of the Service, or false. For these tests, this process must listen on the Service port on
+ * loopback.
+ */
 const withoutPort = await new Promise<string | false>((resolve) => {
   const server = createServer().once('error', () => resolve('this process may not listen on port 443 on loopback'));
   server.listen(443, `127.1.${process.pid & 255}.1`, () => server.close(() => resolve(false)));

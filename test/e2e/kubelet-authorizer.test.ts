@@ -184,7 +184,7 @@ suite(
     test('with compatibility openshift, no node joins, and an upgraded kubelet stays locked out, as in upstream', async () => {
       await createNode('late', 'v1.29.8');
       await send('PATCH', SETTINGS, { spec: { kubelet: { compatibility: 'openshift' } } });
-      // The Node does not exist, so the patch cannot change it while the previous setting still applies.
+      // The Node does not exist, so the patch changes nothing while the previous setting still applies.
       await eventually(async () => assert.equal((await reportVersion('absent', 'v1.33.1')).status, 403));
       const report = await reportVersion('late', 'v1.33.1');
       assert.equal(report.status, 403);

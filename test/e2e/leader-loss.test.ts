@@ -17,7 +17,7 @@ const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 const SYNC = 'security.openshift.io/scc.podSecurityLabelSync';
 
-/** The Lease stays valid during the whole test. */
+/** The lease duration. The Lease of the killed leader stays valid during the whole test. */
 const LONG_LEASE = ['--leader-elect-lease-duration=10m'];
 
 suite('an installation with default settings', async () => {

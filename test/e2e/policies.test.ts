@@ -26,12 +26,12 @@ const POLICIES = ['baseline', 'restricted'].flatMap((level) =>
 );
 type Policy = (typeof POLICIES)[number];
 
-/** The policy of the warn mode in namespaces that enforce a policy. */
+/** The policy of warn mode in namespaces that enforce a policy. */
 function warningOf(policy: Policy): Policy {
   return POLICIES[(POLICIES.indexOf(policy) + 3) % POLICIES.length] ?? policy;
 }
 
-/** The enforced policies whose namespaces warn about a stricter policy with every API server. */
+/** The enforced policies whose namespaces warn about a stricter policy at every version of the API server. */
 const WARNED = POLICIES.filter(
   (policy) => warningOf(policy).level === 'restricted' && (policy.level === 'baseline' || policy.version < 'v1.24'),
 );
@@ -100,8 +100,8 @@ function sortLists(text: string): string {
 }
 
 /**
- * Returns the function that makes texts comparable. Plugins of older API servers list sets, such as volume types, in
- * alphabetical order.
+ * Returns a function that makes texts comparable, because the plugins of older API servers list sets, such as volume
+ * types, in alphabetical order.
  */
 async function findOrder(plane: ControlPlane): Promise<(text: string) => string> {
   const volumes = [
@@ -247,7 +247,7 @@ await suite('the policies, compared with the PodSecurity plugin,', { skip }, asy
     });
     const capabilities = { drop: ['ALL'], add: repeat(60_000, () => 'NET_BIND_SERVICE') };
     const large = compliantPod({}, { securityContext: { ...container?.securityContext, capabilities } });
-    // The service account volume is also counted.
+    // The service account volume also counts as an item.
     assert.equal((await send(plane, path, good(MAX_POLICY_ITEMS - 1))).status, 201);
     // The text exceeds the message limit of 5 KiB.
     assert.deepEqual(await send(plane, path, bad), {

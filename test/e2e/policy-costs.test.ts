@@ -1,5 +1,5 @@
 /**
- * Tests that the cost limits of API servers deny no update that the policies let pass, even if pods have thousands of
+ * Tests that the cost limits of API servers deny no update that the policies allow, even if pods have thousands of
  * containers or other items.
  */
 import assert from 'node:assert/strict';
@@ -21,7 +21,7 @@ const container = (name: string, more: JsonObject = {}): JsonObject => ({ name, 
 const one = [container('c')];
 const VIOLATING = { metadata: { name: 'p' }, spec: { hostNetwork: true, containers: one } };
 
-/** Pod specs with long lists of everything that the policies read, by list. */
+/** Pod specs with one long list each, keyed by the list. They cover all lists that the policies read. */
 const SPECS: Readonly<Record<string, JsonObject>> = {
   containers: { containers: repeat(8000, (index) => container(`c${index}`)) },
   initContainers: { containers: one, initContainers: repeat(8000, (index) => container(`i${index}`)) },

@@ -6,7 +6,7 @@ export const RESULTS = join(import.meta.dirname, 'results.json');
 
 export interface FileResult {
   readonly passed: number;
-  /** The skip reasons by test name. */
+  /** The reasons for skipped tests, keyed by test name. */
   readonly skipped: Readonly<Record<string, string>>;
 }
 
@@ -24,10 +24,10 @@ export function readResults(): Record<string, VersionResult> {
   return JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, VersionResult>;
 }
 
-/** Reasons for skips because of programs that are missing on the machine. They do not depend on the version. */
+/** Matches reasons for skips that depend on missing programs rather than on the version. */
 const ENVIRONMENT = /\b(?:kubectl|helm)\b|port \d+/;
 
-/** Returns the result without tests that are skipped because of a missing program. */
+/** Returns the result without the tests that are skipped because a program is missing. */
 export function withoutEnvironment({ passed, skipped }: FileResult): FileResult {
   return {
     passed,

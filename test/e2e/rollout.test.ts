@@ -32,7 +32,7 @@ const CORRECTED = new RegExp(
   `Portcullis manages the Pod Security labels of this namespace and will set ${WARN}=privileged. To keep your change, also set the label ${SYNC}=false`,
 );
 
-/** The clock of the replicas is ahead of the cluster, so new objects are older than a minute for them. */
+/** The clock of the replicas is ahead of the cluster, so they treat new objects as older than a minute. */
 const SKEW_MS = 120_000;
 const SKEWED = {
   NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
@@ -40,7 +40,7 @@ const SKEWED = {
 };
 const WAIT_MS = 40_000;
 
-/** Namespaces whose service accounts may use one SCC, and the resulting level. */
+/** Namespaces, the SCC that their service accounts may use, and the resulting level. */
 const MANAGED = [
   { name: 'plain', scc: 'restricted-v2', level: 'restricted', securityContext: {} },
   { name: 'rooted', scc: 'anyuid', level: 'baseline', securityContext: { runAsUser: 0 } },

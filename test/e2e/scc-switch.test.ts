@@ -1,6 +1,6 @@
 /**
- * Tests both complete installations with a control plane: Pod Security alone, and with SCCs. The feature is added to a
- * running installation and removed again.
+ * Tests installations with Pod Security alone and with SCCs on a control plane. The feature is added to a running
+ * installation and removed again.
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -183,7 +183,7 @@ suite('the switch for SCCs', async () => {
       ) ?? [];
     assert.match(fix, /validatingadmissionpolicies\/portcullis-grants/, text);
     const { code, stderr } = await createKubectl(kubeconfig)(fix.split(' '));
-    // kubectl reports delays of its own requests on a busy machine.
+    // On a busy machine, kubectl also reports delays of its own requests.
     assert.deepEqual([code, stderr.replaceAll(/^I.* "Waited before sending request" .*\n/gm, '')], [0, '']);
     assert.deepEqual(await rolesForSccs(), []);
     assert.doesNotMatch(await findings(), /remain from other settings/);

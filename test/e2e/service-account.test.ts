@@ -119,7 +119,7 @@ interface Case {
   readonly verb?: 'create' | 'apply' | 'merge' | 'merge status' | 'delete';
   readonly object: JsonObject;
   readonly message: string;
-  /** The kube-apiserver message, if it differs. */
+  /** The message of kube-apiserver, if it differs. */
   readonly byApiserver?: string;
 }
 
@@ -217,8 +217,8 @@ const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason
 ];
 
 const CASES: readonly Case[] = [
-  // Admission policies do not apply to admission policies, so RBAC permits the replicas only their own names, through
-  // server-side apply.
+  // Admission policies do not apply to admission policies, so RBAC permits the replicas to write only policies with the
+  // names of Portcullis, through server-side apply.
   {
     name: 'create a mutating policy',
     object: mutation('evil'),

@@ -26,7 +26,7 @@ const { valid, invalid } = readFixture<{ readonly valid: readonly Case[]; readon
   'config/portcullis-configurations.yaml',
 );
 
-/** Returns the object without the fields of the object itself, and of each object in it. */
+/** Returns variants of the object. In each variant, either the object itself or one of the objects in it is empty. */
 function emptied(object: JsonObject): readonly JsonObject[] {
   const inner = Object.entries(object).flatMap(([name, value]) =>
     isObject(value) ? emptied(value).map((changed) => ({ ...object, [name]: changed })) : [],

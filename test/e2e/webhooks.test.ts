@@ -24,7 +24,7 @@ const DEPLOYMENT = '/apis/apps/v1/namespaces/portcullis/deployments/portcullis';
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const POD = { metadata: { name: 'loop' }, spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] } };
 
-/** Every SCC except `privileged` denies it. */
+/** A pod that every SCC except `privileged` denies. */
 const HOST_POD = { ...POD, spec: { ...POD.spec, hostNetwork: true } };
 
 /** Only the default service account may use an SCC that allows the host network. */
@@ -83,9 +83,11 @@ suite('webhooks', async () => {
     });
     return (await Promise.all(lists)).flat();
   };
-  /** Fails closed even if nothing is enforced by default. */
+  /** The webhook that fails closed even if nothing is enforced by default. */
   const OWN_LABEL = 'own-label.validate.pods.portcullis.dev';
-  /** Fail closed unless SCC admission is off, because namespaces may have the label for enforcement. */
+  /**
+   * The webhooks that fail closed unless SCC admission is off, because namespaces may have the label for enforcement.
+   */
   const SCCS = [
     'connect.pods',
     'mutate.objects',

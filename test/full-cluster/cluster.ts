@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts';
 
 const PROGRAMS = ['kube-apiserver', 'etcd', 'kube-controller-manager', 'kube-scheduler', 'kwok'];
 
-/** Reason to skip the tests, or false. */
+/** Reason to skip the tests, or false if all programs are available. */
 export const missingPrograms = findMissing();
 
 function findMissing(): string | false {

@@ -1,6 +1,6 @@
 /**
- * Tests an installation with the Kubernetes controllers: pods, events, conditions, garbage collection, tokens and
- * drains.
+ * Tests an installation with the Kubernetes controllers, including pods, events, conditions, garbage collection, tokens
+ * and drains.
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

@@ -20,13 +20,13 @@ import { CONTROLLER, PLAIN } from './workloads.ts';
 const NODES = Number(process.env['CLUSTER_NODES'] ?? 200);
 const NAMESPACES = Array.from({ length: 10 }, (_, index) => `team-${index}`);
 const WAIT_MS = 120_000;
-/** Time in which the load writes Deployments with new contents. */
+/** Time during which the load writes Deployments with new contents. */
 const LOAD_MS = 10_000;
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
 const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
 
-/** The clock offset of the replicas, for which new namespaces are older than a minute. */
+/** The clock offset of the replicas, so they treat new namespaces as older than a minute. */
 const SKEW_MS = 120_000;
 const SKEWED = {
   NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,

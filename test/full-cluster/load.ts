@@ -28,7 +28,7 @@ export interface Load {
   use(contents: readonly Content[]): void;
   /** Replaces the pod templates of all Deployments with a content. Equal contents restart them. */
   replace(from: Content, to: Content): Promise<void>;
-  /** Stops changes until `check` passes. Resolves to the number of Deployments by content. */
+  /** Pauses changes until `check` passes. Resolves to the number of Deployments by content. */
   settle(check: (deployment: DeploymentState) => void, timeoutMs?: number): Promise<void>;
   stop(): Promise<void>;
 }

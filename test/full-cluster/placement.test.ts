@@ -17,7 +17,7 @@ const NAMESPACE = 'portcullis';
 const WAIT_MS = 60_000;
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 
-/** Returns the Deployment of a profile, with an update that no readiness probe delays. */
+/** Returns the Deployment of a profile. */
 function replicas(profile: Profile): JsonObject {
   const object = draft(deployment({ ...defaultSettings(VERSION), ...PROFILES[profile] }));
   return JSON.parse(JSON.stringify(object)) as JsonObject;
@@ -62,7 +62,7 @@ suite('the scheduler places the replicas', { skip: missingPrograms }, () => {
 
   const spread = (items: readonly unknown[]): number => new Set(items).size;
 
-  /** Installs the replicas, restarts them several times, and passes each placement to the assertion. */
+  /** Installs the replicas, restarts them several times, and checks each placement. */
   const tryPlacements = async (profile: Profile, check: (nodes: readonly number[]) => void): Promise<void> => {
     const object = replicas(profile);
     const { replicas: count = 0 } = (object as Kinds['Deployment']).spec ?? {};

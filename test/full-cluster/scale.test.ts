@@ -1,6 +1,6 @@
 /**
- * Measures a large cluster with controllers: the restart of many Deployments without Portcullis, with Portcullis, and
- * while all replicas are replaced, followed by the readiness evaluation and the label sync. `CLUSTER_NODES`,
+ * Measures a large cluster with controllers. Many Deployments restart without Portcullis, with Portcullis, and while
+ * all replicas are replaced. The readiness evaluation and the label sync are also measured. `CLUSTER_NODES`,
  * `CLUSTER_NAMESPACES`, `CLUSTER_PODS` and `CLUSTER_ROLLOUT` set the sizes. Times and resources are reported, not
  * asserted.
  */
@@ -30,7 +30,7 @@ const WAIT_MS = 900_000;
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const CONFIG = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
-/** The clock offset of the replicas, for which new namespaces are older than a minute. */
+/** The clock offset of the replicas, so they treat new namespaces as older than a minute. */
 const SKEWED = {
   NODE_OPTIONS: `--import=${fileURLToPath(new URL('../support/clock-skew.ts', import.meta.url))}`,
   CLOCK_SKEW_MS: '120000',
@@ -151,7 +151,7 @@ function seconds(startMs: number): string {
   return ((performance.now() - startMs) / 1000).toFixed(1);
 }
 
-/** Calls the function with 0 to `count` - 1, with several calls at a time. */
+/** Calls the function with each number from 0 to `count` - 1, with several calls at a time. */
 async function forEach(count: number, act: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   const work = async (): Promise<void> => {

@@ -1,7 +1,7 @@
 /** Damages the bytes of a review, as broken or malicious clients do. */
 import fc, { type Arbitrary } from 'fast-check';
 
-/** A kind of damage, its position modulo the length, and its text. */
+/** A kind of damage, its position modulo the length of the review, and the text to insert. */
 export interface Damage {
   readonly kind: keyof typeof DAMAGES;
   readonly where: number;
@@ -30,7 +30,7 @@ const HUGE_VALUES: readonly string[] = [
 const INSERTS = ['{', '}', '[', ']', '"', ',', ':', '\\', '\0', '\u2028', '\ufeff', '/**/', ' '.repeat(1 << 16), '1'];
 const BYTES = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
 
-/** The weight and the texts of each kind. */
+/** The weight of each kind of damage, and its texts. */
 const KINDS: readonly (readonly [kind: Damage['kind'], weight: number, texts: readonly string[]])[] = [
   ['cut', 8, ['']],
   ['repeat member', 12, ['']],

@@ -15,7 +15,7 @@ import { createTestWebhooks } from '../support/scc-webhooks.ts';
 import { POD_SECURITY, SCC, type Stored } from './server.ts';
 
 export interface Judge {
-  /** Returns the pod after the first pass, or `undefined` if it is denied. */
+  /** Returns the pod after the first pass, or `undefined` if the pod is denied. */
   complete(request: JsonObject): JsonObject | undefined;
   /** Checks the response of a path to a request. Returns the patched object. */
   check(path: string, request: JsonObject, answer: Response): Promise<JsonObject | undefined>;

@@ -7,7 +7,7 @@ import type { Outcome } from '../parts.ts';
 import { findProblems, formatReport, fuzz } from './run.ts';
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000 };
-/** The time after which the run continues with a new world and a new server. */
+/** Time after which the run continues with a new world and a new server. */
 const WORLD_MS = 300_000;
 
 export async function main(args: readonly string[]): Promise<Outcome> {

@@ -2,7 +2,7 @@
 import fc, { type Arbitrary } from 'fast-check';
 import type { JsonObject } from '../../src/kube/types.ts';
 
-/** `where` is an index into all members of the object, modulo their number. */
+/** A change to one member. `where` is the index of the member among all members at any depth, modulo their number. */
 export type Mutation =
   | { readonly where: number; readonly remove: true }
   | { readonly where: number; readonly repeat: true }

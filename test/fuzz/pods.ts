@@ -1,5 +1,5 @@
 /**
- * Generates pods near the limits of Pod Security and SCC admission, and extended and mutated pods from the manifests of
+ * Generates pods near the limits of Pod Security and SCC admission, and extends and mutates pods from the manifests of
  * the project.
  */
 import { fileURLToPath } from 'node:url';
@@ -97,7 +97,7 @@ function extend(pod: JsonObject, more: JsonObject | undefined, notes: JsonObject
   ) as JsonObject;
 }
 
-/** Merges objects with keys such as `__proto__`, which assignments would lose. */
+/** Merges objects and keeps keys such as `__proto__`, which assignments would lose. */
 function merge(first: JsonObject, second: JsonObject): JsonObject {
   return Object.fromEntries([...Object.entries(first), ...Object.entries(second)]);
 }

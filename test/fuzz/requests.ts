@@ -65,7 +65,7 @@ export function creates(pods: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   );
 }
 
-/** Returns the request, and the same request in each other namespace from another user. */
+/** Returns the request, and the same request from another user in each of the other namespaces. */
 export function inOtherNamespaces(request: JsonObject): readonly JsonObject[] {
   const others = NAMESPACES.filter((name) => name !== request['namespace']);
   return [

@@ -10,7 +10,7 @@ export interface FuzzOptions {
   /** Seed of all generated values. */
   readonly seed: number;
   readonly timeMs: number;
-  /** Name of a single target. Default: all targets. */
+  /** Name of the only target to run. Default: all targets. */
   readonly only?: string | undefined;
   readonly round?: number | undefined;
 }

@@ -14,7 +14,7 @@ import { readUsage } from '../support/process-usage.ts';
 import { formatSettings, serve } from '../support/serve-process.ts';
 import { formatManifests, type World } from './world.ts';
 
-/** Objects in the server's cluster that decisions read. */
+/** The objects in the server's cluster that decisions read. */
 export type Stored = ReadonlyMap<Kind, readonly JsonObject[]>;
 
 export interface FuzzServer {
@@ -26,7 +26,7 @@ export interface FuzzServer {
   stop(): Promise<{ readonly code: number | null; readonly errors: readonly string[] }>;
 }
 
-/** A small heap, so a leak crashes the process. */
+/** The heap is small, so a leak crashes the process. */
 const ENVIRONMENT = { NODE_OPTIONS: '--max-old-space-size=256' };
 
 /** Error lines in the log, and the output of a crash. */

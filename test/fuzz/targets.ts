@@ -1,4 +1,4 @@
-/** Fuzz targets, which are properties of the server for generated requests. */
+/** Fuzz targets. Each target is a property of the server that must hold for generated requests. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import fc, { type IAsyncProperty } from 'fast-check';
@@ -34,7 +34,7 @@ function formatReview(request: JsonObject): string {
   return JSON.stringify({ kind: 'AdmissionReview', apiVersion: 'admission.k8s.io/v1', request });
 }
 
-/** Responses to reviews that an overloaded server does not evaluate in time. */
+/** Matches responses to reviews that an overloaded server does not evaluate in time. */
 const LATE = /not evaluated within its timeout/;
 
 /** Sends a body. Resolves to `undefined` if the server does not evaluate it in time. */
@@ -125,7 +125,7 @@ async function checkDamaged(path: string, body: Buffer, contentType: string, con
   else await context.judge.check(path, review.request as unknown as JsonObject, answer);
 }
 
-/** Reviews with damaged bytes. */
+/** Sends reviews with damaged bytes. */
 export const DAMAGE: Target = {
   name: 'damaged reviews',
   runs: 60,

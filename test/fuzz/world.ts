@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { CHECKS_WITHOUT_VALUES } from '../../src/policy/pss/index.ts';
 import { scc } from '../policy/scc/arbitrary.ts';
 
-/** Grants the use of SCCs to a user or group. Without a namespace, it applies to all namespaces. */
+/** Grants the use of SCCs to a user or group. Without a namespace, the grant applies to all namespaces. */
 export interface Grant {
   readonly user?: string;
   readonly group?: string;
@@ -52,7 +52,7 @@ export const labels: Arbitrary<JsonObject> = fc
   )
   .map((all) => Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)));
 
-/** Absent ranges are allocated. Pods in a namespace with only one of two ranges would wait. */
+/** Each namespace has both ranges or none of them, because pods in a namespace with only one range would wait. */
 const ranges: Arbitrary<JsonObject> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({}) },
   {
@@ -95,7 +95,7 @@ const grant: Arbitrary<Grant> = fc
   })
   .map(({ to, namespace, sccs }) => ({ ...to, sccs, ...(namespace === undefined ? {} : { namespace }) }));
 
-/** Namespaces with exceptions. The other namespaces show decisions without them. */
+/** Namespaces with exceptions. Decisions in the other namespaces do not depend on exceptions. */
 const EXCEPTED = NAMESPACES.slice(0, 8);
 
 /** Exception entries for all pods, and for the container and image of generated pods. */

@@ -1,4 +1,4 @@
-/** Counts the calls of API servers for one request, with the webhooks of an installation. */
+/** Counts the calls that API servers make for one request with the webhooks of an installation. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';

@@ -1,6 +1,6 @@
 /**
- * Tests the Helm chart. With helm, its objects are compared with the manifests of `portcullis install`. Without helm,
- * its files are checked for the same object names.
+ * Tests the Helm chart. If helm is available, the rendered objects are compared with the manifests of `portcullis
+ * install`. Otherwise, the files of the chart are only checked for the same object names.
  */
 import assert from 'node:assert/strict';
 import { globSync, readdirSync, readFileSync } from 'node:fs';
@@ -110,7 +110,7 @@ function renderedObjects(values: JsonObject): readonly Manifest[] {
   return objectsIn(stdout);
 }
 
-/** Returns objects without the labels and annotations of charts, sorted by kind and name. */
+/** Returns objects without the labels and annotations that only charts set, sorted by kind and name. */
 function comparable(objects: readonly Manifest[]): readonly unknown[] {
   const key = ({ kind, metadata: { name } }: Manifest): string => `${kind} ${name}`;
   const sorted = objects.map(withoutChartEntries).toSorted((a, b) => (key(a) < key(b) ? -1 : 1));
@@ -143,7 +143,7 @@ const MONITORING = { serviceMonitor: { enabled: true }, grafana: { enabled: true
 const RUNBOOK = 'https://wiki.example.com/runbook';
 const DIGEST = `sha256:${'0'.repeat(64)}`;
 
-/** Independent choices. The numbers of choices are coprime, so every case has a different combination. */
+/** Lists of independent choices. The lengths of the lists are coprime, so every case has a different combination. */
 const CHOICES: readonly (readonly Choice[])[] = [
   [
     { values: {}, settings: {} },
@@ -188,7 +188,7 @@ function combine(bits: number, index: number): Choice {
   };
 }
 
-/** A chart case with values, and fields of rendered objects. */
+/** Values of the chart, and the expected fields of the rendered objects. */
 interface ValuesCase {
   readonly name: string;
   readonly values: JsonObject;
@@ -196,7 +196,7 @@ interface ValuesCase {
   readonly objects?: readonly Manifest[];
   /** Objects that the chart must not contain. */
   readonly absent?: readonly string[];
-  /** The end of the error message. */
+  /** The end of the expected error message. */
   readonly error?: string;
 }
 

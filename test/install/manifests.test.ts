@@ -153,7 +153,7 @@ const SETTINGS = 'portcullisconfigurations.config.portcullis.dev';
 
 test('without the SCC feature, no manifest refers to SCCs', () => {
   const manifests = buildManifests(DEFAULTS);
-  // These objects refer to SCCs even if the features are off: the leader must be able to delete the webhook
+  // These objects refer to SCCs even if the features are off. The leader must be able to delete the webhook
   // configurations and policies of disabled features, and the service account policy covers all features.
   const others = [
     ...['portcullis-webhook-configurations', 'portcullis-serving-certificate', 'portcullis-admission-policies'],
@@ -252,7 +252,7 @@ interface Schema {
   readonly additionalProperties?: Schema;
 }
 
-/** Lists the arrays without a list type and the fields without a description, except the metadata. */
+/** Returns the arrays without a list type and the fields without a description, except the metadata. */
 function schemaGaps(schema: Schema, path: string): readonly string[] {
   const { type, properties = {}, items, additionalProperties } = schema;
   return [
@@ -307,7 +307,7 @@ test('aggregated roles grant only read access', () => {
   );
 });
 
-/** Metrics that Prometheus and API servers provide. */
+/** Matches metrics that Prometheus and API servers provide. */
 const FOREIGN_METRICS = [
   'up',
   'apiserver_admission_webhook_fail_open_count',
@@ -323,7 +323,7 @@ const known = new Set([
   ...RECORDING_RULES.map(({ record }) => record),
 ]);
 
-/** Returns the metrics in an expression, which are the names before selectors. */
+/** Returns the metrics in an expression, which are the names that precede selectors. */
 function metricsIn(expression: string): readonly string[] {
   return [...expression.matchAll(/([a-z_:][a-z0-9_:]*)\{/g)].map(([, name = '']) => name.replace(/_bucket$/, ''));
 }

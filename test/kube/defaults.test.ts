@@ -9,7 +9,7 @@ type Json = Record<string, unknown>;
 interface Case {
   readonly name: string;
   readonly given: Json;
-  /** The fields with defaults. For objects, only the changed fields. */
+  /** The expected fields with defaults. In objects, only the changed fields are listed. */
   readonly expected?: Json;
 }
 

@@ -1,4 +1,4 @@
-/** Runs kubectl against the development cluster. Other tests send the same requests without kubectl. */
+/** Tests the development cluster with kubectl. Other tests send the same requests without kubectl. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';

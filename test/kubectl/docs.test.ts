@@ -30,7 +30,7 @@ const DOCUMENTS = new Map(
   ),
 );
 
-/** Commands that this test does not execute, with the reason. */
+/** Patterns of commands that this test does not execute, with the reason. */
 const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [
     /^(?:KUBEBUILDER_ASSETS=\S+ )?(?:npx|npm (?:ci|run bench|run screenshots|exec))/,
@@ -80,12 +80,10 @@ const SKIPPED: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^for |^ |^done|^kubectl delete validating.*portcullis$/, 'test/kubectl/runbook.test.ts executes the commands'],
 ];
 
-/**
- * Pages whose blocks are executed by other tests (test/e2e/uninstall.test.ts and test/cli/commands/uninstall.test.ts).
- */
+/** Pages whose code blocks other tests execute (test/e2e/uninstall.test.ts and test/cli/commands/uninstall.test.ts). */
 const OTHER_TESTS: ReadonlySet<string> = new Set(['docs/how-to/uninstall.md']);
 
-/** Pages that describe one cluster, in the order of the reader. */
+/** Pages that describe one cluster, in reading order. */
 const FIVE_PAGES = ['install', 'what-breaks', 'fix', 'enforce', 'operate'].map(
   (name) => `docs/pod-security/${name}.md`,
 );
@@ -117,7 +115,7 @@ kubectl wait portcullis cluster --for=condition=Applied --timeout=30s`;
 /** The development cluster reports SCC decisions even on pages that do not install SCCs. */
 const REPORT_WARNING = /^Warning: SCC "privileged" would admit the pod only because .*\n/gm;
 
-/** A command in a code block. If the command has a prompt, the output may follow. */
+/** A command in a code block. If the command follows a prompt, its output may follow. */
 interface Command {
   readonly text: string;
   readonly output?: string;
@@ -199,7 +197,7 @@ suite('the program parses its invocations', () => {
   }
 });
 
-/** Executes pages in their order against a development cluster with the objects of a folder. */
+/** Executes pages in order against a development cluster with the objects of a folder. */
 function executePages(pages: readonly string[], manifests: string): void {
   let server: RunningServer;
   let folder = '';
@@ -326,7 +324,7 @@ suite('the code blocks of the documentation run without errors', { skip: !hasKub
   suite('Pod Security in five pages', () => executePages(FIVE_PAGES, 'test/kubectl/pod-security'));
 
   suite('all other pages', () => {
-    // The first pages show the initial objects.
+    // The first pages show the output for the initial objects.
     const first = [
       'docs/tutorials/first-five-minutes.md',
       'README.md',

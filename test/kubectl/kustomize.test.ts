@@ -76,7 +76,7 @@ function comparable(objects: readonly Manifest[]): readonly Manifest[] {
 
 const ALL_BUT_FEATURES = ['cert-manager', 'high-availability', 'local'] as const;
 
-/** No component, each component, pairs that change the same objects, and all components at once. */
+/** Combinations of components: none, each one, pairs that change the same objects, and all at once. */
 const COMBINATIONS: readonly (readonly Profile[])[] = [
   [],
   ...COMPONENTS.map((one) => [one]),

@@ -1,4 +1,4 @@
-/** `kubectl wait` waits for the conditions of the three custom resources. */
+/** Tests that `kubectl wait` waits for the conditions of the three custom resources. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { hashSpec } from '../../src/views/exceptions.ts';

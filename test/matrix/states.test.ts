@@ -1,6 +1,6 @@
 /**
- * Executes the tables in docs/explanation/states.md, which contain the pods that can be created for each combination of
- * namespace, settings and state of the replicas, and the other requests that succeed while no replica responds. Each
+ * Verifies the tables in docs/explanation/states.md. They list which pods can be created for each combination of
+ * namespace, settings and state of the replicas, and which other requests succeed while no replica responds. Each
  * request except `exec` is a dry run from a user who may create pods.
  */
 import assert from 'node:assert/strict';
@@ -26,7 +26,7 @@ import { apply, create, localObjects, remove } from '../support/control-plane/in
 import { eventually } from '../support/eventually.ts';
 import { compliantPod } from '../support/pod-security.ts';
 
-/** Features of the default installation. */
+/** The features of the default installation. */
 const DEFAULT = { features: defaultSettings('1.0.0').features };
 
 // The table
@@ -93,9 +93,9 @@ interface Configuration {
 }
 
 /**
- * Each floor with and without a default level, and with and without SCCs. The feature is added after the first
- * configurations and removed before the last ones. Turning exceptions off again must leave the same state as before, so
- * `labels` follows `exceptions`.
+ * Each floor with and without a default level, and with and without SCCs. The SCC feature is added after the first
+ * configurations and removed before the last configurations. Turning exceptions off again must leave the same state as
+ * before, so `labels` follows `exceptions`.
  */
 const ALL_CONFIGURATIONS: readonly Configuration[] = [
   ...configurations(false, ['labels', 'without floor'], ['rollout', 'floor, `Fail`'], ['labels', 'floor, `Ignore`']),
@@ -113,7 +113,10 @@ function configurations(hasSccs: boolean, ...levels: readonly (readonly [Source,
   return levels.map(([source, floor]) => ({ source, floor, hasSccs }));
 }
 
-/** All configurations take about 30 minutes. The development cluster shares this process, so it executes only some. */
+/**
+ * All configurations take about 30 minutes. The development cluster shares this process, so only some configurations
+ * are tested with it.
+ */
 const CONFIGURATIONS = ALL_CONFIGURATIONS.filter(({ source, floor }) =>
   floor === 'without floor' ? ASSETS !== undefined || source !== 'rollout' : withoutPolicies === false,
 );
@@ -182,7 +185,7 @@ const FORBIDDEN = { hostNetwork: true };
 const PRIVILEGED = { securityContext: { privileged: true } };
 const RESTRICTED = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
 
-/** A pod whose review has the given size. The annotation is not ASCII. */
+/** Returns a pod whose review has the given size. The annotation is not ASCII. */
 function padded(pod: Pod, megabytes: number): JsonObject {
   const [container, ...others] = pod.spec?.containers ?? [];
   const env = Array<JsonObject>(Math.round((megabytes * 1_000_000) / '{"name":"a"},'.length)).fill({ name: 'a' });
@@ -210,7 +213,9 @@ function ephemeral(securityContext: JsonObject): JsonObject {
   return { spec: { ephemeralContainers: [{ name: 'debug', image: 'i:1', securityContext }] } };
 }
 
-/** Large pods are sent only to namespaces with a label, because each one takes an API server up to a second. */
+/**
+ * Large pods are sent only to namespaces with a label, because an API server needs up to a second for each large pod.
+ */
 function attempts({ name: namespace, label }: Space): readonly Attempt[] {
   const sizes = label === 'restricted' ? SIZES : [];
   const pods = `/api/v1/namespaces/${namespace}/pods`;
@@ -260,7 +265,7 @@ type Enter = (system: System) => Promise<() => Promise<void>>;
 interface State {
   readonly name: string;
   readonly replicas: Situation['replicas'];
-  /** True for a state that takes too long with the development cluster, which shares this process. */
+  /** True if the state takes too long with the development cluster, which shares this process. */
   readonly isLong?: boolean;
   readonly enter: Enter;
 }
@@ -377,7 +382,7 @@ async function findLeader(system: System): Promise<System['replicas'][number]> {
 const ALICE = { 'impersonate-user': 'alice' };
 const PATCH = { 'content-type': 'application/strategic-merge-patch+json' };
 const CONFIGURATION = '/apis/admissionregistration.k8s.io/v1';
-/** Reviews that exceed this size share one worker in a replica. */
+/** Reviews above this size share one worker in a replica. */
 const LARGE = 128 * 1024;
 /** Number of concurrent requests. */
 const PARALLEL = { respond: 8, overloaded: 8, 'do not respond': 32 };
@@ -659,7 +664,7 @@ function getMode({ scc }: Pick<Space, 'scc'>, { hasSccs }: Configuration): Situa
   return hasSccs ? scc : 'off';
 }
 
-/** Returns whether the request may be denied, and whether it may succeed. */
+/** Returns the expected outcomes. Each outcome is true if the request is denied, and false if it succeeds. */
 function expectedDenials(
   { name, denied, body }: Attempt,
   { level, SCCs }: Situation,

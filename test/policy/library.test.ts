@@ -1,4 +1,6 @@
-/** The package exports have working examples, export the types that they name, and deny invalid arguments. */
+/**
+ * Tests that the package exports have working examples, export the types that they name, and reject invalid arguments.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
@@ -212,7 +214,7 @@ describe('the package exports', () => {
     return ts.displayPartsToString(tags.find((tag) => tag.name === 'example')?.text);
   }
 
-  /** Returns the types of this project that the signatures of a function name. */
+  /** Returns the types of this project that occur in the signatures of a function. */
   function namedTypes(symbol: ts.Symbol): readonly ts.Symbol[] {
     const named: ts.Symbol[] = [];
     const visit = (node: ts.Node): void => {

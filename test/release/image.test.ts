@@ -23,11 +23,11 @@ interface Package {
 const dockerfile = readDockerfile(await readFile('Dockerfile', 'utf8'));
 const packageJson = JSON.parse(await readFile('package.json', 'utf8')) as Package;
 const ignored = (await readFile('.dockerignore', 'utf8')).trim().split('\n');
-/** The files in the build context. */
+/** Returns the files in the build context. */
 const context = ignored.slice(1).map((line) => line.slice(1));
 const [build, image] = dockerfile.stages as [Stage, Stage];
 
-/** Parses the only instruction with the given name. */
+/** Returns the only instruction with the given name. */
 function parseOnly<T>(name: string, stage: Stage, read: (instruction: Instruction) => T): T {
   const [one, ...others] = all(name, stage);
   assert.ok(one && others.length === 0, `one ${name}`);

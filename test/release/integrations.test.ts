@@ -1,6 +1,6 @@
 /**
- * Tests the files through which other tools use the program: the GitHub action, the pre-commit hook, workflows and the
- * krew plugin.
+ * Tests the files through which other tools use the program, which are the GitHub action, the pre-commit hook,
+ * workflows and the krew plugin.
  */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
@@ -190,7 +190,7 @@ suite('the pre-commit program', { skip: !hasPreCommit && 'there is no pre-commit
     ];
     const revision = await cloneSources(sources);
     await mkdir(path);
-    // nodeenv prefers the program nodejs to node.
+    // nodeenv prefers the program `nodejs` to `node`.
     for (const name of ['node', 'nodejs']) await symlink(process.execPath, join(path, name));
     await cp('examples/pods', join(project, 'deploy'), { recursive: true });
     git(project, 'init', '--quiet');

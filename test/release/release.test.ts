@@ -1,6 +1,6 @@
 /**
- * Tests the build and the release files, which are the image, the package, the executable and the chart. All are built
- * once.
+ * Tests the build and the release files, which are the image, the package, the executable and the chart. All files are
+ * built once.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -46,7 +46,7 @@ const access: boolean = createAuthorizer(objects)({ username: 'alice', groups: [
 console.log(JSON.stringify({ ...evaluation, access }));
 `;
 
-/** A program that passes client-node models, which may be instances of its classes. */
+/** A program that passes client-node models, which may also be instances of client-node classes. */
 const CLIENT_NODE_CONSUMER = `
 import { V1Namespace, V1Pod, type V1ClusterRole, type V1RoleBinding } from '@kubernetes/client-node';
 import { evaluatePod } from 'portcullis/pss';
@@ -152,7 +152,7 @@ describe('the package', () => {
   let folder = '';
   const packaged = (...path: string[]): string => join(folder, 'node_modules/portcullis', ...path);
   const program = (...args: readonly string[]) => {
-    // The programs are scripts that run with the Node on the PATH.
+    // The programs are scripts that use the Node executable on the PATH.
     const env = { PATH: `${resolve('node_modules/.bin')}:${process.env['PATH'] ?? ''}` };
     return execute(join(folder, 'node_modules/.bin/portcullis'), args, { cwd: folder, env });
   };
@@ -419,7 +419,7 @@ describe('the executable', () => {
   test('serves the development cluster with its examples', async () => {
     const server = await serve(['--dev-cluster'], {}, file());
     const spec = { hostNetwork: true, containers: [{ name: 'web', image: 'web:1', args: ['x'.repeat(300_000)] }] };
-    // Another thread reads large reviews.
+    // A worker thread reads large reviews.
     const review = JSON.stringify(podReview({ namespace: 'shop', spec }));
     const endpoint = { port: server.port, ca: await server.authority() };
     const { status, body } = await post(endpoint, '/validate/pods', review, 'application/json');

@@ -1,4 +1,4 @@
-/** Tests the executable for Windows, which the archive of the release contains. It needs no packages. */
+/** Tests the executable for Windows in the archive of the release. The test needs no packages. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -18,7 +18,7 @@ interface Case {
   readonly appliedMs: number;
 }
 
-/** Exceeds the backoff of 30 s that reflectors reach after many failures. */
+/** A delay that exceeds the backoff of 30 s, which reflectors reach after many failures. */
 const BACKOFF_MS = 45_000;
 /** A watch without events times out after 90 s, and a request after 30 s. */
 const TIMEOUT_MS = 90_000 + BACKOFF_MS;

@@ -10,11 +10,11 @@ export interface Attack {
   readonly connections: number;
   /** The addresses of the clients. Default: 127.0.0.1. */
   readonly addresses?: readonly string[];
-  /** Texts of which each connection sends the next. */
+  /** The text that each connection sends, or a list from which each connection takes the next text. */
   readonly sent?: string | readonly string[];
-  /** A text in `sent` that is replaced by a number with the same length, which differs for each connection. */
+  /** A text in `sent` that is replaced with a number of the same length. The number differs for each connection. */
   readonly nonce?: string;
-  /** Sent on each connection every 200 ms after `sent`. */
+  /** A text that each connection sends every 200 ms after `sent`. */
   readonly trickle?: string;
   /** If set, sends the next text on a new connection after each response until the attack ends. */
   readonly isRepeated?: boolean;
@@ -72,7 +72,7 @@ async function sendRepeatedly(): Promise<void> {
   }
 }
 
-/** Resolves to the status, and to the decision of a review. */
+/** Resolves to the status of a response and, for a review, to its decision. */
 function readResponse(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     let received = '';

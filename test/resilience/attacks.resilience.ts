@@ -27,7 +27,7 @@ import { assertNoFailures, buildSpec, NAMESPACE, recordFault, REVIEWS, WITHOUT_S
 
 /** The memory limit in the Deployment. */
 const MAX_RSS_MIB = 512;
-/** The remaining memory is reserved for the objects of a large cluster. */
+/** Limit of the memory during an attack. The remaining memory is reserved for the objects of a large cluster. */
 const MAX_ATTACK_MIB = 400;
 const PSA = '/validate/pods';
 const MUTATE = '/mutate/pods';
@@ -50,7 +50,7 @@ interface Target {
   readonly server: RunningServer;
   readonly client: WebhookClient;
   readonly pid: number;
-  /** Returns the most CPU time that a turn of the event loop has used, in milliseconds. */
+  /** Returns the maximum CPU time that a turn of the event loop has used, in milliseconds. */
   longestTurnMs(): Promise<number>;
   stop(): Promise<void>;
 }
@@ -269,7 +269,7 @@ interface MemoryAttack {
   readonly name: string;
   readonly connections: number;
   readonly body: string;
-  /** The number of bytes that the client does not send. */
+  /** Number of bytes at the end that the client does not send. */
   readonly missing?: number;
 }
 
@@ -379,7 +379,7 @@ suite('large bodies that remain incomplete', { timeout: 120_000 }, () => {
     test(`${name} do not block large reviews`, async (t) => {
       const sent = formatHead(PSA, 31 * MIB) + ' '.repeat(bytes);
       const attack = await startAttack(target, { protocol: 'tls', connections, sent });
-      // The server has received the bytes of the connections.
+      // By then, the server has received the bytes of the connections.
       await pause(1000);
       const startMs = performance.now();
       const allowed = await target.client.call(large.path, large.review).catch((error: unknown) => String(error));

@@ -1,6 +1,6 @@
 /**
  * Measures a replica in a cluster in which users of a few namespaces have created the largest objects that API servers
- * accept, of every kind that replicas read and such users can write.
+ * accept. The objects are of every kind that replicas read and these users can write.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -31,9 +31,14 @@ import { formatReport } from './stage.ts';
 /** The memory limit in the manifests. */
 const MEMORY_MIB = 512;
 const MAX_RSS_MIB = 400;
-/** Maximum CPU time of the main thread during a review, because other processes of the machine delay responses. */
+/**
+ * Maximum CPU time of the main thread during a review. Response times are not limited, because other processes on the
+ * machine delay responses.
+ */
 const MAX_P99_MS = 100;
-/** An API server stores at most 1.5 MiB, of which JSON escapes some characters as six bytes. */
+/**
+ * Length of long texts. An API server stores objects of at most 1.5 MiB, but JSON escapes some characters as six bytes.
+ */
 const SIZE = 1_300_000;
 const TEXT = 'x'.repeat(SIZE);
 const ESCAPED = '\u0001'.repeat(SIZE);
@@ -45,7 +50,7 @@ const MANY_VOLUMES = { containers: [container], volumes: repeat(19_000, (i) => (
 const withVariable = (value: string) => ({ containers: [{ ...container, env: [{ name: 'A', value }] }] });
 const LARGE_VARIABLE = withVariable(TEXT);
 const ESCAPED_VARIABLE = withVariable(ESCAPED);
-/** Nearly as large as stored pods may be, and different for each pod. */
+/** Returns the spec of a pod that is nearly as large as stored pods may be. The spec of each pod is different. */
 const largestStored = (index: number) => ({
   containers: [container],
   volumes: repeat(700, (i) => ({ name: `v-${index}-${i}`, emptyDir: {} })),
@@ -124,7 +129,7 @@ const GROUPS: Readonly<Record<string, readonly Group[]>> = {
   '/apis/policy.portcullis.dev/v1alpha1/podsecurityexceptions': [{ count: 300, build: () => ({ spec: EXCEPTION }) }],
 };
 
-/** Adds the identity to the objects of the groups, one group after another. */
+/** Adds names and types to the objects of the groups, one group after another. */
 function createCollection(groups: readonly Group[]): Collection {
   const builders = groups.flatMap(({ count, build }) => repeat(count, () => build) as Group['build'][]);
   return {

@@ -1,4 +1,7 @@
-/** Imported by a process under test. Writes the most CPU time that a turn of its event loop used, in ms, to a file. */
+/**
+ * A process under test imports this module. It writes the maximum CPU time that a turn of the event loop used, in
+ * milliseconds, to a file.
+ */
 import { writeFile } from 'node:fs/promises';
 import { isMainThread } from 'node:worker_threads';
 
@@ -11,7 +14,7 @@ if (isMainThread && file !== undefined) {
     last = process.threadCpuUsage();
     maxMs = Math.max(maxMs, (user + system) / 1000);
   }, 5).unref();
-  // Loading modules at startup is not part of the measurement.
+  // The measurement does not include the loading of modules at startup.
   setTimeout(() => (maxMs = 0), 3000).unref();
   // A synchronous write would wait for the disk, which etcd and the audit log keep busy.
   setInterval(() => void writeFile(file, String(Math.round(maxMs))), 250).unref();

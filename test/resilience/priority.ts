@@ -1,6 +1,6 @@
 import { setPriority } from 'node:os';
 
-/** The priority of attackers and API servers, which run on other machines than the replicas in a real cluster. */
+/** The niceness of attackers and API servers, which do not share a machine with the replicas in a real cluster. */
 export const NICENESS = 10;
 
 /** Lowers the priority of the calling thread, so it does not delay the replicas and the clients that measure them. */

@@ -16,7 +16,7 @@ suite('three replicas under load', () => {
   let stage: Stage;
   const skewed: Replica[] = [];
   before(async () => {
-    // The default lease duration, and a realistic drain time.
+    // The default lease duration and a realistic drain time.
     stage = await setUpStage({ args: [], drainSeconds: 10, perSecond: 300 });
     await stage.start(3);
     await stage.settled(3);

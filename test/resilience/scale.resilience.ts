@@ -1,4 +1,4 @@
-/** Measures start time, memory and CPU of a replica in a large cluster, and tests reviews during many changes. */
+/** Measures the start time, memory and CPU of a replica in a large cluster, and tests reviews during many changes. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -35,7 +35,7 @@ const BINDINGS = '/apis/rbac.authorization.k8s.io/v1/rolebindings';
 const MAX_IDLE_SHARE = 0.02;
 const IDLE_MS = 20_000;
 
-/** Reviews in namespaces that do not change. */
+/** Reviews of pods in namespaces that do not change. */
 const REVIEWS: readonly ExpectedReview[] = [0, 2, 5000, 9998].flatMap((index) => [
   { path: '/validate/pods', allowed: true, review: buildReview(index, 'restricted') },
   { path: '/validate/pods', allowed: false, review: buildReview(index, 'privileged') },
@@ -111,7 +111,7 @@ suite('a replica in a large cluster', { timeout: 900_000 }, () => {
   });
 
   test('uses little CPU and memory while idle', async (t) => {
-    // Garbage from startup is collected first.
+    // The garbage from startup is collected first.
     await pause(30_000);
     const first = await readUsage(replica.pid);
     await pause(IDLE_MS);

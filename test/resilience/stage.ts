@@ -1,6 +1,6 @@
 /**
- * Setup for resilience tests: an installation, a proxy that injects faults into its API server connections, and a load
- * of reviews.
+ * Setup for resilience tests, which consists of an installation, a proxy that injects faults into its API server
+ * connections, and a load of reviews.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
@@ -44,7 +44,7 @@ export interface Stage {
   collectUnready(act: () => Promise<void>): Promise<readonly string[]>;
   /** Changes the enforced level of a namespace. */
   changeLevel(): Promise<void>;
-  /** Waits until all replicas apply the last change. Resolves to the time in milliseconds. */
+  /** Waits until all replicas apply the last change. Resolves to the duration in milliseconds. */
   waitForChange(timeoutMs: number): Promise<number>;
   /** Waits until a leader renews the lease. */
   waitForLeader(timeoutMs: number): Promise<void>;
@@ -57,7 +57,7 @@ export interface Stage {
   stop(): Promise<void>;
 }
 
-/** Exceeds the timeout in the manifests, so reviews do not fail on a busy machine. */
+/** The timeout of reviews. It exceeds the timeout in the manifests, so reviews do not fail on a busy machine. */
 const TIMEOUT_S = 15;
 
 /** A short lease duration, which shortens the tests. */
@@ -284,8 +284,8 @@ function watchBundle(admin: ApiClient): Bundle {
 }
 
 /**
- * Prints the row for a fault. `test/run.ts` prints all rows in one table.
- * @param convergedMs the time until the system was as before: `undefined` if the fault requires no reaction
+ * Prints the table row for a fault. `test/run.ts` prints all rows in one table.
+ * @param convergedMs the time until the system recovered, or `undefined` if the fault requires no reaction
  */
 export function recordFault(t: TestContext, report: LoadReport, convergedMs?: number, fault = t.name): void {
   const { sent, failures, wrong } = report;

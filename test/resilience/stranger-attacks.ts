@@ -1,6 +1,6 @@
 /**
- * The requests with which a client without credentials attacks replicas, as a table. The routes come from the registry
- * of webhooks.
+ * The table of attacks by clients without credentials, with the requests of each attack. The routes come from the
+ * registry of webhooks.
  */
 import type { AdmissionRequest } from '../../src/kube/admission.ts';
 import { AUTHORIZER_PATH } from '../../src/server/kubelet-authorizer.ts';
@@ -12,20 +12,20 @@ import { ENFORCED, UNENFORCED } from './tenant-attacks.ts';
 
 export interface StrangerAttack extends Omit<Attack, 'port' | 'protocol' | 'sent'> {
   readonly name: string;
-  /** The port of the probes is served without TLS. */
+  /** The attacked port. The port of the probes is served without TLS. */
   readonly port: 'reviews' | 'probes';
   /**
-   * True if the number of valid reviews is the attack. Many reviews delay others, as the security model states, so their
+   * True if the attack consists of many valid reviews. Many reviews delay others, as the security model states, so the
    * latency is not limited.
    */
   readonly isFlood?: boolean;
-  /** Name of the attack of a tenant whose objects exist during this attack. */
+  /** Name of the tenant attack whose objects exist during this attack. */
   readonly after?: string;
   /** Builds the requests. */
   requests(): readonly string[];
 }
 
-/** Replaced by a number that differs for each request. */
+/** Placeholder for a number that differs for each request. */
 const NONCE = 'NONCE_____';
 const MIB = 1024 * 1024;
 
@@ -41,7 +41,7 @@ interface HttpRequest {
   readonly target: string;
   readonly headers?: string;
   readonly body?: string;
-  /** The declared length of the body. Default: its length. */
+  /** The declared length of the body. Defaults to the actual length. */
   readonly length?: number;
 }
 
@@ -54,7 +54,7 @@ function toRoutes(request: Omit<HttpRequest, 'target'> & { readonly query?: stri
   return ROUTES.map((route) => formatRequest({ ...request, target: `${route}${request.query ?? '?timeout=10s'}` }));
 }
 
-/** Formats a review with another request. The objects contain no byte that JSON escapes. */
+/** Formats a review with changes to its request. The objects contain no byte that JSON escapes. */
 function formatReview(change: Partial<AdmissionRequest>, path: string): string {
   const { request, ...review } = podReview({ namespace: ENFORCED });
   return formatRequest({
@@ -169,14 +169,14 @@ function accessReview(fields: object): string {
   return formatRequest({ target: `${AUTHORIZER_PATH}?timeout=10s`, body: JSON.stringify(body) });
 }
 
-/** Replaces a value by as many empty objects as fit into a body that is parsed immediately. */
+/** Replaces a value with as many empty objects as fit into a body that is parsed immediately. */
 function widen(request: string): string {
   const [head = '', body = ''] = request.split('\r\n\r\n');
   const wide = body.replace('"WIDE"', () => `[${'{},'.repeat((127_000 - body.length) / 3)}{}]`);
   return `${head.replace(/Content-Length: \d+/, `Content-Length: ${wide.length}`)}\r\n\r\n${wide}`;
 }
 
-/** The number of clients of an attack with requests, not with their number. */
+/** Number of connections of attacks that rely on the content of requests rather than on the number of connections. */
 const CONNECTIONS = 4;
 
 const DIGITS = '1'.repeat(15_000);

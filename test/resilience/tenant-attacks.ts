@@ -1,5 +1,5 @@
 /**
- * The objects with which a tenant attacks replicas, as a table. Each row is one attack, with the largest objects that an
+ * The table of objects with which a tenant attacks replicas. Each row is one attack, with the largest objects that an
  * API server accepts.
  */
 import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../../src/api/names.ts';
@@ -16,18 +16,18 @@ export interface TenantAttack {
   /** ClusterRole of the tenant in its namespaces. */
   readonly role: 'edit' | 'admin';
   readonly namespace: typeof ENFORCED | typeof UNENFORCED;
-  /** The kinds of the objects, in turn. */
+  /** The kinds of the objects, which alternate. */
   readonly kinds: readonly Kind[];
   /** Maximum number of objects. */
   readonly count: number;
   /**
-   * Builds the fields of an object. Its size is proportional to `bytes`, which decreases until the API server accepts
-   * the object. The name and the type are added.
+   * Builds the fields of an object. The size is proportional to `bytes`, which decreases until the API server accepts
+   * the object. The caller adds the name and the type.
    */
   build(bytes: number, index: number, kind: Kind): JsonObject;
   /**
-   * What follows the creation: small patches of the objects, or for `churn`, deletions and creations. Default:
-   * patches.
+   * The requests that follow the creation. `patch` sends small patches of the objects, and `churn` deletes and creates
+   * them. Default: `patch`.
    */
   readonly then?: 'patch' | 'churn' | 'ephemeral containers';
 }
@@ -35,10 +35,10 @@ export interface TenantAttack {
 /** Label on all objects of an attack. */
 export const ATTACK_LABEL = 'attack';
 
-/** The size of an object in JSON with which an attack begins. An API server stores objects of at most 1.5 MiB. */
+/** Size of the first object of an attack in JSON. An API server stores objects of at most 1.5 MiB. */
 export const LARGEST_BYTES = 1.4 * 1024 * 1024;
 
-/** Returns as many items as fit into a number of bytes of JSON. */
+/** Returns as many items as fit into the given number of bytes of JSON. */
 function fill<T>(bytes: number, item: (index: number) => T): T[] {
   const length = JSON.stringify(item(100_000)).length + 1;
   return Array.from({ length: Math.max(1, Math.floor(bytes / length)) }, (_, index) => item(index));
@@ -60,7 +60,7 @@ function podSpec(spec: JsonObject = {}, container: JsonObject = {}): JsonObject 
   };
 }
 
-/** Creates pod specs that fill a number of bytes with one kind of field. */
+/** Creates pod specs in which one kind of field fills the given number of bytes. */
 const POD_SPECS = {
   volumes: (bytes: number) => podSpec({ volumes: fill(bytes, (index) => ({ name: `v${index}`, emptyDir: {} })) }),
   'one long variable': (bytes: number) => podSpec({}, { env: [{ name: 'A', value: 'x'.repeat(bytes) }] }),
@@ -93,7 +93,7 @@ const POD_SPECS = {
 
 type PodSpecName = keyof typeof POD_SPECS;
 
-/** Places a pod spec in an object of a kind. */
+/** Returns an object of a kind that contains the pod spec. */
 function withPodSpec(kind: Kind, spec: JsonObject, index: number): JsonObject {
   const labels = { app: `a${index}` };
   const template = { metadata: { labels }, spec };
@@ -148,7 +148,7 @@ function podAttack(spec: PodSpecName, options: Partial<TenantAttack> = {}): Tena
   };
 }
 
-/** Large metadata. API servers limit only annotations. */
+/** Creates large metadata. API servers limit only the size of annotations. */
 const METADATA = [
   (bytes: number) => ({
     labels: fillMap(

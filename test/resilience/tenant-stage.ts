@@ -1,6 +1,6 @@
 /**
- * Setup for attacks by tenants and strangers: two replicas of the bundle with the limits of the image, namespaces of
- * every tier, a steady load of reviews, and a tenant who tries to create forbidden pods all the time.
+ * Setup for attacks by tenants and strangers. It consists of two replicas of the bundle with the limits of the image,
+ * namespaces of every tier, a steady load of reviews, and a tenant who continuously tries to create forbidden pods.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -61,7 +61,8 @@ const NAMESPACES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 const FORBIDDING = Object.keys(NAMESPACES).filter((name) => name !== UNENFORCED);
 
 /**
- * Permissions that `edit` and `admin` do not include: pod templates, which replicas read, and those of `kubectl debug`.
+ * Permissions that `edit` and `admin` do not include. They permit writing pod templates, which replicas read, and using
+ * `kubectl debug`.
  */
 const EXTRA_ROLE = {
   apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -92,7 +93,10 @@ const CONFIGURATIONS = {
 export type ConfigurationName = keyof typeof CONFIGURATIONS;
 export const CONFIGURATION_NAMES = ['default', 'sar, Ignore and floor'] as const satisfies readonly ConfigurationName[];
 
-/** A replica that uses more memory is replaced before the next attack, so the measured memory belongs to one attack. */
+/**
+ * A replica that uses more memory than this is replaced before the next attack, so the measured memory results from
+ * only one attack.
+ */
 const FRESH_RSS_MIB = 220;
 
 /** Maximum duration of the creation of objects. */
@@ -110,7 +114,10 @@ export interface Effect {
   /** 99th percentile of the CPU time that the main thread of the replica used during a direct review. */
   readonly cpuP99Ms: number;
   readonly cpuMaxMs: number;
-  /** Like `direct`, without the time in which the main thread of the replica waited for a CPU of this machine. */
+  /**
+   * 99th percentile of the latency of direct reviews, without the time in which the main thread of the replica waited
+   * for a CPU of this machine.
+   */
   readonly ownP99Ms: number;
   /** Dry runs of pods at the API server. */
   readonly dryRuns: LoadReport;
@@ -151,9 +158,9 @@ interface RunningStranger {
 }
 
 interface StageOptions {
-  /** The bundle. Default: the sources. */
+  /** The script of the replicas. Defaults to the sources. */
   readonly main?: string;
-  /** Direct reviews, dry runs and forbidden pods per second. */
+  /** Number of direct reviews, of dry runs and of forbidden pods per second. */
   readonly perSecond?: number;
 }
 
@@ -292,7 +299,7 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       let peakMiB = 0;
       const sample = async (): Promise<void> => {
         for (const { pid } of running()) {
-          // A process that is ending has no memory.
+          // A process that is terminating has no memory.
           const usage = await readUsage(pid).catch(() => undefined);
           peakMiB = Math.max(peakMiB, usage?.peakMiB || 0);
         }
@@ -339,7 +346,8 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       const victim = running().find((replica) => replica !== target);
       if (!victim) return 'ended';
       expected.add(victim);
-      // Where webhooks fail open, a pod whose review a killed replica does not complete is admitted. No such review runs.
+      // Where webhooks fail open, a pod is admitted if its review does not complete because the replica is killed.
+      // Therefore, the attempts pause.
       let open = (): void => undefined;
       gate = new Promise((resolve) => (open = resolve));
       await forbidden.idle();
@@ -347,7 +355,7 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
       await pause(300);
       await victim.stop('SIGKILL');
       await system.retire(victim);
-      // A busy API server uses closed connections for a moment.
+      // For a moment, a busy API server still uses closed connections.
       await pause(1000);
       open();
       const startMs = performance.now();
@@ -415,7 +423,7 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
         await plane.admin.send('DELETE', `${path}?${query}&gracePeriodSeconds=0&propagationPolicy=Background`);
         const accept = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
         const list = responseObject(await plane.admin.send('GET', `${path}?${query}`, undefined, { accept }));
-        // API servers send null for an empty list of metadata.
+        // API servers send null for an empty list of object metadata.
         const remaining = (list['items'] ?? []) as readonly JsonObject[];
         const patch = { metadata: { finalizers: null } };
         for (const object of remaining) {
@@ -476,7 +484,7 @@ async function explainAdmissions(plane: ControlPlane, admitted: readonly string[
 }
 
 interface ForbiddenPods {
-  /** Namespaces and names. */
+  /** Namespaces and names of the admitted pods. */
   readonly admitted: string[];
   attempts: number;
   /** Starts the attempts. Returns the function that stops them. */
@@ -527,8 +535,8 @@ function createForbiddenPods(user: ApiClient, gate: () => Promise<void>): Forbid
 }
 
 /**
- * Returns the resources that replicas watch in all namespaces, or in the namespaces of tenants, from the recorded
- * requests, and that a tenant may create or change there.
+ * Returns the resources that a tenant may create or change and that replicas watch in all namespaces or in the
+ * namespaces of tenants. The watches are taken from the recorded requests.
  */
 export async function findTenantResources({ plane, tenants }: TenantStage): Promise<readonly string[]> {
   const calls = await plane.calls();
@@ -578,8 +586,9 @@ const MAX_RSS_MIB = 400;
 const MAX_P99_MS = 100;
 
 /**
- * Asserts that no replica ended, no forbidden pod was admitted, and reviews were not delayed. The delay is the CPU time
- * that the main thread of a replica used during a review, which does not depend on other programs on this machine.
+ * Asserts that no replica terminated, no forbidden pod was admitted, and reviews were not delayed. The delay is
+ * measured as the CPU time that the main thread of a replica used during a review, because it does not depend on other
+ * programs on this machine.
  */
 export function assertUnaffected(effect: Effect, isFlood = false): void {
   const { peakMiB, ended, admitted, attempts, direct, dryRuns, cpuP99Ms } = effect;

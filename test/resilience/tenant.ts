@@ -19,7 +19,7 @@ export interface TenantWork extends ApiClientOptions {
   readonly createMs: number;
 }
 
-/** What the API server accepted. */
+/** The objects and writes that the API server accepted. */
 export interface TenantReport {
   readonly created: number;
   /** Size of the largest accepted object in JSON. */
@@ -47,7 +47,7 @@ const MERGE = { 'content-type': 'application/merge-patch+json' };
 
 const rejections: Record<string, number> = {};
 const objects: { readonly kind: Kind; readonly name: string; readonly index: number }[] = [];
-/** The accepted size by kind. */
+/** The accepted size of an object, keyed by kind. */
 const sizes = new Map<Kind, number>();
 let [largestBytes, changes, isDone] = [0, 0, false];
 

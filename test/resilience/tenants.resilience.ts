@@ -1,7 +1,7 @@
 /**
- * Tests that nothing that a tenant or a stranger sends stops a replica. Tenants with the ClusterRoles `edit` and `admin`
- * create the worst objects that an API server accepts, and a client without credentials sends the worst requests.
- * Replicas are killed in between, so they list all objects again.
+ * Tests that no object of a tenant and no request of a stranger stops a replica. Tenants with the ClusterRoles `edit`
+ * and `admin` create the worst objects that an API server accepts, and a client without credentials sends the worst
+ * requests. Replicas are killed in between, so they list all objects again.
  *
  * `--test-name-pattern` selects attacks. With PORTCULLIS_BUNDLE, the suite attacks that script.
  */
@@ -27,7 +27,7 @@ import {
   type TenantStage,
 } from './tenant-stage.ts';
 
-/** Attacks that depend on the second configuration. They run again with it. */
+/** Attacks whose effect depends on the configuration. They are repeated with the second configuration. */
 const REPEATED: readonly string[] = [
   'pods of users with many groups',
   'long timeouts in the URL',

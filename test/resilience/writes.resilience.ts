@@ -20,7 +20,7 @@ const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const SECRET = `/api/v1/namespaces/${INSTALLATION.namespace}/secrets/${INSTALLATION.certificateSecret}`;
 const METHODS: Readonly<Record<string, string>> = { create: 'POST', update: 'PUT', patch: 'PATCH', delete: 'DELETE' };
 
-/** The kinds of writes in this test, which causes no removals at shutdown or after a feature is disabled. */
+/** The kinds of writes in this test. It causes no removals at shutdown or after a feature is disabled. */
 const EXPECTED = [
   ...['namespaces', 'nodes', 'nodes/status', 'portcullisconfigurations', 'portcullisconfigurations/status'].map(
     (resource) => `PATCH ${resource}`,
@@ -32,7 +32,7 @@ const EXPECTED = [
   ...['POST clusterrolebindings', 'DELETE clusterrolebindings'],
 ];
 
-/** Writes that need not succeed: events, which are not repeated, and reports, whose CRDs are not installed. */
+/** Writes that need not succeed, because events are not repeated and the CRDs of reports are not installed. */
 const BEST_EFFORT = ['POST events', 'PATCH events', 'PATCH clusterreports', 'PATCH clusterpolicyreports'];
 
 const ANYUID = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:openshift:scc:anyuid' };

@@ -1,4 +1,7 @@
-/** Tests responses, failures, log, connections, client certificates and probes of the admission server over TLS. */
+/**
+ * Tests the admission server over TLS, including responses, failures, the log, connections, client certificates and
+ * probes.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent } from 'node:https';

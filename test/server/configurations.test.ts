@@ -56,7 +56,7 @@ interface Configuration {
   readonly webhooks: readonly Hook[];
 }
 
-/** Settings that enforce everything, so each webhook has all its tiers. */
+/** Settings with which everything is enforced, so each webhook has all its tiers. */
 const ENFORCING = {
   ...defaultSettings('0.0.0'),
   features: { scc: true, rollout: true, kubelet: true, olm: true },
@@ -80,7 +80,7 @@ function hooksAt(path: string, among: readonly Hook[] = hooks): readonly Hook[] 
   return matching;
 }
 
-/** Returns the fail-closed webhook with a path, for namespaces without the own label. */
+/** Returns the fail-closed webhook with a path that selects namespaces without the Portcullis label. */
 function hookAt(path: string): Hook {
   const [hook, ...others] = hooksAt(path).filter(
     ({ name, failurePolicy }) => failurePolicy === 'Fail' && !name.startsWith('own-label.'),
@@ -114,7 +114,7 @@ const webhooks = createWebhooks({
   now: () => 0,
 });
 
-/** Fail-open webhooks that deny pods. A timeout admits a forbidden pod. */
+/** Matches the names of webhooks that may deny pods but fail open, so a timeout admits a forbidden pod. */
 const UNPROTECTED =
   /^(?:(?:fail-open\.(?:connect|mutate|validate)|(?:exempt|kube-system|report|unlabeled)\.validate)\.pods|validate\.pods)\.portcullis\.dev$/;
 
@@ -197,7 +197,7 @@ suite('the webhook configurations', () => {
         .flatMap(({ operations, resources }) =>
           operations.flatMap((operation) => resources.map((name) => `${operation} ${name}`)),
         )
-        // Ephemeral containers cannot be created.
+        // Ephemeral containers are not created but updated.
         .filter((text) => text !== 'CREATE pods/ephemeralcontainers')
         .toSorted();
     assert.deepEqual(requests(mutate), requests(validate));
@@ -259,7 +259,7 @@ function buildEnforcement(mode: SccMode, exemptNamespaces = DEFAULT_EXEMPT_NAMES
 }
 
 suite('in the tiers of a webhook,', () => {
-  /** True if only replicas enforce a level, so the webhook for pods fails closed. */
+  /** True if only replicas enforce a level in the namespace, so the webhook for pods fails closed. */
   const isOwn = ({ metadata: { name, labels } }: AnyNamespace): boolean =>
     name !== 'kube-system' && labels['portcullis.dev/enforce'] !== undefined;
   const isFailOpen = ({ metadata: { labels } }: AnyNamespace): boolean =>

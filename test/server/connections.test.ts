@@ -14,7 +14,7 @@ import { startAdmissionServer, type TestServer } from '../support/admission-serv
 import { eventually } from '../support/eventually.ts';
 import { podReview } from '../support/reviews.ts';
 
-/** The connection limit of a replica, and a lower limit that needs fewer handshakes. */
+/** The connection limit of a replica, and a lower limit that requires fewer handshakes. */
 const REPLICA_LIMIT = 1000;
 const LIMIT = 100;
 const API_SERVER = '127.0.0.1';
@@ -40,7 +40,7 @@ async function startServer(t: TestContext, maxConnections = LIMIT): Promise<Test
   return server;
 }
 
-/** One context for many handshakes saves time. */
+/** Using one context for many handshakes saves time. */
 const contexts = new Map<string, SecureContext>();
 function trust(ca: string): SecureContext {
   const context = contexts.get(ca) ?? createSecureContext({ ca });
@@ -58,7 +58,7 @@ function open({ port, ca }: TestServer, localAddress: string): Promise<Socket> {
   });
 }
 
-/** Sends a request. Resolves to the status of its response, to `kept` or `closed`, and to the decision. */
+/** Sends a request. Resolves to the status of its response, `kept` or `closed` for the connection, and the decision. */
 function send(socket: Socket, request: string): Promise<string> {
   return new Promise((resolve) => {
     if (socket.destroyed) resolve('closed before the request');
@@ -78,7 +78,7 @@ async function openMany(server: TestServer, address: string, count: number, sent
   for (let tried = 0; tried < count; tried += 50) {
     const length = Math.min(50, count - tried);
     const opened = await Promise.allSettled(Array.from({ length }, () => open(server, address)));
-    // The server may already have closed some of them.
+    // The server may already have closed some of the connections.
     const batch = opened.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
     for (const socket of batch) socket.write(sent);
     sockets.push(...batch);
@@ -105,7 +105,7 @@ interface Attack {
   /** Number of connections that each unknown client opens, and the bytes that it sends. */
   readonly strangers: readonly (readonly [address: string, connections: number, sent: string])[];
   readonly limit?: number;
-  /** State of an idle connection of the API server afterwards. */
+  /** Expected state of an idle connection of the API server afterwards. */
   readonly idle?: string;
 }
 
@@ -272,7 +272,7 @@ test('connections without a request do not displace one that sends its first rev
 
 suite('unauthenticated connections to the probe port', () => {
   const PROBE = 'GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n';
-  /** The connection limit of the port. One address can use half of it. */
+  /** The connection limit of the port. One address can use half of the limit. */
   const PROBES_LIMIT = 50;
 
   for (const [name, addresses] of [
@@ -321,13 +321,13 @@ test('a connection closes on a second request before the response to the first o
 suite('thousands of requests that arrive together are not processed', () => {
   const REQUESTS = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5000);
 
-  /** Returns the number of requests that a server created, after the client's connection is closed. */
+  /** Waits until the client's connection is closed. Returns the number of requests that the server created. */
   const countRequests = async (server: Server, connection: Socket): Promise<number> => {
     let count = 0;
     server.on('request', () => count++);
     connection.write(REQUESTS);
     connection.resume();
-    // The rest of the requests may cause a reset.
+    // The unread requests may reset the connection.
     await new Promise((resolve) => connection.once('close', resolve));
     return count;
   };

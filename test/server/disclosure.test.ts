@@ -1,6 +1,6 @@
 /**
- * Tests that a client that may be any pod of the cluster learns nothing about other objects from the responses to forged
- * reviews, while API servers receive all details.
+ * Tests that responses to forged reviews disclose nothing about other objects, because the client may be any pod of the
+ * cluster. API servers receive all details.
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -22,7 +22,7 @@ import {
 const UID = '5a0d3c0e-6f1d-4b8e-9a57-0f6a8f7b1c11';
 const FORGED = '00000000-0000-0000-0000-000000000000';
 
-/** A stored object with the UID, and the old object of a review. */
+/** Returns an object with the UID, as it is stored and sent as the old object of a review. */
 function stored(uid: string | undefined, metadata: JsonObject, more: JsonObject = {}): JsonObject {
   return { ...more, metadata: { ...metadata, ...(uid === undefined ? {} : { uid }) } };
 }
@@ -61,7 +61,7 @@ interface Case {
   readonly name: string;
   readonly path: string;
   readonly request: (uid?: string) => AdmissionRequest;
-  /** True if the reviews of API servers contain the UID of the stored object. */
+  /** True if reviews from API servers contain the UID of the stored object. */
   readonly hasUid: boolean;
   /** The message and the warnings for an API server, and for another client. */
   readonly full: readonly string[];

@@ -79,7 +79,7 @@ interface Write {
   readonly isRecorded?: boolean;
 }
 
-/** Sends a write to both webhooks. Returns the object, or its warnings, or the message of the denial. */
+/** Sends a write to both webhooks. Returns the object, the warnings, or the message of the denial. */
 async function write({ user = 'alice', object, old, status, version = 'v1alpha1', isRecorded = true }: Write) {
   const group = 'policy.portcullis.dev';
   const request = {
@@ -285,7 +285,7 @@ suite('approvals in annotations are reviewed:', () => {
   const untrusted = (user: string): string =>
     `${path(BY)}Forbidden: spec.podSecurity.exceptions.trustedApprovers of the settings does not contain "${user}": remove the annotation, and approve with portcullis exception approve`;
   const self = (user: string): string => `${path(BY)}Forbidden: ${user} is its author and cannot approve it`;
-  /** The attacks of a tenant, who may write exceptions, and mistakes of a deployer. */
+  /** Attacks by a tenant who may write exceptions, and mistakes of a deployer. */
   const cases: readonly (readonly [
     name: string,
     given: Write & { readonly trusts?: readonly string[] },

@@ -186,7 +186,7 @@ suite('before the nodes and the settings are read,', () => {
   const RETRY = 'the nodes and the settings have not been read yet\n';
   const cases: readonly (readonly [name: string, body: string, retries: boolean])[] = [
     ['a request of a node', reviewOf(as('x'), PODS), true],
-    // The mode is not known.
+    // The mode of the minimum is not known before the settings are read.
     ['a registration', reviewOf(as('x'), { verb: 'create', resource: 'nodes' }), true],
     ['a review that is too large', reviewOf({ ...as('x'), extra: 'x'.repeat(70_000) }, PODS), true],
     ['a node that reads a node', reviewOf(as('x'), { verb: 'get', resource: 'nodes' }), false],
@@ -233,7 +233,7 @@ test('unknown clients do not delay API servers with many reviews or unfinished b
     for (const socket of sockets) socket.destroy();
     await server.stop();
   });
-  // Unfinished bodies share 24 MiB, so the oldest is rejected.
+  // Unfinished bodies share 24 MiB, so the oldest body is rejected.
   const [response] = (await Promise.race(sockets.map((socket) => once(socket, 'data')))) as [Buffer];
   assert.match(response.toString(), /^HTTP\/1\.1 429 [^]*\r\nretry-after: 1\r\n/);
 });

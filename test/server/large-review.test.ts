@@ -1,6 +1,6 @@
 /**
- * Tests that reducing large reviews to the fields that decisions read does not change decisions, and tests limits and
- * valid pods of any size.
+ * Tests that decisions do not change if large reviews are reduced to the fields that decisions read. Also tests the
+ * limits, and valid pods of any size.
  */
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
@@ -90,7 +90,7 @@ function inContainers(object: JsonObject, more: JsonObject): JsonObject {
   });
 }
 
-/** Adds unread members to the objects of requests. They may differ in the old object. */
+/** Adds unread members to the objects of requests. The members of the old object may differ. */
 function grown(arbitrary: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   const changes = fc.array(fc.tuple(fc.nat({ max: UNREAD.length - 1 }), fc.constantFrom('a', 'a', 'b')), {
     maxLength: 4,

@@ -1,4 +1,7 @@
-/** Tests OLM hardening by the webhook: modes, recognition, exceptions, and the order with SCC admission. */
+/**
+ * Tests OLM hardening by the webhook, including its modes, the recognition of pods, exceptions, and the order relative
+ * to SCC admission.
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
@@ -229,7 +232,7 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.ok(first.allowed, JSON.stringify(first));
     const changed = first.object as JsonObject;
     const [container] = (changed['spec'] as { readonly containers: readonly JsonObject[] }).containers;
-    // Only hardening sets `readOnlyRootFilesystem`, and only the SCC sets users.
+    // Only hardening sets `readOnlyRootFilesystem`, and only SCC admission sets users.
     assert.deepEqual(container?.['securityContext'], {
       privileged: false,
       readOnlyRootFilesystem: false,

@@ -1,4 +1,7 @@
-/** Tests many concurrent `exec` requests over TLS: concurrent pod reads, shared reads, other clients and limits. */
+/**
+ * Tests many concurrent `exec` requests over TLS, including concurrent and shared reads of pods, other clients and
+ * limits.
+ */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { suite, test, type TestContext } from 'node:test';
@@ -17,7 +20,7 @@ const STRANGER = '127.0.0.2';
 
 interface Read {
   readonly name: string;
-  /** Responds to the read. Default: a pod that every user may create. */
+  /** Responds to a read. Default: a pod that every user may create. */
   answer(spec?: object): void;
 }
 
@@ -33,7 +36,7 @@ interface Rig {
 interface RigOptions {
   /** Annotations of the namespace. Default: its ranges. */
   readonly annotations?: Readonly<Record<string, string>>;
-  /** Timeout of the API server. */
+  /** Timeout of the review. */
   readonly timeout?: string;
 }
 

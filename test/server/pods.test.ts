@@ -132,7 +132,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       assert.equal((await review(registered, labels)).allowed, !denied);
       const mutate = { path: '/mutate/pods' };
       assert.equal((await review(registered, labels, mutate)).allowed, !denied);
-      // Otherwise, a pod whose reviews arrive before and after enforcement begins would not have been defaulted.
+      // Otherwise, a pod would not be defaulted if enforcement began between its two reviews.
       if (labels === undefined) return;
       const defaulted = await review(registered, labels, { ...mutate, pod: buildPod() });
       assert.match(JSON.stringify(defaulted), /^\{"allowed":true,.*"object":.*"openshift.io\/scc":"restricted-v2"/);

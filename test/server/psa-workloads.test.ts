@@ -56,7 +56,7 @@ const LABELS = { 'pod-security.kubernetes.io/warn': 'restricted', 'pod-security.
 
 interface Given extends SccRigOptions {
   readonly labels?: Readonly<Record<string, string>>;
-  /** The SCC that service account `builder` may use. */
+  /** The SCC that the service account `builder` may use. */
   readonly scc?: string;
   readonly kind?: Kind;
   readonly metadata?: JsonObject;

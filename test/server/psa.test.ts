@@ -45,7 +45,7 @@ interface Rig {
   readonly store: WritableStore;
   readonly metrics: Metrics;
   decide(request: AdmissionRequest): Promise<Decision>;
-  /** Decides a request with the given timeout of the API server. */
+  /** Decides on a request with the given timeout of the API server. */
   decideWithin(timeoutMs: number, request: AdmissionRequest): Promise<Decision>;
   /** Replaces the exemptions in the effective configuration. */
   exempt(change: Partial<Exemptions>): void;
@@ -279,7 +279,7 @@ test('the evaluation of many pods does not block other reviews', async () => {
 });
 
 test('2,000 namespaces are relabeled at once, and all their pods are evaluated', async () => {
-  // Other processes do not use up the time of the evaluations.
+  // The clock measures the CPU time of this thread, so other processes do not use up the time for evaluations.
   const now = (): number => {
     const { user, system } = process.threadCpuUsage();
     return (user + system) / 1000;
@@ -763,7 +763,7 @@ interface ModeLabelCase {
   readonly request: AdmissionRequest;
   readonly mode?: SccMode;
   readonly exemptNamespaces?: readonly string[];
-  /** The mode in the warning. Absent if there is no warning. */
+  /** The mode that the warning names. Absent if there is no warning. */
   readonly warned?: string;
   /** True if the request is denied for another reason. */
   readonly denied?: true;

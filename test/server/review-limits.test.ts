@@ -1,6 +1,6 @@
 /**
- * Tests that every review receives a decision, either based on its content or, if a limit prevents its evaluation,
- * according to a single rule.
+ * Tests that every review receives a decision. The decision depends on the content of the review or, if a limit
+ * prevents its evaluation, follows a single rule.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -69,7 +69,7 @@ function review(changes: Partial<AdmissionRequest>): string {
   const objects = { ...(newPod ? { object: newPod } : {}), ...(oldPod ? { oldObject: oldPod } : {}) };
   const { request, ...rest } = podReview({ namespace: 'restricted' });
   const { object: pod, oldObject, ...envelope } = request;
-  // API servers send the objects at the end.
+  // API servers send the objects at the end of a review.
   return JSON.stringify({ ...rest, request: { ...envelope, ...change, object: pod, oldObject, ...objects } });
 }
 
@@ -213,7 +213,7 @@ suite('a pod with more containers than can be evaluated is denied', () => {
   }
 });
 
-/** A review that is not evaluated, because the deepest valid object has about 20 levels. */
+/** Returns a review that is not evaluated because of its depth. The deepest valid object has about 20 levels. */
 const TOO_DEEP = 'the fields that decisions read exceed a limit: nested more than 100 levels deep';
 function deepReview(change: Partial<AdmissionRequest>): string {
   const more = { spec: 'DEEP', padding: 'x'.repeat(200_000) };
@@ -321,7 +321,7 @@ suite('a review that exceeds a limit is decided without an evaluation', () => {
   }
 });
 
-/** The documented response statuses, and the requests that receive them. */
+/** The documented response statuses, with requests that receive them. */
 const HEAD = 'POST /allow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n';
 const raw =
   (text: string) =>
@@ -490,7 +490,7 @@ test('values in forged reviews add no series to metrics', async (t) => {
 test('displaced reviews leave the queue of small reviews, so they do not delay the following ones of their address', async () => {
   let nowMs = 0;
   const { wait } = createQueue(() => (nowMs += 10));
-  // The main thread has time for the first review.
+  // The first review does not wait, because the main thread has time for it.
   assert.equal(await wait('a', 0), true);
   const ended: string[] = [];
   const review = (name: string, bytes: number): void =>

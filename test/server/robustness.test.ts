@@ -1,4 +1,7 @@
-/** Tests malformed, slow, concurrent and abandoned requests over sockets: responses, memory, and other clients. */
+/**
+ * Tests malformed, slow, concurrent and abandoned requests over sockets, including their effects on responses, memory
+ * and other clients.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent } from 'node:https';
@@ -152,7 +155,7 @@ suite('concurrent clients', () => {
 interface Framing {
   readonly name: string;
   readonly request: string;
-  /** The status of each response. */
+  /** The expected status of each response. */
   readonly statuses: readonly number[];
 }
 
@@ -281,7 +284,7 @@ suite('memory', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const usedBytes = async (): Promise<number> => {
-    // Buffers are freed only after the objects that reference them.
+    // Node frees buffers only after the objects that reference them.
     for (let times = 0; times < 3; times++) {
       collect();
       await sleep(5);
@@ -375,7 +378,7 @@ suite('drain()', () => {
       await sleep(50);
       const startMs = performance.now();
       await drain(server, 0);
-      // Node closes connections without a handshake after 10 s, and idle ones later.
+      // Node closes connections without a handshake after 10 s, and idle connections later.
       assert.ok(performance.now() - startMs < 9000, 'the connection is not closed');
       await closed;
       assert.match(text, received);
@@ -618,7 +621,7 @@ suite('bodies are validated:', () => {
   });
 });
 
-/** A review whose pod has 1.4 MB of `<`, escaped as API servers do; updates contain the pod twice. */
+/** Returns a review whose pod has 1.4 MB of `<`, which are escaped as by API servers. Updates contain the pod twice. */
 function largeReview(operation: 'CREATE' | 'UPDATE', container: object = {}): string {
   const containers = [{ name: 'c', image: 'i', args: ['<'.repeat(1_400_000)], ...container }];
   const { request, ...review } = podReview({ namespace: 'baseline', operation, spec: { containers } });
@@ -682,7 +685,7 @@ suite('large reviews', () => {
     const parser = createParser(startParseWorker);
     const release = Promise.withResolvers<undefined>();
     const late = await startAdmissionServer([{ path: '/allow', decide: () => allow() }], {
-      // Each time that the server reads the clock, the longest timeout has passed.
+      // Whenever the server reads the clock, the longest timeout has passed.
       now: () => (nowMs += 30_000),
       parser: {
         async reduceReview(...review) {

@@ -1,5 +1,5 @@
 /**
- * Tests authorization through SubjectAccessReviews: which reviews are sent in which order, and their cache, errors and
+ * Tests authorization through SubjectAccessReviews, including the order of the reviews, their cache, errors and
  * timeouts.
  */
 import assert from 'node:assert/strict';
@@ -26,7 +26,7 @@ const ACCOUNT = 'system:serviceaccount:shop:default';
 const ROOT = buildPod({ runAsUser: 0 });
 
 interface SarRig extends SccTestWebhooks {
-  /** The sent reviews as `user scc`. */
+  /** The reviews that were sent, formatted as `user scc`. */
   readonly reviews: string[];
   readonly calls: { readonly user: UserInfo; readonly attributes: Action }[];
   readonly clock: { nowMs: number };
@@ -268,7 +268,7 @@ suite('failed reviews deny access', () => {
   suite('if access reviews are slow,', () => {
     const SLOW_MS = 100;
     const MANY = 300;
-    /** The timeout is only sufficient for some of the reviews. */
+    /** The timeout suffices for only some of the reviews. */
     const createSlowRig = (allowed: string): SarRig => {
       const rig = createSarRig(
         async (_user, scc) => {

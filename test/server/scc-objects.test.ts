@@ -353,7 +353,7 @@ suite('a change to an SCC warns about the affected pods:', () => {
 /** Starts a server with pods whose evaluation takes 10 ms each on its clock. */
 async function startSlow(t: TestContext, pods: number) {
   const clock = { ms: 0 };
-  /** The turn of the event loop for each evaluated pod. */
+  /** The turn of the event loop in which each pod was evaluated. */
   const turns: number[] = [];
   let turn = 0;
   let immediate: NodeJS.Immediate | undefined;
@@ -401,7 +401,7 @@ suite('the evaluation of many pods', () => {
   test('takes 2 s, and afterwards a quarter of the time', async (t) => {
     const { clock, evaluate } = await startSlow(t, 50);
     for (let reviews = 0; reviews < 5; reviews++) assert.deepEqual(await evaluate(), [found(50)]);
-    // Another 0.67 s became available during these 2.67 s.
+    // During these 2.67 s, another 0.67 s of evaluation time became available.
     assert.deepEqual(await evaluate(), [found(17), incomplete(17)]);
     assert.deepEqual(await evaluate(), [incomplete(0)]);
     clock.ms += 5000;

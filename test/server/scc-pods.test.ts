@@ -1,5 +1,6 @@
 /**
- * Tests the SCC webhooks for pods (both passes) and for exec: modes, denials, warnings, audit annotations and metrics.
+ * Tests the SCC webhooks for pods (both passes) and for exec, including modes, denials, warnings, audit annotations and
+ * metrics.
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
@@ -327,7 +328,7 @@ suite('/connect/pods reviews exec and attach:', () => {
   const denial = (operation: string): string =>
     `${operation} operation is not allowed because the pod's security context exceeds your permissions: pods "root" is forbidden: ${ROOT_DENIAL}`;
   const forbidden = (message: string) => ({ code: 403, reason: 'Forbidden', message });
-  /** Result of the GET. The store contains both pods. */
+  /** Result of the GET request for the pod. The store contains both pods. */
   const get = (result: (signal?: AbortSignal) => Promise<unknown>): SccRigOptions => ({
     cluster: { get: (_kind, _name, _namespace, signal) => result(signal) as Promise<never> },
   });
@@ -337,7 +338,7 @@ suite('/connect/pods reviews exec and attach:', () => {
     readonly labels?: Labels;
     readonly request: AdmissionRequest;
     readonly timeoutMs?: number;
-    /** The denial. Absent if the request is allowed. */
+    /** The message of the denial. Absent if the request is allowed. */
     readonly status?: Pick<Status, 'code' | 'reason' | 'message'>;
     readonly warnings?: readonly string[];
     readonly facts?: object;
@@ -555,7 +556,7 @@ suite('/connect/pods reviews exec and attach:', () => {
           isRegistered && matchesConditions(conditions, { ...request }, accessFromStore(store)) === false;
         const { allowed } = await rig.decide('/connect/pods', request, 100);
         assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
-        // The condition changes no verdict.
+        // The match condition does not change any verdict.
         assert.ok(!isSkipped || allowed);
       });
     }

@@ -1,4 +1,7 @@
-/** Tests SCC reviews that wait for a namespace or its ranges: results, limits, disconnected clients and memory. */
+/**
+ * Tests SCC reviews that wait for a namespace or its ranges, including results, limits, disconnected clients and
+ * memory.
+ */
 import assert from 'node:assert/strict';
 import { Agent } from 'node:https';
 import { suite, test } from 'node:test';
@@ -291,7 +294,7 @@ suite('waiting reviews are limited', () => {
       });
       const send = (body: string, from?: Agent): Promise<Response> =>
         post(server, '/mutate/pods?timeout=15s', body, 'application/json', from);
-      // 128 reviews of the largest size that is not reduced use exactly the limit.
+      // 128 reviews of the largest size that is not reduced use up exactly the limit.
       const missing = JSON.stringify({ request: { ...CREATE, namespace: 'none' } }).padEnd(128 * 1024);
       const flood = Array.from({ length: 140 }, () => send(missing, agent));
       for (const each of flood) each.catch(() => undefined);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';
 import type { ApiResponse } from './api-client.ts';
 
-/** The body, which must be an object. */
+/** Returns the body, which must be an object. */
 export function responseObject({ body, text }: ApiResponse): JsonObject {
   assert.ok(isObject(body), text);
   return body;

@@ -4,7 +4,7 @@ import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 
 export interface ApiClientOptions {
   readonly port: number;
-  /** In PEM. */
+  /** Certificate authority of the server in PEM. */
   readonly authority: string;
   readonly client?: KeyPair;
 }
@@ -50,7 +50,7 @@ export function createApiClient({ port, authority, client }: ApiClientOptions): 
             });
           });
           sent.on('error', (error: NodeJS.ErrnoException) => {
-            // The server closed the idle connection at the same time.
+            // The server closed the idle connection while the request was being sent.
             if (sent.reusedSocket && error.code === 'ECONNRESET') resolve(attempt());
             else reject(error);
           });

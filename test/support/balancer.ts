@@ -11,7 +11,7 @@ export interface Backend {
   readonly port: number;
   /** URL for probes, such as `http://127.0.0.1:8081`. */
   readonly probes: string;
-  /** True for a server that receives connections even if it is not ready. */
+  /** True if the server receives connections even if it is not ready. */
   readonly isAlwaysReady?: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface BalancerOptions {
   readonly host?: string;
   /** Defaults to a free port. */
   readonly port?: number;
-  /** Readiness probe period. */
+  /** Period of the readiness probe. */
   readonly periodMs?: number;
 }
 

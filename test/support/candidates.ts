@@ -11,8 +11,8 @@ import type { FakeClock } from './fake-clock.ts';
 
 export interface RequestFault {
   /**
-   * `refused`: the request does not arrive. `lost`: the response is replaced with an error. `hangs`: there is no
-   * response.
+   * The outcome of a request. If it is `refused`, the request does not arrive. If it is `lost`, an error replaces the
+   * response. If it `hangs`, there is no response.
    */
   readonly outcome: 'fine' | 'refused' | 'lost' | 'hangs';
   /** Delays of the request and of the response. */
@@ -22,7 +22,7 @@ export interface RequestFault {
 
 export interface Machine {
   readonly clock: Clock;
-  /** The cluster as seen through the network of the machine. */
+  /** The cluster, accessed through the network of the machine. */
   readonly cluster: Cluster;
   /** Replaces the function that returns the fault of the next request. */
   network(next: () => RequestFault): void;
@@ -101,7 +101,7 @@ export interface Candidate extends Recorder, LeaderElection {
   readonly machine: Machine;
   /** True if the candidate leads and its process is not paused. */
   acts(): boolean;
-  /** The notifications, `started` and `stopped`, in order. */
+  /** The notifications `started` and `stopped`, in order. */
   readonly told: string[];
 }
 

@@ -17,7 +17,7 @@ export interface PolicyRequest {
   readonly request?: JsonObject;
 }
 
-/** The effects of a policy on a request, which are a validation message and audit annotations. */
+/** The effects of a policy on a request. */
 export interface PolicyAnswer {
   /** False if a match condition skips the request. */
   readonly isEvaluated: boolean;
@@ -65,7 +65,7 @@ function celInput(given: PolicyRequest): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, toCelValue(value)]));
 }
 
-/** Compiles a policy. The result ignores the match constraints of the policy and its bindings. */
+/** Compiles a policy. The compiled policy ignores the match constraints of the policy and its bindings. */
 export function compilePolicy({ spec }: PolicyObject) {
   const { variables, matchConditions = [], validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
   const evaluate = compileVariables(variables);
@@ -91,8 +91,8 @@ interface MutationSpec {
 }
 
 /**
- * Compiles a MutatingAdmissionPolicy with JSON patches. The result returns the changed object, and ignores the match
- * constraints of the policy. Patches are maps, because the interpreter has no message types.
+ * Compiles a MutatingAdmissionPolicy with JSON patches. The compiled policy returns the changed object, and ignores the
+ * match constraints of the policy. Patches are maps, because the interpreter has no message types.
  */
 export function compileMutation({ spec }: PolicyObject<DefaultsKind>) {
   const { variables, matchConditions, mutations } = spec as unknown as MutationSpec;

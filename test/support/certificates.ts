@@ -65,15 +65,15 @@ export interface StagedReplica extends Pick<Recorder, 'metrics'> {
   isReady(): boolean;
   /** Applies all delayed changes to the store. */
   catchUp(): void;
-  /** Stops without removing its Lease. */
+  /** Stops the replica without removing its Lease. */
   die(): Promise<void>;
   leave(): Promise<void>;
 }
 
 export interface StagedLeader extends Recorder {
-  /** Stops. All further writes fail. */
+  /** Stops the leader. All further writes fail. */
   die(): Promise<void>;
-  /** All writes after this number fail. */
+  /** Makes all writes after the given number of writes fail. */
   dieAfter(writes: number): void;
   isDead(): boolean;
   catchUp(): void;

@@ -1,4 +1,4 @@
-/** Support for controller tests: clusters with the standard SCCs, settings, a fake clock, and log lines. */
+/** Support for controller tests, including clusters with the standard SCCs, settings, a fake clock, and log lines. */
 import assert from 'node:assert/strict';
 import { INSTALLATION } from '../../src/api/names.ts';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';

@@ -21,7 +21,7 @@ export async function readDashboard(url: string): Promise<ReportData> {
   throw new Error('the dashboard closed the connection');
 }
 
-/** Runs `portcullis dashboard` with options until its first report, which it returns. */
+/** Runs `portcullis dashboard` with options until its first report. Returns this report. */
 export async function runDashboard(...options: readonly string[]): Promise<ReportData> {
   const stopping = new AbortController();
   const opened = Promise.withResolvers<string>();

@@ -16,11 +16,11 @@ import { type ApiClient, createApiClient } from './api-client.ts';
 export interface TestCluster {
   readonly cluster: DevCluster;
   readonly port: number;
-  /** In PEM. */
+  /** Certificate authority of the cluster in PEM. */
   readonly authority: string;
   /** Sends requests as an administrator of `system:masters`. */
   readonly admin: ApiClient;
-  /** Sends requests as another user, or as the anonymous user if there is no name. */
+  /** Sends requests as another user, or as the anonymous user if no name is given. */
   as(username?: string, groups?: readonly string[]): ApiClient;
   /** Writes a kubeconfig for the administrator or another user. `stop` removes it. */
   kubeconfig(username?: string): Promise<string>;

@@ -33,7 +33,7 @@ export type Fault =
   | { readonly slowListMs: number }
   /** Lists at this path receive no response. */
   | { readonly hangingList: string }
-  /** Each request is rejected, optionally with `Retry-After`. */
+  /** Each request is rejected with this status, optionally with `Retry-After`. */
   | { readonly code: Code; readonly retryAfterSeconds?: number }
   /** The first writes of each verb and resource are rejected with these codes in turn. */
   | { readonly rejectedWrites: readonly Code[] }
@@ -63,7 +63,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   /** Watches that no longer receive data. */
   const silent = new WeakSet<ServerResponse>();
   const rejectedWrites = new Map<string, number[]>();
-  /** Half-open connections. */
+  /** Connections that are half open. */
   const dead = new WeakSet<Socket>();
   const watches = new Set<ServerResponse>();
   let fault: Fault = 'none';

@@ -5,7 +5,7 @@ const HELM = process.env['HELM'] ?? 'helm';
 
 export const CHART = join(import.meta.dirname, '../../webhook-config/helm/portcullis');
 
-/** The reason to skip tests, or false if helm is available. */
+/** Reason to skip tests, or false if helm is available. */
 export const withoutHelm =
   spawnSync(HELM, ['version'], { stdio: 'ignore' }).status === 0
     ? false

@@ -3,7 +3,10 @@ import fc, { type Arbitrary } from 'fast-check';
 /** Names with a special meaning in JavaScript. */
 const BUILT_IN = ['__proto__', 'constructor', 'toString', 'valueOf', 'hasOwnProperty', 'length'];
 
-/** Generates JSON with the given keys, names of built-in properties, and the given values among others. */
+/**
+ * Generates JSON whose keys are the given keys and names of built-in properties, and whose values include the given
+ * values.
+ */
 export function hostileJson(keys: readonly string[], values: readonly unknown[]): Arbitrary<unknown> {
   const key = fc.constantFrom(...keys, ...BUILT_IN);
   const leaf = fc.oneof(fc.constantFrom(null, true, 0, -1, 1e300, '', ...values), fc.string(), fc.double());

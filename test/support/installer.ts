@@ -27,7 +27,7 @@ export function createInstaller(admin: ApiClient): Installer {
   };
 }
 
-/** Irregular plurals. */
+/** Resource names that are irregular plurals of their kind. */
 const PLURALS: Readonly<Record<string, string>> = {
   NetworkPolicy: 'networkpolicies',
   ValidatingAdmissionPolicy: 'validatingadmissionpolicies',

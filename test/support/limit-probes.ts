@@ -1,6 +1,6 @@
 /**
- * Probes of the limits. A probe sends an input of a size to the server, the store, a cache or a file reader, and
- * returns the documented outcome. To add a limit, add an entry here, in `LIMITS` and in the table in
+ * Probes of the limits. A probe sends an input of a given size to the server, the store, a cache or a file reader, and
+ * returns the outcome as documented. To add a limit, add an entry here, in `LIMITS` and in the table in
  * docs/explanation/security-model.md.
  */
 import assert from 'node:assert/strict';
@@ -56,7 +56,7 @@ async function* bytesOf(value: unknown, size = 0, end = ''): AsyncGenerator<Buff
 }
 
 interface Probe {
-  /** Outcomes for the limit, and for one more byte or item. */
+  /** Outcomes for an input at the limit, and for one more byte or item. */
   readonly within: unknown;
   readonly beyond: unknown;
   /** Limit under which the excess is counted. Defaults to the limit itself. */
@@ -69,7 +69,7 @@ interface Probe {
 const JSON_TYPE = 'application/json';
 const AUTHORIZER = '/authorize/minimum-kubelet-version';
 
-/** Decision of the webhook `/probe`, which the probes replace. */
+/** Decision function of the webhook `/probe`. The probes replace it. */
 let decide: (request: AdmissionRequest, context: WebhookContext) => Decision = () => allow();
 
 let shared: Promise<TestServer> | undefined;
@@ -102,7 +102,7 @@ async function sendReview(body: string, path = '/probe'): Promise<Outcome> {
   return code === undefined ? { status: reply.status } : { status: reply.status, code, message };
 }
 
-/** Builds a review of which the text `"SIZED"` in a member is replaced. */
+/** Builds a review in which the text `"SIZED"` is replaced. */
 function review(change: object, sized = '""'): string {
   const { request, ...envelope } = podReview({});
   return JSON.stringify({ ...envelope, request: { ...request, ...change } }).replace('"SIZED"', sized);
@@ -114,7 +114,10 @@ const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(level
 const tooLarge = (message: string): Outcome => ({ status: 200, code: 413, message });
 const OK: Outcome = { status: 200 };
 
-/** Denies a review with a message, and returns the message of the response or of the log. */
+/**
+ * Denies a review with a message of the given size. Returns whether the message in the response or in the log is
+ * truncated.
+ */
 async function sendMessage(size: number, read: (outcome: Outcome, server: TestServer) => unknown): Promise<string> {
   decide = () => deny(createStatus(403, 'Forbidden', 'x'.repeat(size)));
   const server = await getServer();
@@ -141,8 +144,8 @@ async function openConnections({ server }: FastifyInstance, count: number): Prom
 }
 
 /**
- * Sends bodies to the reader of bodies, each with its sent bytes and its length. Returns for each whether it is rejected
- * or paused.
+ * Sends the beginning of bodies of the given lengths to the body reader. Returns whether each body is read, paused or
+ * rejected.
  */
 function readBodies(sizes: readonly (readonly [sent: number, length: number])[]): readonly string[] {
   const { read } = createBodyReader(() => 0);
@@ -168,7 +171,7 @@ function readBodies(sizes: readonly (readonly [sent: number, length: number])[])
   return states;
 }
 
-/** Returns whether the first of the entries that fill a cache is still there. */
+/** Fills a cache. Returns whether the first entry was kept or dropped. */
 function fillCache(limit: LimitName, bytes: number): string {
   const cache = createCache<number>({ limit, ttlMs: 1000, now: () => 0 });
   for (let index = 0; index < bytes / CACHE_ENTRY_BYTES; index++) cache.set(String(index), index);
@@ -195,7 +198,7 @@ async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
   }
 }
 
-/** Takes SubjectAccessReviews from a limit, and returns whether the last one is permitted. */
+/** Takes SubjectAccessReviews from a limit. Returns whether the last review is permitted. */
 function takeAccessReviews(...counts: readonly number[]): string {
   let nowMs = 0;
   const take = createAccessReviewLimit(() => nowMs);
@@ -292,7 +295,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     async send(size) {
       let nowMs = 0;
       const { wait } = createQueue(() => (nowMs += 10));
-      // The main thread has time for the first review.
+      // The first review does not wait, because the main thread has time for it.
       await wait('a', 0);
       const [isNext] = await Promise.all([wait('a', size - 30_000), wait('b', 30_000)]);
       return isNext ? 'waits' : 'displaced';
@@ -705,7 +708,7 @@ export const PROBES: Readonly<Record<string, Probe>> = {
     counted: false,
     within: 'read',
     beyond: 'nested more than 500 levels deep',
-    // Text with `[[` is reported as a template.
+    // Text with `[[` would be reported as a template.
     send: (size) => documentError(nested(size + 1).replaceAll('[', '[ ')),
   },
   aliasedNodes: {

@@ -15,7 +15,7 @@ export interface Environment {
   /** Streams that are terminals. */
   readonly terminals?: readonly ('stdin' | 'stdout' | 'stderr')[];
   readonly signal?: AbortSignal;
-  /** The file name that the program is called by. */
+  /** The file name with which the program is called. */
   readonly file?: string;
   /** Commands that replace the commands of the program. */
   readonly commands?: readonly CommandEntry[];

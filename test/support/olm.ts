@@ -1,4 +1,4 @@
-/** Decisions of the Operator Lifecycle Manager (OLM) about objects that it has created. */
+/** Reproduces decisions of the Operator Lifecycle Manager (OLM) about objects that it has created. */
 import { isObject } from '../../src/kube/types.ts';
 
 /**

@@ -85,7 +85,7 @@ export function deploymentRequest(object: unknown, change: Partial<AdmissionRequ
   return { ...ALICE, name: 'd', kind: { ...apps, kind: 'Deployment' }, resource, object, ...change };
 }
 
-/** A pod `p` that satisfies every policy, unless the changes to its spec or container violate one. */
+/** Returns a pod `p` that satisfies every policy, unless the changes to its spec or container violate a policy. */
 export function compliantPod(spec: object = {}, container: object = {}): Pod {
   return {
     apiVersion: 'v1',

@@ -1,7 +1,7 @@
 /**
- * Finds texts on which a regular expression takes more than linear time. The generator builds the automaton of the
- * pattern and searches it for ambiguous loops, which are the cause of superlinear backtracking, and then measures the
- * texts that exploit them.
+ * Finds texts on which a regular expression takes more than linear time. The search builds the automaton of the pattern
+ * and looks for ambiguous loops, which cause superlinear backtracking. It then measures the texts that exploit these
+ * loops.
  */
 import { setImmediate } from 'node:timers/promises';
 
@@ -58,7 +58,7 @@ function parse(source: string): Node {
     if (bounds === '?') return { type: 'choice', nodes: [node, EMPTY] };
     if (bounds === '') return node;
     const [low = '0', high = low] = bounds.slice(1, -1).split(',');
-    // Two copies are as ambiguous as more.
+    // Two copies are as ambiguous as more copies.
     const copies = Array.from({ length: Math.min(Number(low), 2) }, () => node);
     if (high === '') return { type: 'sequence', nodes: [...copies, { type: 'loop', node, canSkip: true }] };
     const more = Math.min(Number(high) - Number(low), 2);
@@ -68,7 +68,9 @@ function parse(source: string): Node {
   return parseChoice();
 }
 
-/** Automaton with one state for each character of the pattern. A successor that occurs twice is reached in two ways. */
+/**
+ * Automaton with one state for each character of the pattern. If a successor occurs twice, it is reachable in two ways.
+ */
 interface Automaton {
   readonly sources: readonly string[];
   readonly first: readonly number[];
@@ -137,7 +139,7 @@ export function findAttacks({ source, flags }: RegExp): readonly Attack[] {
     [...new Set(sources)].map((one) => [one, new RegExp(`^(?:${one})$`, one === ANY ? 'su' : plainFlags)]),
   );
   const isAccepted = (one: string, character: string): boolean => testers.get(one)?.test(character) ?? false;
-  // One character of each set that all parts of the pattern treat alike is enough.
+  // All parts of the pattern treat the characters of a set alike, so one character of each set suffices.
   const alike = Map.groupBy(new Set([...literals, ...COMMON]), (character) =>
     [...testers.keys()].map((one) => Number(isAccepted(one, character))).join(''),
   );
@@ -243,7 +245,7 @@ function findWord(
 
 /** A linear match of the longest text takes less than a tenth of this time. */
 const MAX_MS = 50;
-/** The first numbers reveal exponential time before it becomes too long. */
+/** Numbers of repetitions. The first numbers reveal exponential time before it becomes too long. */
 const REPETITIONS = [8, 12, 16, 20, 24, 28, 32, 64, 512, 4096, 16_384, 32_768];
 
 /** Returns the first text that takes more than linear time, with its time, or `undefined`. */
@@ -253,7 +255,8 @@ export async function findSlowText(pattern: RegExp): Promise<string | undefined>
       const text = prefix + pump.repeat(repetitions) + suffix;
       const timeMs = measure(pattern, text);
       if (timeMs <= MAX_MS) continue;
-      // Other programs can interrupt a measurement, but not all of them.
+      // The measurement is repeated twice and the fastest time counts, because other programs may interrupt some
+      // measurements.
       if (timeMs < 1000 && Math.min(measure(pattern, text), measure(pattern, text)) <= MAX_MS) continue;
       const [start, repeated, end] = [prefix, pump, suffix].map((part) => JSON.stringify(part));
       return `${start} + ${repeated}.repeat(${repetitions}) + ${end} takes ${Math.round(timeMs)} ms`;

@@ -19,13 +19,13 @@ export interface RunningPod {
   readonly pod: PodLike;
 }
 
-/** The observations since the previous call of `evaluate`. */
+/** Observations since the previous call of `evaluate`. */
 export interface Observations {
   /** Denials of running pods, with the preceding write. */
   readonly refusals: readonly string[];
   /** The number of writes to namespaces, the published default and the Leases of replicas. */
   readonly writes: number;
-  /** The changes to the published default and to labels, such as `default restricted` and `label plain restricted`. */
+  /** Changes to the published default and to labels, such as `default restricted` and `label plain restricted`. */
   readonly steps: readonly string[];
 }
 
@@ -123,7 +123,7 @@ function createReplay() {
   };
 }
 
-/** Sorts by resource version. A removal comes right after the change before it. */
+/** Sorts by resource version. A removal directly follows the preceding change. */
 function inOrder(changes: readonly Change[]): readonly Change[] {
   let last = 0;
   const numbered = changes.map((change) => {

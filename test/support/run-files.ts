@@ -10,7 +10,7 @@ export interface RunResults {
   readonly failed: number;
   readonly skips: readonly Skip[];
   readonly failures: readonly Failure[];
-  /** The number of passed tests by path, without the failed files. */
+  /** The number of passed tests by path. Does not contain failed files. */
   readonly passedFiles: ReadonlyMap<string, number>;
   readonly failedFiles: ReadonlySet<string>;
   /** The rows that tests printed with `t.diagnostic('| … | … |')`. */

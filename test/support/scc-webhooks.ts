@@ -50,7 +50,7 @@ export interface SccRigOptions {
   readonly olmHardening?: Settings['olm']['hardening']['mode'];
   /** True if webhooks fail open where the floor decides. Default: false. */
   readonly failsOpen?: boolean;
-  /** True if a controller creates the standard SCCs, which the store initially lacks. */
+  /** True if the store initially lacks the standard SCCs because a controller creates them. */
   readonly isNewInstallation?: boolean;
   readonly podSecurity?: ReturnType<WebhooksOptions['podSecurity']>;
   /** The defaults for new pods. Default: none. */
@@ -176,7 +176,7 @@ export function createSccTestWebhooks(options: SccRigOptions = {}): SccTestWebho
   };
 }
 
-/** The SCCs after `restricted-v3` in evaluation order. Only administrators may use them. */
+/** The SCCs after `restricted-v3` in evaluation order. Only administrators may use these SCCs. */
 const ADMINISTRATOR_SCCS = [
   'restricted',
   'nested-container',
@@ -192,13 +192,13 @@ const ADMINISTRATOR_SCCS = [
 
 const formatUnusable = (name: string): string => `provider "${name}": Forbidden: not usable by user or serviceaccount`;
 
-/** Formats the denial of a pod that Alice creates, with the errors of restricted-v2 and restricted-v3. */
+/** Returns the denial message for a pod that Alice creates, with the errors of restricted-v2 and restricted-v3. */
 export function formatSccDenial(restrictedErrors: readonly string[], separator = ', '): string {
   const errors = [formatUnusable('anyuid'), ...restrictedErrors, ...ADMINISTRATOR_SCCS.map(formatUnusable)];
   return `unable to validate against any security context constraint: [${errors.join(separator)}]`;
 }
 
-/** The denial of a pod that Alice creates and that runs as root. */
+/** The denial message for a pod that Alice creates and that runs as root. */
 export const ROOT_DENIAL = formatSccDenial([
   'provider restricted-v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]',
   'provider restricted-v3: .spec.hostUsers: Invalid value: null: Host Users must be set to false',

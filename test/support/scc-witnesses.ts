@@ -3,8 +3,8 @@ import type { JsonObject } from '../../src/kube/types.ts';
 import { VOLUME_TYPES } from '../../src/policy/scc/index.ts';
 
 /**
- * Returns pods that each use one permission that an SCC can allow. They include a pod for each permission of the SCC.
- * Not all pods are admitted.
+ * Returns pods that each use one permission that SCCs can grant. There is a pod for each permission of the given SCC,
+ * but the SCC does not admit all of the pods.
  */
 export function candidatesFor(scc: SecurityContextConstraints): readonly JsonObject[] {
   const required = scc.userNamespaceLevel === 'RequirePodLevel' ? { hostUsers: false } : {};
@@ -53,7 +53,7 @@ function getProfile(name: string): JsonObject {
   return { type: name.endsWith('/default') ? 'RuntimeDefault' : 'Unconfined' };
 }
 
-/** Volume types of SCCs whose pod field has another name. */
+/** Pod fields of the volume types that have another name in SCCs. */
 const SOURCES: ReadonlyMap<string, string> = new Map([
   ['cephFS', 'cephfs'],
   ['storageOS', 'storageos'],

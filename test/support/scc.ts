@@ -1,4 +1,4 @@
-/** Support for SCC tests: grants, objects, and individual steps of the decision. */
+/** Support for SCC tests, including grants, objects, and individual steps of the decision. */
 import { type FieldError, formatFieldError } from '../../src/kube/field-error.ts';
 import type { SecurityContextConstraints } from '../../src/kube/scc.ts';
 import type { JsonObject, Namespace } from '../../src/kube/types.ts';
@@ -15,7 +15,9 @@ import {
   writePod,
 } from '../../src/policy/scc/index.ts';
 
-/** A grant of SCCs that replaces RBAC. Without a namespace, it applies to all namespaces. `*` is every SCC. */
+/**
+ * A grant of SCCs that replaces RBAC. Without a namespace, the grant applies to all namespaces. `*` means every SCC.
+ */
 export interface Grant {
   readonly user?: string;
   readonly group?: string;
@@ -54,7 +56,7 @@ export function namespaceWith(ranges: Readonly<Record<string, string>>, name = '
   return { metadata: { name, annotations: ranges } };
 }
 
-/** The context of a pod under an SCC without namespace ranges, before values are generated. */
+/** Returns the context of a pod under an SCC without namespace ranges, before values are generated. */
 export function createPodContext(scc: unknown, pod: unknown): PodContext {
   const { fields } = decodeScc(scc);
   const decoded = decodePodFields(pod);

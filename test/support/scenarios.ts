@@ -1,4 +1,4 @@
-/** Requests for the examples in this repository, and their expected responses. */
+/** Requests with the examples in this repository, and the expected responses. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +21,7 @@ export interface Scenario {
   readonly dryRun?: true;
   /** A grant of an SCC in the namespace, instead of `create`. */
   readonly grant?: { readonly scc: string; readonly user?: string; readonly serviceAccount?: string };
-  /** The pod to execute a command in, instead of `create`. */
+  /** The pod in which a command is executed, instead of `create`. */
   readonly exec?: string;
   /** The denial message, in which `RANGE` stands for the namespace's UID range. Absent if the request is allowed. */
   readonly denied?: string;

@@ -1,4 +1,4 @@
-/** An HTTPS server with scripted responses, for behavior that a real API server never shows. */
+/** An HTTPS server with scripted responses, which can behave in ways that a real API server never does. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
@@ -20,7 +20,7 @@ export interface ReceivedRequest {
 
 export interface ScriptedServer {
   readonly url: string;
-  /** In PEM. */
+  /** Certificate authority of the server in PEM. */
   readonly authority: string;
   readonly requests: readonly ReceivedRequest[];
   /** Sets the responses to the next requests. The last response is repeated. */
@@ -46,7 +46,7 @@ export function json(body: unknown, code = 200, headers: Readonly<Record<string,
   };
 }
 
-/** A list of any kind. */
+/** A list response for any kind. */
 export function list(...items: readonly unknown[]): Responder {
   return json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
 }
@@ -77,7 +77,7 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
       respond?.(response, request);
     });
   });
-  // A slow machine must not close a connection that a test expects to be kept.
+  // The server must not close a connection that a test expects to be kept, even on a slow machine.
   server.keepAliveTimeout = 60_000;
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -25,7 +25,7 @@ export interface RunningServer {
   readonly child: ChildProcess;
   readonly port: number;
   readonly probes: string;
-  /** Its `--cert-dir`. */
+  /** The folder that `--cert-dir` specifies. */
   readonly folder: string;
   readonly kubeconfig: string;
   /** Reads the CA in PEM. */

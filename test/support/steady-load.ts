@@ -12,14 +12,14 @@ export interface ExpectedReview {
 
 export interface LoadOptions {
   readonly client: WebhookClient;
-  /** Reviews to send in turn. */
+  /** Reviews to send in rotation. */
   readonly reviews: readonly ExpectedReview[];
   readonly perSecond: number;
 }
 
 export interface LoadReport {
   readonly sent: number;
-  /** The error of each failed review, and its time since the start in milliseconds. */
+  /** The error of each failed review, and its time after the start in milliseconds. */
   readonly failures: readonly { readonly atMs: number; readonly message: string }[];
   /** Number of failed reviews whose retry after 500 ms also failed. */
   readonly failedRetries: number;
@@ -41,8 +41,8 @@ const RETRY_MS = 500;
 const MAX_PENDING = 20;
 
 /**
- * Sends reviews until it is stopped. The rate does not depend on the latency unless 20 reviews are pending, which
- * indicates a busy machine.
+ * Sends reviews until it is stopped. The rate depends on the latency only while 20 reviews are pending, which indicates
+ * a busy machine.
  */
 export function startLoad({ client, reviews, perSecond }: LoadOptions): Load {
   const startMs = performance.now();

@@ -5,11 +5,11 @@ export type Row = readonly string[];
 
 interface RowTable {
   readonly columns: readonly string[];
-  /** Columns whose numbers are added in a last row. */
+  /** Columns whose numbers are summed in the last row. */
   readonly summed: readonly string[];
 }
 
-/** The tables. A row belongs to the table with its number of columns. */
+/** The tables. A row belongs to the table with the same number of columns. */
 const TABLES: readonly RowTable[] = [
   { columns: ['fault', 'reviews', 'failed', 'wrong', 'recovery'], summed: ['reviews', 'failed', 'wrong'] },
   {

@@ -10,7 +10,9 @@ export interface VerdictWebhook {
   stop(): Promise<void>;
 }
 
-/** Registers a webhook for all writes to the given resources. If the decision function throws, the call fails. */
+/**
+ * Registers a webhook for all writes to the given resources. If the decision function throws, the webhook call fails.
+ */
 export async function startVerdictWebhook(
   cluster: DevCluster,
   resources: readonly string[],

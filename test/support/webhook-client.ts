@@ -8,9 +8,9 @@ import type { Review } from './reviews.ts';
 
 export interface WebhookClientOptions {
   readonly port: number;
-  /** The expected name in the certificate, which is the Service's name. */
+  /** The expected name in the certificate, which is the DNS name of the Service. */
   readonly serverName: string;
-  /** Returns the current caBundle in PEM; `any` accepts every certificate. */
+  /** Returns the current caBundle in PEM, or `any` to accept every certificate. */
   readonly authority: 'any' | (() => string);
   readonly timeoutSeconds?: number;
 }
@@ -21,14 +21,16 @@ export interface WebhookClient {
   close(): void;
 }
 
-/** client-go's limit for each host. */
+/** Maximum number of idle connections that client-go keeps for each host. */
 const IDLE_CONNECTIONS = 25;
 
 export function createWebhookClient(options: WebhookClientOptions): WebhookClient {
   const { port, serverName, authority, timeoutSeconds = 5 } = options;
   const agents = new Map<string | undefined, Agent>();
 
-  /** API servers create a client for each caBundle. Existing connections stay with their client. */
+  /**
+   * API servers create a client for each caBundle. Existing connections keep the client with which they were opened.
+   */
   const agentFor = (ca: string | undefined): Agent => {
     const existing = agents.get(ca);
     if (existing) return existing;

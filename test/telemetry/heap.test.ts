@@ -1,4 +1,4 @@
-/** Tests the warning about a nearly full heap, in a process with a small heap. */
+/** Tests the warning about a nearly full heap in a process with a small heap. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { suite, test } from 'node:test';

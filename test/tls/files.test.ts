@@ -10,7 +10,10 @@ import { createAuthority, createServing } from '../../src/tls/issue.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Creates a folder for a test. Its removal is retried because a stopped watcher may still be reading a file. */
+/**
+ * Creates a folder for a test. The removal of the folder is retried, because a stopped watcher may still be reading a
+ * file.
+ */
 async function createFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'portcullis-'));
   t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));

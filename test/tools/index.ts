@@ -25,7 +25,7 @@ export const TOOLS = {
   'helm-3': helm('v3.22.0', 'helm.sh/helm/v3/cmd/helm'),
   'helm-4': helm('v4.3.2', 'helm.sh/helm/v4/cmd/helm'),
   kubectl: kubectl('v1.37.2', 'go.mod'),
-  /** The oldest tested version. */
+  /** The oldest version that is tested. */
   'kubectl-1.32': kubectl('v1.32.3', 'go-1.32.mod'),
   'pre-commit': {
     version: '4.7.0',
@@ -76,7 +76,8 @@ function findTool(name: string, { version, program, install }: Tool, cache: stri
   if (existsSync(join(folder, program))) return dirname(join(folder, program));
   process.stdout.write(`installing ${name} ${version} in ${folder}\n`);
   mkdirSync(cache, { recursive: true });
-  // pip writes the path of the folder into its programs, so only other programs are moved into place when complete.
+  // Other programs are moved into place when they are complete. This is not possible with pip, because it writes the
+  // path of the folder into its programs.
   const isMovable = name !== 'pre-commit';
   const target = isMovable ? mkdtempSync(`${folder}-`) : folder;
   for (const command of install(target)) {

@@ -1,4 +1,4 @@
-/** Tests that the types of fields are those of the OpenAPI document of Kubernetes. Requires Go. */
+/** Tests that the types of fields match the OpenAPI document of Kubernetes. Requires Go. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

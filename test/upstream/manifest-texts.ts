@@ -1,7 +1,7 @@
 /** Random YAML and JSON texts. */
 import fc from 'fast-check';
 
-/** Texts with constructs that YAML parsers read differently. */
+/** Texts with constructs that YAML parsers interpret differently. */
 const CONSTRUCTS: readonly string[] = [
   'a:\n  b: ["x",\n  "y"]\n',
   "a: 'x\n\ny'\n",
@@ -183,7 +183,10 @@ const WORDS: readonly string[] = [
 
 const construct = fc.constantFrom(...CONSTRUCTS);
 
-/** A change to a text: an inserted part, a removed part, the end of another text, or another indentation of a line. */
+/**
+ * A change to a text. It inserts or removes a part, appends the end of another text, or changes the indentation of a
+ * line.
+ */
 type Change = (text: string) => string;
 
 const position = fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true });

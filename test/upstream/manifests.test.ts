@@ -10,7 +10,7 @@ const COUNT = 2000;
 
 const hasGo = spawnSync('go', ['version'], { stdio: 'ignore' }).status === 0;
 
-/** The values before the first error, and the error. */
+/** The values before the first error, and the error, if any. */
 interface Reading {
   readonly values: readonly unknown[];
   readonly error?: string;

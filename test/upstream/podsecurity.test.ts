@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts';
 
 /** Minor version of the suite in go.mod. */
 const SUITE_MINOR = 37;
-/** Number of its subtests that apply to each minor version of Kubernetes. */
+/** Number of subtests of the suite that apply to each minor version of Kubernetes. */
 const SUBTESTS: Readonly<Record<number, number>> = { 32: 560, 36: 686, 37: 750 };
 /** Before Kubernetes 1.33, API servers drop `procMount` from pods by default. */
 const PROC_MOUNT_MINOR = 33;

@@ -16,16 +16,14 @@ interface RuleOptions {
 
 type RbacObject = readonly [kind: RbacKind, object: object];
 
-/** Returns a Role if there is a namespace, otherwise a ClusterRole. */
+/** Returns a Role if a namespace is given, otherwise a ClusterRole. */
 function role(name: string, { names = ['anyuid'], verb = 'use', group = GROUP }: RuleOptions = {}, namespace?: string) {
   const rules = [{ verbs: [verb], apiGroups: [group], resources: [RESOURCE], resourceNames: names }];
   const kind = namespace === undefined ? 'ClusterRole' : 'Role';
   return [kind, { metadata: { name, ...(namespace === undefined ? {} : { namespace }) }, rules }] as const;
 }
 
-/**
- * Returns a RoleBinding if there is a namespace, otherwise a ClusterRoleBinding. The name of a Role begins with `own-`.
- */
+/** Returns a RoleBinding if a namespace is given, otherwise a ClusterRoleBinding. Names of Roles begin with `own-`. */
 function binding(name: string, roleName: string, subjects: readonly object[], namespace?: string) {
   const metadata = { name, ...(namespace === undefined ? {} : { namespace }) };
   const kind = roleName.startsWith('own-') ? 'Role' : 'ClusterRole';

@@ -1,4 +1,4 @@
-/** Tests which exceptions apply in a namespace after exceptions, settings and time change. */
+/** Tests which exceptions apply in a namespace after changes to exceptions, settings and time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { listExceptions } from '../../src/cli/inventory/exceptions.ts';
@@ -38,7 +38,7 @@ test('the active exceptions are those that are approved and have not expired', (
   assert.deepEqual(active(first), ['a', 'b']);
   assert.deepEqual(active('2027-01-02T23:59:59.999Z'), ['a', 'b']);
   assert.deepEqual(active(second), ['b']);
-  // The clock can be set back.
+  // The clock may be set back.
   assert.deepEqual(active(first), ['a', 'b']);
   assert.deepEqual(active(third), []);
   assert.deepEqual(active(first, SETTINGS, 'other'), ['c']);
@@ -50,7 +50,7 @@ test('the active exceptions are those that are approved and have not expired', (
   assert.deepEqual(active(first), ['a']);
   store.remove('PodSecurityException', 'a', 'shop');
   assert.deepEqual(active(first), []);
-  // An approval in the future would evade maxDuration. The clocks of replicas may differ by a minute.
+  // An approval with a future time would evade maxDuration. The clocks of replicas may differ by a minute.
   store.put('PodSecurityException', exception('d', third, 'shop', second));
   assert.deepEqual(active(first), []);
   assert.deepEqual(active('2027-01-02T23:58:59.999Z'), []);

@@ -12,7 +12,7 @@ import {
   requestedMinimum,
 } from '../../src/views/kubelet.ts';
 
-/** Returns the scope of settings with a `kubelet` section and a store that a function fills. */
+/** Returns the scope for settings with a `kubelet` section and a store that the function fills. */
 function scopeOf(
   kubelet: JsonObject | undefined,
   fill: (store: WritableStore) => void = () => undefined,

@@ -25,7 +25,7 @@ test('pods of listed workloads are omitted, and pods with other owners are inclu
     ['Job', object('report-1', ownedBy('batch/v1', 'CronJob', 'report'))],
     ['CronJob', object('report')],
     ['PodTemplate', object('template')],
-    // The owners are custom resources, deleted objects, objects of another group, and objects that are not the
+    // The owners are custom resources, deleted objects, objects of another API group, and owners that are not the
     // controller.
     ['ReplicaSet', object('canary', ownedBy('argoproj.io/v1alpha1', 'Rollout', 'canary'))],
     ['Pod', object('task', ownedBy('tekton.dev/v1', 'TaskRun', 'task'))],

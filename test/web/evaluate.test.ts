@@ -15,7 +15,7 @@ spec:
       image: i
 `;
 
-/** A pod that has an exception from one of the four checks that it violates. */
+/** A pod with an exception from one of the four checks that it violates. */
 const withException = (expiresAt: string): string => `${POD}---
 apiVersion: policy.portcullis.dev/v1alpha1
 kind: PodSecurityException
@@ -27,7 +27,7 @@ spec:
   reason: test
 `;
 
-/** Returns one line for each object and each error. */
+/** Formats the result as one line for each object and each error. */
 function summarize(text: string): readonly string[] {
   const { objects, otherKinds, errors } = evaluateManifests(text, 'latest');
   return [

@@ -1,4 +1,4 @@
-/** Tests the playground in a browser, from one file without a server. */
+/** Tests the playground in a browser, which loads it from a single file without a server. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

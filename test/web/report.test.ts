@@ -45,7 +45,7 @@ describe('the report', { skip: noBrowser }, () => {
   const renderData = async (name: string, data: ReportData): Promise<string> =>
     await write(name, renderPage(await bundlePage('report'), { title: 'Portcullis report', data }));
 
-  /** Two namespaces: `shop` with two denied workloads, and `shop-test` with one. */
+  /** Two namespaces. `shop` has two denied workloads, and `shop-test` has one. */
   const SHOPS = ['shop', 'shop-test'].flatMap((name) => [
     { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { team: name.replace('-', '') } } },
     ...['web', ...(name === 'shop' ? ['api'] : [])].map((workload) => ({
@@ -372,7 +372,7 @@ describe('the report', { skip: noBrowser }, () => {
 
   test('--compare lists the violations that are new or fixed', async () => {
     const before = await report('-f', await writeObjects('shops.json', SHOPS), '-o', 'json');
-    // As Windows PowerShell writes it.
+    // The file has the encoding that Windows PowerShell writes.
     await writeFile(join(folder, 'before.json'), `\ufeff${before}`, 'utf16le');
     const text = JSON.stringify(SHOPS.slice(0, 3))
       .replace('"hostNetwork":true', '"hostPID":false')
@@ -400,7 +400,7 @@ describe('the report', { skip: noBrowser }, () => {
     await page.locator('button ::-p-text(Show all 5,000 namespaces)').click();
     await page.waitForFunction('document.querySelectorAll(".heat-map tbody tr").length === 5000');
     const { ScriptDuration: seconds = Infinity } = await page.metrics();
-    // The reference is the time for a fixed amount of work under the current load, which is about 0.1 s on an idle
+    // The reference is the time that a fixed amount of work takes under the current load. It is about 0.1 s on an idle
     // machine.
     const reference = (await page.evaluate(`(() => {
       const start = performance.now();
@@ -415,7 +415,7 @@ describe('the report', { skip: noBrowser }, () => {
   });
 });
 
-/** Every tenth namespace is violating. */
+/** Every tenth namespace has violations. */
 function manyNamespace(index: number): ReportNamespace {
   const isViolating = index % 10 === 0;
   const violation = {

@@ -61,7 +61,7 @@ describe('break-glass', () => {
   const run = (...args: readonly string[]): Promise<Outcome> =>
     runProgram(['break-glass', ...args, '--kubeconfig', kubeconfig]);
 
-  /** Returns all configurations without the metadata that every write changes. */
+  /** Returns all webhook configurations without the metadata that every write changes. */
   async function stored(): Promise<unknown> {
     const lists = await Promise.all([VALIDATING, MUTATING].map((path) => cluster.admin.send('GET', path)));
     return lists.flatMap(({ body }) => (body as { items: JsonObject[] }).items.map(comparable));
@@ -196,7 +196,7 @@ ${REMAINING}`,
       metadata: { name, labels },
       spec: { matchConstraints: { namespaceSelector: { matchExpressions } } },
     };
-    // A copy with the same labels belongs to the user who created it.
+    // A copy of a configuration with the same labels belongs to the user who created it.
     const copy = { ...policy, metadata: { name: 'floor.example.com', labels } };
     for (const object of [copy, policy]) {
       assert.equal((await cluster.admin.send('POST', POLICIES, object)).status, 201);
@@ -249,7 +249,7 @@ interface Renewal {
   stop(): Promise<void>;
 }
 
-/** Renews the Lease of a replica until it is stopped, without deleting the Lease, as if the replica was then killed. */
+/** Renews the Lease of a replica until it is stopped. Like a killed replica, it does not delete the Lease. */
 function startRenewal({ admin }: TestCluster): Renewal {
   const stopped = new AbortController();
   const renew = async (): Promise<void> => {
@@ -663,7 +663,7 @@ describe('namespace labels during break-glass', () => {
       await create(name);
       await label(name, OURS);
     }
-    // The match conditions of break-glass add fewer bytes than the record.
+    // The API server accepts the match conditions of break-glass, because they add fewer bytes than the record.
     const annotations = { other: 'a'.repeat(256 * 1024 - 120) };
     const type = { 'content-type': 'application/merge-patch+json' };
     const path = `${VALIDATING}/portcullis.dev`;

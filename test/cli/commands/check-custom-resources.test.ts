@@ -11,7 +11,7 @@ interface Case {
   readonly group: string;
   /** `FIELD: CHECK` for each violating field. */
   readonly findings?: readonly string[];
-  /** The fields that are not evaluated. */
+  /** The security-relevant fields that are not evaluated. */
   readonly problems?: readonly string[];
 }
 

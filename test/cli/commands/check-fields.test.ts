@@ -309,7 +309,7 @@ ${POD}  nodeSelector: {colour: red}\n${CONTAINERS}    resources: {limits: {examp
   });
 });
 
-/** Runs `--fix` at a level at which nothing else is changed. */
+/** Runs `--fix` at the privileged level, at which it changes nothing else. */
 async function fix(stdin: string): Promise<{ readonly stdout: string; readonly lines: readonly string[] }> {
   const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=privileged', '--fix'], { stdin });
   const lines = stderr.split('\n').filter((line) => /^(?:fixed|not fixed|verify): /.test(line));

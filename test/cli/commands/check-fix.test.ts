@@ -52,7 +52,7 @@ spec:
   )
   .join('---\n');
 
-/** The pod and two of its containers set the root user. */
+/** The pod and two of its containers run as root. */
 const ROOT = `apiVersion: v1
 kind: Pod
 metadata: {name: db}
@@ -111,7 +111,7 @@ test('--fix keeps the encoding of a file', async () => {
 test('--fix reports only the changes to files that it has written', async () => {
   const inside = join(folder, 'unwritable');
   await mkdir(inside);
-  // The name of the temporary file is too long.
+  // The file cannot be written, because the name of the temporary file is too long.
   const [written, unwritable] = [join(inside, 'a.yaml'), join(inside, `${'b'.repeat(240)}.yaml`)];
   for (const file of [written, unwritable]) await writeFile(file, POD);
   const args = ['check', '-f', inside, '--level=baseline', '--fix'];
@@ -786,7 +786,7 @@ patches:
     assert.equal(code, 0);
     await writeFile(join(folder, 'names/kustomization.yaml'), `resources: [pods.yaml]\n${stdout}`);
     const stdin = await build('names');
-    // A patch that also matches another pod would add a field to it.
+    // A patch that also matched another pod would add a field to that pod.
     assert.equal(stdin.match(/host\w+: false/g)?.length, 4);
     const fixed = await runProgram(['check', '-f', '-', '--level=baseline'], { stdin });
     assert.deepEqual(fixed, { code: 0, stdout: '4 passed, 0 failed\n', stderr: '' });

@@ -38,7 +38,7 @@ function container(fields: string): string {
 const PROCESS = (path: string, reference: string, name: string): string =>
   `not rendered yet: ${path} contains ${reference}. The parameter has no value, so process the template first: oc process -f - -p ${name}=VALUE | portcullis check -f -`;
 
-/** Templates, and the results: names of objects with their checks, or errors. */
+/** Templates and their results, which are the names of objects with their checks, or errors. */
 const CASES: readonly (readonly [name: string, text: string, code: number, results: readonly string[]])[] = [
   [
     'a typed reference',

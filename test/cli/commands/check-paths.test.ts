@@ -1,4 +1,7 @@
-/** Tests which files commands read as manifests: paths as operands, excluded paths, other files, and kustomizations. */
+/**
+ * Tests which files commands read as manifests, including paths as operands, excluded paths, other files, and
+ * kustomizations.
+ */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -72,7 +72,7 @@ const TWICE: Namespaces = [
 ];
 const LABEL = '--namespace-labels=pod-security.kubernetes.io';
 
-/** The expected exit code, followed by each object with the number of its findings by mode and policy. */
+/** The expected exit code, followed by each object with its number of findings by mode and policy. */
 const policies: readonly (readonly [name: string, namespaces: Namespaces, args: string, expected: string])[] = [
   ['restricted by default', [], '', '1: p {enforce restricted:latest: 5}'],
   ['a level', [], '--level=baseline', '1: p {enforce baseline:latest: 1}'],
@@ -238,7 +238,7 @@ interface InvalidObject {
   readonly name: string;
   readonly object: object;
   readonly errors: readonly string[];
-  /** The distinct fixes. Absent in cases with the same fixes as another case. */
+  /** The distinct fixes. Absent if another case has the same fixes. */
   readonly fixes?: readonly string[];
 }
 
@@ -495,7 +495,7 @@ describe('the process of check', () => {
 
   test('stops on a signal while it reads standard input', async () => {
     const child = spawn(process.execPath, [main, 'check', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] });
-    // The program is loaded once it reads its input.
+    // The program is completely loaded once it reads its input.
     await new Promise((resolve) => child.stdin.write(' '.repeat(1_000_000), resolve));
     child.kill('SIGINT');
     const code = await new Promise((resolve) => child.once('exit', resolve));

@@ -1,4 +1,6 @@
-/** Commands for many clusters: one can be read, one is stopped, and one grants no permissions. */
+/**
+ * Tests commands that read several clusters. One cluster can be read, one is stopped, and one grants no permissions.
+ */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';

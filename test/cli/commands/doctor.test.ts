@@ -555,7 +555,7 @@ function withFloor(
   };
 }
 
-/** Changes by case that the fixture cannot express as data. */
+/** Changes that the fixture cannot express as data, keyed by case. */
 const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'no installation': NOTHING,
   'a floor with kube-system': withFloor('Fail', (all) => all),
@@ -664,11 +664,11 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
 };
 
 interface Case {
-  /** If absent, all checks are evaluated. */
+  /** The check to evaluate. If absent, all checks are evaluated. */
   readonly check?: string;
   readonly case: string;
   readonly facts?: Partial<Facts>;
-  /** Errors of dry runs by ID. */
+  /** Errors of dry runs, keyed by the ID of the dry run. */
   readonly refusals?: Readonly<Record<string, string>>;
   /** The lines of the findings. If only one check is evaluated, the lines of the healthy installation are omitted. */
   readonly findings: string;
@@ -714,7 +714,7 @@ describe('doctor checks', () => {
 });
 
 interface FixCases {
-  /** Installations with a missing object. */
+  /** Installations in which an object is missing. */
   readonly installations: readonly {
     readonly name: string;
     readonly facts?: Partial<Facts>;
@@ -761,7 +761,7 @@ describe('doctor prints the fix for an object that differs from the manifests', 
         settings: { ...SETTINGS, ...settings },
       };
       const finding = evaluateChecks(all).find(({ message }) => /^missing, |is not installed$/.test(message));
-      // Settings of a missing feature are removed. The impact contains the alternative.
+      // The fix removes the settings of a missing feature. The impact describes the alternative.
       const [, alternative] = /^Portcullis ignores .* instead: (.*)$/.exec(finding?.impact ?? '') ?? [];
       const printed = finding?.fix && printFix(finding.fix, []);
       assert.equal(alternative ?? printed, fix.replaceAll('VERSION', VERSION));

@@ -191,7 +191,7 @@ describe('exception approve', () => {
   };
 
   /**
-   * The arguments, the environment, and the result. Approvals need the webhooks; test/e2e/exceptions.test.ts contains
+   * The arguments, the environment, and the result. Approvals need the webhooks, so test/e2e/exceptions.test.ts tests
    * them.
    */
   const cases: readonly (readonly [

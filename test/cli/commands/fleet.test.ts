@@ -1,4 +1,4 @@
-/** Reports of many clusters. The page itself is tested in `test/web`. */
+/** Tests reports of many clusters. `test/web` tests the page itself. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

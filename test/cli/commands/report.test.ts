@@ -1,4 +1,4 @@
-/** The patches of a report, and the controls of standards. The page itself is tested in `test/web`. */
+/** Tests the patches of a report, and the controls of standards. `test/web` tests the page itself. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

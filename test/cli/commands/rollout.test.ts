@@ -57,7 +57,7 @@ describe('the rollout commands print', () => {
   }
 });
 
-/** The cluster with a label on the namespace `agents` that the server manages. */
+/** The cluster in which Portcullis manages a label on the namespace `agents`. */
 function withManagedLabel(text: string, level: string): string {
   const labels = { 'pod-security.kubernetes.io/enforce': level };
   const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };

@@ -33,7 +33,7 @@ describe('scc grant and scc revoke', () => {
   };
 
   /**
-   * Steps that change the same cluster, each with its arguments, its output, and the subjects of the binding
+   * Steps that change the same cluster. Each step has its arguments, its output, and the subjects of the binding
    * afterwards.
    */
   const steps: readonly (readonly [args: string, stdout: string, scope: string, subjects: readonly object[] | null])[] =

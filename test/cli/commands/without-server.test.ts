@@ -285,7 +285,7 @@ test('pod defaults add a MutatingAdmissionPolicy and its binding', async () => {
   for (const { metadata } of objects.filter(({ kind = '' }) => kind.endsWith('Policy'))) {
     assert.equal(metadata.annotations?.[ANNOTATION], settings);
   }
-  // No SCC admission defaults pods.
+  // There is no SCC admission that defaults pods, so the policy does not depend on the namespace.
   assert.doesNotMatch(JSON.stringify(policy), /namespaceObject/);
   for (const text of [stdout, (await generate()).stdout]) {
     assert.match(text, /--prune-allowlist=admissionregistration\.k8s\.io\/v1\/MutatingAdmissionPolicy /);
@@ -322,7 +322,10 @@ describe('the commands evaluate pods as the policies do, and', () => {
   });
   after(() => server.stop());
 
-  /** Runs a command on the policies and workloads, without the assumptions about objects that manifests lack. */
+  /**
+   * Runs a command on the policies and workloads. Removes the assumptions about objects that the manifests lack from
+   * the output.
+   */
   async function run(args: readonly string[], change: (policies: string) => string = (text) => text): Promise<Outcome> {
     const { stdout: policies } = await generate();
     const outcome = await runProgram([...args, '-f', '-'], { stdin: `${change(policies)}---${WORKLOADS}` });
@@ -474,7 +477,7 @@ const DEFAULTS_ROUTES = [
   [/\/mutatingadmissionpolicybindings\?/, 'MutatingAdmissionPolicyBinding'],
 ] as const;
 
-/** Responds as an API server with these objects. */
+/** Starts a server that responds as an API server with these objects. */
 function respond({
   minor = '36',
   objects = [],

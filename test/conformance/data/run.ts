@@ -3,8 +3,8 @@
  * Compares another implementation with the recorded cases: `node run.ts SUITE [--verdicts] -- COMMAND [ARGUMENT...]`.
  *
  * The command reads one JSON document per line from stdin, and writes one line for each to stdout, in the same order.
- * Exits with 0 if all responses are equal to the recorded ones, and with 1 otherwise. README.md describes the documents.
- * The file needs Node 24 and no packages.
+ * Exits with 0 if all responses are equal to the recorded ones, and with 1 otherwise. README.md describes the
+ * documents. The program needs Node 24 but no packages.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -38,7 +38,7 @@ function read<T>(file: string): readonly T[] {
     .map((line) => JSON.parse(line) as T);
 }
 
-/** The cases by suite. Each is created only when it is sent. */
+/** The cases by suite. Each case is created only when it is sent. */
 const SUITES: Readonly<Record<string, () => Iterable<Case>>> = {
   *'pod-security'() {
     for (const { id, pod, expect } of read<RecordedPod>('random/pss-random')) {

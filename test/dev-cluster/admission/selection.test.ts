@@ -91,7 +91,7 @@ describe('a webhook is called depending on its rules, selectors and match condit
       expected: false,
     },
   ];
-  /** Resolves to the versions of the calls to a webhook, or to the message of a denial. */
+  /** Resolves to the object versions in the calls to a webhook, or to the message of a denial. */
   const calledVersions = async (
     webhook: object,
     given: Parameters<typeof attributes>[0],

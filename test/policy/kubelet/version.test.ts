@@ -8,7 +8,7 @@ import {
 
 const LONG = '9'.repeat(21);
 
-/** Versions that are not in the recorded cases. */
+/** Invalid versions that the recorded cases do not contain. */
 const INVALID: readonly (readonly [text: string, error: string])[] = [
   ['v', 'Version string empty'],
   ['1.30.18446744073709551616', 'strconv.ParseUint: parsing "18446744073709551616": value out of range'],

@@ -20,7 +20,7 @@ const RESTRICTED = { allowPrivilegeEscalation: false, capabilities: { drop: ['AL
 
 type Options = Partial<Omit<HardeningInput, 'pod'>>;
 
-/** Applies a profile. Default: the profile of a catalog on Kubernetes. */
+/** Applies a hardening profile to a pod. Default: the profile of a catalog on Kubernetes. */
 function harden(spec: JsonObject, options: Options = {}) {
   const { pod, error } = decodePod({ spec });
   assert.equal(error, undefined);

@@ -55,7 +55,7 @@ function complete(
   return completed;
 }
 
-/** Returns the pod as API servers evaluate it. */
+/** Returns the pod with the defaults of API servers, as they evaluate it. */
 function store(pod: object): JsonObject {
   return { metadata: {}, spec: {}, ...(asStored(pod) as JsonObject) };
 }
@@ -75,7 +75,10 @@ interface Case {
   readonly fields?: readonly DefaultField[];
   readonly annotations?: Readonly<Record<string, string>>;
   readonly spec: JsonObject;
-  /** The security contexts of the pod, its init containers and its containers. Absent without a change. */
+  /**
+   * The expected security contexts of the pod, its init containers and its containers. Absent if the pod does not
+   * change.
+   */
   readonly contexts?: readonly unknown[];
 }
 

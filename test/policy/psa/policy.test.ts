@@ -38,7 +38,7 @@ const OWN_CASES: readonly (readonly [labels: Labels, expected: string])[] = [
     { [OWN]: 'restricted', 'pod-security.kubernetes.io/enforce-version': 'v1.30' },
     'restricted:v1.30 privileged:latest restricted:v1.30',
   ],
-  // The label never lowers a level.
+  // The Portcullis label never lowers a level.
   [
     { [OWN]: 'privileged', 'pod-security.kubernetes.io/enforce': 'baseline' },
     'baseline:latest privileged:latest baseline:latest',

@@ -82,7 +82,7 @@ interface LimitCase {
   /** The duration of each evaluation. */
   readonly stepMs?: number;
   readonly checked: number;
-  /** The pods in the warning. */
+  /** The pods that the warning lists. */
   readonly found: string;
 }
 

@@ -1,4 +1,4 @@
-/** Tests the level of an SCC with cases and with random pods that it admits. */
+/** Tests the level of an SCC with cases, and with random pods that the SCC admits. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
@@ -23,7 +23,7 @@ const STRICT = {
   volumes: ['secret'],
 };
 
-/** Recorded levels and the random pods below cover all other fields. */
+/** The recorded levels and the random pods below cover all other fields. */
 suite('the profiles differ only for these fields', () => {
   const cases: readonly (readonly [fields: JsonObject, upstream: Level, accurate: Level])[] = [
     [{ requiredDropCapabilities: ['all'] }, 'baseline', 'baseline'],
@@ -169,8 +169,8 @@ const TYPES = ['container_t', 'container_init_t', 'container_kvm_t', 'container_
 const IDS = [0, 1, 1000, 1_000_650_000];
 
 /**
- * At most three members. With more, almost every object would be privileged, because the most permissive
- * member determines the level.
+ * The objects have at most three members. With more members, almost every object would be privileged, because the most
+ * permissive member determines the level.
  */
 function few<T extends Readonly<Record<string, fc.Arbitrary<unknown>>>>(members: T, maxLength = 3) {
   return fc

@@ -102,7 +102,7 @@ const spec = fc.record({
   ephemeralContainers: maybe(fc.array(container, { maxLength: 1 })),
 });
 
-/** Generates the first value with a probability of 15/16, otherwise another one. */
+/** Generates the first value with a probability of 15/16, otherwise another value. */
 function mostly<T>(usual: T, ...others: readonly T[]): Arbitrary<T> {
   return fc.oneof({ weight: 15, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) });
 }

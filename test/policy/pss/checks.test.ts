@@ -23,7 +23,7 @@ interface CheckCase {
   /** Default: `latest`. */
   readonly version?: Version;
   readonly pod: PodLike;
-  /** The reason with the detail in parentheses. Empty if the pod passes. */
+  /** The expected reason with the detail in parentheses. Empty if the pod passes. */
   readonly expected: string;
   /** The violating fields, each as type, path and value in JSON. */
   readonly fields?: readonly string[];

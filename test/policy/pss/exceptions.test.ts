@@ -434,7 +434,7 @@ function accountPods(): Arbitrary<PodFields> {
 const denied = (pod: PodFields, rules: readonly ExceptionRule[]): ReadonlySet<string> =>
   new Set(evaluate(pod, rules).evaluation.violations.map(({ check }) => check));
 
-/** Checks that report some fields only after the others are fixed. */
+/** Checks that report some fields only after other fields are fixed. */
 const OMITTING = ['runAsNonRoot', 'seccompProfile_restricted'];
 
 test('arbitrary exceptions allow only violations that their entries match', () => {
@@ -454,7 +454,7 @@ test('arbitrary exceptions allow only violations that their entries match', () =
       const ofOther = rules.map((rule) => ({ ...rule, serviceAccountName: 'other' }));
       assert.deepEqual(denied(pod, ofOther), plain);
       if (one.size < plain.size) allowed++;
-      // Exceptions combine only if the check has several findings.
+      // Exceptions for the same check combine only if the check has several findings.
       const other = denied(pod, others);
       for (const { check, fields = [] } of evaluatePod(pod.json, { ...RESTRICTED, fields: true }).violations) {
         if (fields.length > 1 || OMITTING.includes(check) || both.has(check)) continue;

@@ -33,7 +33,7 @@ function bind(subject: Subject, kind = 'ClusterRole', name = 'r') {
   return { subjects: [subject], roleRef: { kind, name } };
 }
 
-/** Requests recorded with an API server cover all other parts of rules and bindings. */
+/** Requests that were recorded with an API server cover all other parts of rules and bindings. */
 suite('bindings grant roles to their subjects', () => {
   const all: PolicyRule = { verbs: ['get'], apiGroups: ['*'], resources: ['*'] };
   const roles = [{ metadata: { name: 'r', namespace: 'shop' }, rules: [all] }];

@@ -1,5 +1,5 @@
 /**
- * Tests the inputs and the conditions of enforcement, in addition to the recorded table of its states. The cases are in
+ * Tests the inputs and the conditions of enforcement, in addition to the recorded state table. The cases are in
  * `test/fixtures/rollout/enforcement.yaml`.
  */
 import assert from 'node:assert/strict';
@@ -45,7 +45,7 @@ const CLEAN: EnforcementInput = {
 type Json = Readonly<Record<string, unknown>>;
 type Case<Expected = Json> = { readonly name: string; readonly expected: Expected };
 
-/** Returns the members of the first object whose keys are in the second object. Absent members are `null`. */
+/** Returns the members of the first object whose keys the second object contains. Absent members are `null`. */
 function membersIn(found: object, expected: Json): Json {
   return Object.fromEntries(Object.keys(expected).map((key) => [key, (found as Json)[key] ?? null]));
 }

@@ -47,7 +47,7 @@ interface Given {
   readonly grants?: readonly Grant[];
   readonly mode?: SyncerMode;
   readonly serviceAccounts?: readonly string[];
-  /** If absent, all labels are set as on OpenShift. */
+  /** Compatibility mode. If absent, all labels are set as on OpenShift. */
   readonly compatibility?: Compatibility;
 }
 
@@ -86,7 +86,7 @@ function synced(namespace: Namespace, given: Given = {}): Namespace {
   return syncUntilDone(inputFor(namespace, given)).namespace;
 }
 
-/** Returns those of the six Pod Security labels and the annotation that are set. */
+/** Returns the Pod Security labels and the annotation that are set. */
 function state({ metadata }: Namespace): Readonly<Record<string, string>> {
   const { labels = {}, annotations = {} } = metadata ?? {};
   const level = annotations[SUFFICIENT_LEVEL_ANNOTATION];

@@ -99,7 +99,7 @@ function evaluate(given: Partial<NamespaceInput>): NamespaceEvaluation {
   return finishSteps(evaluateStepwise(inputFor(given)));
 }
 
-/** Workloads as `kind/name pods causes checks`. */
+/** Formats the verdict, the categories, and each workload as `kind/name pods causes checks`. */
 function told({ verdict, categories, workloads }: NamespaceEvaluation): unknown {
   const printed = workloads.map(
     ({ kind, name, pods, causes, violations }) =>
@@ -249,7 +249,7 @@ suite('the verdict for a workload depends on its template and its pods', () => {
     access: accessBy([{ group: 'system:authenticated', sccs: ['restricted-v2'] }]),
   } as const;
   const complete: NamespaceInput['complete'] = (pod) => admitTemplatePod(pod, surroundings);
-  /** Workloads as `kind/name verdict level pods`. */
+  /** The expected workloads are formatted as `kind/name verdict level pods`. */
   const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: readonly string[]])[] = [
     [
       'the level in force denies it',
@@ -598,7 +598,7 @@ const NOW = 1000 * HOUR;
 suite('scheduleSweep determines the time of the next evaluation', () => {
   interface Given {
     readonly storedMs?: number;
-    /** Start of this process's last sweep. */
+    /** Start of the last sweep of this process. */
     readonly sweptMs?: number;
     readonly failures?: number;
     readonly requestedMs?: number;

@@ -64,7 +64,7 @@ interface Case {
   readonly name: string;
   readonly report: () => Report;
   readonly summary: Partial<Report['summary']>;
-  /** The number of results by value, in order. */
+  /** The number of results by value, in the order of the results. */
   readonly results: string;
 }
 

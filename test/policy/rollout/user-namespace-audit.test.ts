@@ -36,7 +36,7 @@ interface Given extends Partial<Pick<AuditInput, 'sources' | 'include' | 'target
 
 const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
-/** One line for each finding. */
+/** The expected findings, one line each. */
 function audit({
   pods = [],
   namespaces = [],

@@ -17,7 +17,7 @@ const VOLUMES = ['secret', 'emptyDir', 'configMap', 'projected', 'csi', 'hostPat
 const IDS = [0, 1, 999, 1000, 5000, 1_000_650_000, 1_000_650_001];
 const HEADS = ['seccomp.security.alpha.kubernetes.io/pod', 'container.seccomp.security.alpha.kubernetes.io/a'];
 
-/** Usually at most two members, because no SCC allows a pod that sets many fields. */
+/** The objects usually have at most two members, because no SCC allows a pod that sets many fields. */
 function some<T extends Readonly<Record<string, fc.Arbitrary<unknown>>>>(members: T): fc.Arbitrary<JsonObject> {
   const few = fc.subarray(Object.keys(members), { maxLength: 2 }).chain((keys) => {
     const chosen = Object.entries(members).filter(([name]) => keys.includes(name));
@@ -167,7 +167,7 @@ const grant: fc.Arbitrary<Grant> = fc.record(
 const STANDARD = STANDARD_SCCS.map((standard) => standard.scc);
 const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 
-/** An input that contains the SCCs as objects. */
+/** A decision input that contains the SCCs as objects. */
 export type ListedInput = SccInput & { readonly sccs: readonly SecurityContextConstraints[] };
 
 /** Generates requests to create a pod in a namespace with valid ranges. */

@@ -57,7 +57,7 @@ suite('SCC admission defaults the pod', () => {
 
 interface DecisionCase extends RequestFixture {
   readonly name: string;
-  /** Default: `assign`. */
+  /** The pass of SCC admission. Default: `assign`. */
   readonly pass?: keyof typeof PASSES;
   readonly scc?: string;
   readonly subjectType?: string;
@@ -66,7 +66,7 @@ interface DecisionCase extends RequestFixture {
   readonly message?: string;
   readonly errors?: readonly (string | readonly string[])[];
   readonly audit?: JsonObject;
-  /** The complete warnings. */
+  /** The complete expected warnings. */
   readonly warnings?: readonly string[];
 }
 
@@ -226,7 +226,7 @@ test('in report mode, an admitted pod does not change', () => {
   );
 });
 
-/** Answers access questions until there is a decision. */
+/** Answers access questions until the decision needs no further answer. */
 function settle(decide: (canUse: SccAccess) => SccDecision, answer: (question: AccessQuestion) => boolean) {
   const answers = new Map<string, boolean>();
   for (let count = 0; ; count++) {

@@ -1,4 +1,4 @@
-/** Tests decisions that differ from OpenShift by default, and are restored in OpenShift compatibility mode. */
+/** Tests decisions that differ from OpenShift by default, but not in OpenShift compatibility mode. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SecurityContextConstraints } from '../../../src/kube/scc.ts';
@@ -11,7 +11,7 @@ import { denialMessage, podWith, request } from './requests.ts';
 
 type Given = Parameters<typeof request>[0];
 
-/** The SCC of an admitted pod, or the message of a denial. */
+/** Returns the SCC of an admitted pod, or the message of a denial. */
 function outcome(given: Given, compatibility: Compatibility): string {
   const decision = assignScc({ ...request(given), compatibility });
   return denialMessage(decision) ?? (decision.allowed ? (decision.facts?.scc ?? '') : '');
@@ -23,7 +23,7 @@ const RANGES = {
   'openshift.io/sa.scc.mcs': 's0:c26,c5',
 };
 const ANY = laxScc({ name: 'any', groups: ['system:serviceaccounts'] });
-/** The SCCs that OpenShift requires. Nobody may use them here. */
+/** The SCCs that OpenShift requires. No subject may use these SCCs. */
 const REQUIRED = OPENSHIFT_REQUIRED_SCCS.map((name) => laxScc({ name }));
 const WITH_RANGE = laxScc({ name: 'range', runAsUser: { type: 'MustRunAsRange' } });
 const UNUSABLE = 'unable to validate against any security context constraint: ';
@@ -31,7 +31,7 @@ const UNUSABLE = 'unable to validate against any security context constraint: ';
 const HINT =
   'no access to scc/restricted: Forbidden: the pod fails to validate against the `restricted-v2` security context constraint, but would validate successfully against the `restricted` security context constraint';
 
-/** The message of a denial because no subject may use the SCCs. */
+/** Returns the message of a denial if no subject may use the SCCs. */
 function unusable(names: readonly string[], ...hints: readonly string[]): string {
   const messages = names.map((name) => `provider "${name}": Forbidden: not usable by user or serviceaccount`);
   return `${UNUSABLE}[${[...messages, ...hints].join(', ')}]`;

@@ -15,7 +15,7 @@ import {
   STANDARD,
 } from './requests.ts';
 
-/** Asserts that both passes deny the pod, and an update to it, because it cannot be decoded. */
+/** Asserts that both passes deny the pod, and an update of the pod, because the pod cannot be decoded. */
 const UNDECODABLE = 'object was marked as kind pod but was unable to be converted: ';
 
 function assertDenied(object: unknown, message: string): void {
@@ -298,7 +298,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
 });
 
 suite('a denial of a pod with a long list takes little time', { timeout: 30_000 }, () => {
-  // The largest lists for which the denial suggests an SCC.
+  // The lists have the maximum length for which the denial suggests an SCC.
   const cases: readonly (readonly [name: string, spec: JsonObject])[] = [
     ['host ports', { containers: [{ ports: times(12_000, (index) => ({ hostPort: index + 1 })) }] }],
     ['equal host ports', { containers: [{ ports: times(12_000, () => ({ hostPort: 80 })) }] }],

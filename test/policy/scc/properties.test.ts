@@ -18,7 +18,7 @@ import { create, pod } from './arbitrary.ts';
 
 const RUNS = { numRuns: 300 };
 
-/** The admitted pod, or `undefined` if it was denied. */
+/** Returns the admitted pod, or `undefined` if the pod is denied. */
 function assigned(input: SccInput): JsonObject | undefined {
   const decision = assignScc(input);
   return decision.allowed ? (decision.object as JsonObject) : undefined;
@@ -186,7 +186,7 @@ test('decisions do not throw', () => {
   );
 });
 
-/** Pod members that decisions do not read, or whose names are arbitrary. */
+/** Members of pods that decisions do not read, or whose names are arbitrary. */
 const UNREAD =
   /^\/(apiVersion|kind|metadata\/name)$|\/(image|containerPort|value)$|\/volumes\/\d+\/name$|\/projected\/./;
 

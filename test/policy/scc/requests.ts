@@ -1,4 +1,4 @@
-/** Builds requests for tests of SCC admission, which replace parts of a request in a newly installed cluster. */
+/** Builds requests for tests of SCC admission. They replace parts of a request in a newly installed cluster. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -12,7 +12,7 @@ import type { ListedInput } from './arbitrary.ts';
 
 export const STANDARD = STANDARD_SCCS.map(({ scc }) => scc);
 
-/** The grants in the standard ClusterRoleBindings. */
+/** The grants of the standard ClusterRoleBindings. */
 export const STANDARD_GRANTS: Grant = { group: 'system:authenticated', sccs: ['restricted-v2', 'restricted-v3'] };
 
 export const REPLICA_SETS: UserInfo = {
@@ -61,7 +61,7 @@ export function readCases<Cases>(file: string): Cases {
 
 interface PodFixture {
   /**
-   * True for the pod that restricted-v2 has admitted, to which the members of `spec` and the annotations are then
+   * True to start from the pod that restricted-v2 has admitted. The members of `spec` and the annotations are then
    * added.
    */
   readonly admitted?: boolean;
@@ -77,7 +77,7 @@ export interface RequestFixture extends Partial<Omit<SccInput, 'userInfo' | 'scc
   readonly user?: 'alice' | 'admin' | UserInfo;
   /** Names of standard SCCs, `standard` for all of them, or fields of SCCs that otherwise allow everything. */
   readonly sccs?: readonly (string | JsonObject)[];
-  /** The SCCs that all subjects may use, instead of `grants`. */
+  /** The SCCs that all subjects may use. Replaces `grants`. */
   readonly usable?: 'all' | readonly string[];
   readonly grants?: readonly Grant[];
   /** Replaces annotations of the namespace. */

@@ -1,5 +1,5 @@
 /**
- * Tests reviews, which determine the SCC that admits a pod for a subject. The cases are in
+ * Tests the review APIs, which return the SCC that admits a pod for a subject. The cases are in
  * `test/fixtures/scc-cases/reviews.yaml`.
  */
 import assert from 'node:assert/strict';

@@ -105,7 +105,7 @@ suite('SCCs are defaulted as in OpenShift', () => {
   });
 });
 
-/** SCCs that are not in the recorded cases. */
+/** Tests SCCs that the recorded cases do not contain. */
 suite('SCC validation reports', () => {
   const cases: readonly (readonly [name: string, fields: JsonObject, errors: readonly string[]])[] = [
     ['a valid SCC', {}, []],

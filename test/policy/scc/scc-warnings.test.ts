@@ -23,7 +23,7 @@ interface Given {
   readonly maxSteps?: number;
 }
 
-/** Returns the warnings after at most the given number of steps. */
+/** Returns the warnings about a change, computed with at most the given number of steps. */
 function evaluate(input: SccWarningsInput, maxSteps = Infinity): readonly string[] {
   const evaluation = sccWarnings(input);
   let result = evaluation.next();
@@ -152,7 +152,8 @@ test('the number and length of warnings are limited', () => {
         maxPods: 4,
         showsNamespaces: true,
       });
-      // One warning about the priority, three comparisons with two summaries, and three values with one summary.
+      // These are one warning about the priority, three comparisons with two summaries, and three values with one
+      // summary.
       assert.ok(warnings.length <= 10);
       for (const warning of warnings) assert.ok(warning.length <= 256, warning);
     }),

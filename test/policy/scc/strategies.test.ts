@@ -10,10 +10,10 @@ import { CONTAINER_STRATEGIES, POD_STRATEGIES } from '../../../src/policy/scc/st
 import { decodePodFields, laxScc } from '../../support/scc.ts';
 import { readCases } from './requests.ts';
 
-/** A row in `strategies.yaml`, with a pod, an SCC, and the errors or the changes to the defaulted pod. */
+/** A row in `strategies.yaml`. It contains a pod, an SCC, and the errors or the changes to the defaulted pod. */
 interface StrategyCase {
   readonly name: string;
-  /** The fields of the SCC. It otherwise allows everything, and needs no namespace ranges. */
+  /** The fields of the SCC. All other fields allow everything, and need no namespace ranges. */
   readonly scc: JsonObject;
   /** The security contexts of the pod and of its container `app`. */
   readonly pod?: JsonObject;
@@ -21,9 +21,9 @@ interface StrategyCase {
   /** Other pod spec fields, and annotations. */
   readonly spec?: JsonObject;
   readonly annotations?: JsonObject;
-  /** The errors. Those that begin with a dot get the prefix `provider some: `. */
+  /** The expected errors. Errors that begin with a dot get the prefix `provider some: `. */
   readonly errors?: readonly string[];
-  /** The changed parts. Without errors, other parts of the pod do not change. */
+  /** The expected changes. If there are no errors, other parts of the pod do not change. */
   readonly expected?: {
     readonly pod?: JsonObject;
     readonly container?: JsonObject;

@@ -58,7 +58,7 @@ test('warnings are short, fit on one line, and contain no environment variables 
         container['args'] = [secret];
       }
       const { warnings } = decide({ ...input, object: pod, compatibility: 'portcullis' });
-      // Two about the SCC, and one about user namespaces.
+      // These are two warnings about the SCC, and one about user namespaces.
       assert.ok(warnings.length <= 3);
       for (const warning of warnings) {
         assert.ok(warning.length <= 256 && warning.endsWith('.') && !/[\p{Cc}]/u.test(warning), warning);

@@ -28,7 +28,7 @@ const UIDS = 'openshift.io/sa.scc.uid-range';
 const GROUPS = 'openshift.io/sa.scc.supplemental-groups';
 const MCS = 'openshift.io/sa.scc.mcs';
 
-/** Blocks 10-11, 12-13, 14-15, 16-17 and 18-19; labels c1,c0 c3,c2 c5,c0 c6,c0 and c6,c5. */
+/** The blocks are 10-11, 12-13, 14-15, 16-17 and 18-19. Their labels are c1,c0 c3,c2 c5,c0 c6,c0 and c6,c5. */
 const SMALL: RangeSettings = {
   uidRange: { start: 10, end: 20, blockSize: 2 },
   mcsRange: { prefix: 's0:', length: 2, categories: 10 },

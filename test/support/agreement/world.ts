@@ -1,7 +1,7 @@
 /**
- * Generates clusters whose readers must agree: namespaces with levels, versions and SCC modes, some of them invalid,
- * settings, phases of the rollout, grants, exceptions, and workloads of all kinds with running pods of the current or of
- * an older template.
+ * Generates clusters about which all readers must agree. A cluster has settings, a phase of the rollout, grants,
+ * exceptions, and namespaces with levels, versions and SCC modes, some of which are invalid. It has workloads of all
+ * kinds, with running pods of the current or of an older template.
  */
 import fc, { type Arbitrary } from 'fast-check';
 import { getControllerPod } from '../../../src/kube/controller-pod.ts';
@@ -111,7 +111,7 @@ function withValidLists(spec: PodLike['spec']): object {
     })),
     volumes: volumes.map((volume, index) => {
       const [source] = Object.entries(volume).filter(([key]) => key !== 'name');
-      // Before Kubernetes 1.37, API servers require a reference.
+      // API servers before Kubernetes 1.37 require a reference.
       const isImage = source?.[0] === 'image';
       return {
         name: `v-${index}`,
@@ -126,14 +126,14 @@ interface Draft {
   readonly namespace: string;
   readonly template: PodLike;
   readonly pod: 'none' | 'current' | 'debugged' | 'older';
-  /** Fields of the pod spec that the template had earlier. */
+  /** Fields that the pod spec of an earlier template had. */
   readonly older: object;
   readonly isFinished: boolean;
 }
 
 const NAMESPACES = Array.from({ length: 12 }, (_unused, index) => `team-${index}`);
 
-/** Workloads that API servers accept, because commands reject others. */
+/** Generates workloads that API servers accept, because commands reject all others. */
 const draft: Arbitrary<Draft> = fc
   .record({
     kind: one(...POD_SOURCES),
@@ -149,7 +149,7 @@ const draft: Arbitrary<Draft> = fc
   });
 
 interface ExceptionDraft {
-  /** Index of the workload whose violations it allows. */
+  /** Index of the workload whose violations the exception allows. */
   readonly index: number;
   readonly hasExpired: boolean;
 }

@@ -39,7 +39,7 @@ export interface Case {
   readonly productExpect?: unknown;
 }
 
-/** Compares an internal step of the original with the corresponding function in Portcullis. */
+/** Compares an internal step of the upstream program with the corresponding function in Portcullis. */
 export type Area = (given: Case) => void;
 
 /** Creates an area from a check that takes the typed input and result of a case. */

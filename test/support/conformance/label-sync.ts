@@ -85,7 +85,7 @@ const sync = area<SyncCase, SyncExpect>((given, expect) => {
   }
   const input = syncInput(given);
   const isUnusable = expect.event === 'NoUsableSCC';
-  // OpenShift fails and writes nothing. The expectation is that of the default mode, in which the webhook warns.
+  // OpenShift fails and writes nothing. The expectation below applies to the default mode, in which the webhook warns.
   if (isUnusable) assert.equal(syncUntilDone(input).writes.length, 0);
   const scc = { ...SETTINGS.scc, compatibility: 'portcullis' } as const;
   const { namespace, plans, writes } = syncUntilDone(isUnusable ? { ...input, settings: { ...SETTINGS, scc } } : input);

@@ -84,11 +84,11 @@ interface LevelCase {
 }
 
 interface LevelExpect {
-  /** Absent if the original controller's request failed. */
+  /** Absent if the request of the upstream controller failed. */
   readonly level?: Level;
 }
 
-/** The original controller sends a dry run with the predicted level. */
+/** The upstream controller sends a dry run with the predicted level. */
 const predicted = area<LevelCase, LevelExpect>(({ namespace }, { level }) => {
   if (level !== undefined) assert.equal(predictLevel(buildNamespace(namespace)), level);
 });
@@ -110,7 +110,7 @@ interface ClassifyCase {
   readonly level: Level;
 }
 
-/** The original evaluates pods only if the namespace's name does not determine a category. */
+/** The upstream controller evaluates pods only if the name of the namespace does not determine a category. */
 function recordedAs({ namespace: given, pods, level }: ClassifyCase): readonly string[] {
   const namespace = buildNamespace(given);
   const byName = classify(namespace, []);
@@ -192,8 +192,8 @@ export const OBSERVER_AREAS: Readonly<Record<string, Area>> = {
   'observer/gate-only': area<GateCase, GateExpect>((given, expect) => {
     const { existingDefaults, gatesObserved, gate, gateError } = given;
     if (!gatesObserved || gateError !== undefined) {
-      // Controllers start after the store is synchronized, so every plan has the state of the gate. As here, nothing is
-      // published before.
+      // Controllers start after the store is synchronized, so every plan knows the state of the feature gate. Until
+      // then, Portcullis publishes nothing either.
       assert.deepEqual(expect.defaults, existingDefaults);
       return;
     }
@@ -237,7 +237,7 @@ export function checkState({ input: { allManagedLabeled: isSettled, ...row }, ex
   );
 }
 
-/** Components whose writes make the plan take effect. */
+/** Returns the components whose writes make the plan take effect. */
 function getWriters(input: EnforcementInput, plan: EnforcementPlan): readonly string[] {
   return [
     ...(plan.spec === input.spec ? [] : ['readiness:spec']),

@@ -1,4 +1,4 @@
-/** The conformance areas of SCC admission, which are requests, reviews and the scope of admission. */
+/** The conformance areas of SCC admission, which cover requests, reviews and the scope of admission. */
 import assert from 'node:assert/strict';
 import type { Operation } from '../../../src/kube/admission.ts';
 import { POD_SCC_ANNOTATIONS, SECCOMP_POD_ANNOTATION, type SecurityContextConstraints } from '../../../src/kube/scc.ts';
@@ -91,7 +91,7 @@ interface AssignExpect {
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** Pod requests and the steps of their admission. `standard` is the platform's list of SCCs. */
+/** Compares pod requests and the steps of their admission. `standard` is OpenShift's list of SCCs. */
 export function admissionAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
   const buildRequest = (input: RequestInput): SccInput => ({
     operation: input.operation ?? 'CREATE',
@@ -143,7 +143,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
     'admission.candidates': area((input: CandidatesInput, expect: JsonObject) => {
       const candidates = findCandidates(createSccSet(input.sccs), {
         requiredScc: input.requiredScc,
-        // The mutating pass ignores the recorded SCC.
+        // The mutating pass ignores the SCC that the pod records.
         recordedScc: input.mutationAllowed ? '' : input.recordedScc,
         preferUserNamespaces: false,
       });
@@ -219,7 +219,7 @@ const REQUIRED = [
   ...['privileged', 'restricted', 'restricted-v2'],
 ];
 
-/** Adds the SCCs that OpenShift requires to evaluate pods. No user may use them. */
+/** Adds the SCCs that OpenShift requires to evaluate pods. No user may use these SCCs. */
 function withRequired(sccs: readonly SecurityContextConstraints[]): readonly SecurityContextConstraints[] {
   const names = new Set(sccs.map(({ metadata }) => metadata?.name));
   return [...sccs, ...REQUIRED.filter((name) => !names.has(name)).map((name) => laxScc({ name }))];
@@ -251,7 +251,7 @@ interface ReviewExpect {
   readonly error?: string;
 }
 
-/** The review APIs. The only grants in the cases are the users and groups of SCCs. */
+/** Compares the review APIs. The only grants in the cases are the users and groups of SCCs. */
 export const REVIEW_AREAS: Readonly<Record<string, Area>> = {
   subjectReview: area((input: ReviewCase, expect: ReviewExpect) => {
     const answer = answerReview({

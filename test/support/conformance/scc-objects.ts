@@ -63,9 +63,7 @@ interface PointsInput {
   readonly sccsFrom?: string;
 }
 
-/**
- * Compares SCC objects, their order, and their binding to a namespace. `standard` is the list of the platform's SCCs.
- */
+/** Compares SCC objects, their order, and their binding to a namespace. `standard` is OpenShift's list of SCCs. */
 export function objectAreas(standard: readonly SecurityContextConstraints[]): Readonly<Record<string, Area>> {
   return {
     'scc.default': area(

@@ -277,7 +277,7 @@ function podWithVolume(source: string): JsonObject {
   return { spec: { volumes: [{ name: 'v', [source]: {} }] } };
 }
 
-/** Removes the dot at the start of a message, which the cases lack. */
+/** Removes the dot at the start of a message. The messages in the cases do not have it. */
 function withoutRoot(error: string): string {
   return error.replace(/^\./, '');
 }

@@ -1,6 +1,6 @@
 /**
- * Checks which APIs an API server serves. Tests that require others are skipped with a reason, which does not depend on
- * a list of versions.
+ * Checks which APIs an API server serves. Tests that require other APIs are skipped with a reason. The checks do not
+ * depend on a list of versions.
  */
 import type { Kind } from '../../../src/kube/kinds.ts';
 import { RESOURCES } from '../../../src/kube/resources.ts';

@@ -26,12 +26,12 @@ export interface RecordedCall {
   readonly code: number;
   /** True if RBAC permits the request. */
   readonly isAuthorized: boolean;
-  /** The webhooks whose call failed and that fail open. Only kube-apiserver records them. */
+  /** The webhooks that failed open because their call failed. Only kube-apiserver records them. */
   readonly failedOpen?: readonly string[];
 }
 
 export interface ControlPlaneOptions {
-  /** Whether kube-apiserver's PodSecurity plugin is on. The development cluster has none. Defaults to off. */
+  /** Whether kube-apiserver's PodSecurity plugin is on. Defaults to off. The development cluster has no such plugin. */
   readonly podSecurityPlugin?: 'on' | 'off';
   /**
    * File for kube-apiserver's `--authorization-config`. Defaults to RBAC only, which is also what the development
@@ -51,11 +51,11 @@ export interface ControlPlaneOptions {
 /** An API server on loopback that has no nodes. */
 export interface ControlPlane {
   readonly which: 'dev-cluster' | 'kube-apiserver';
-  /** Name and version: `development cluster`, `kube-apiserver v1.36.3`. */
+  /** Name and version, such as `development cluster` or `kube-apiserver v1.36.3`. */
   readonly title: string;
-  /** Such as `https://127.0.0.1:6443`. */
+  /** URL of the API server, such as `https://127.0.0.1:6443`. */
   readonly server: string;
-  /** In PEM. */
+  /** Certificate authority of the API server in PEM. */
   readonly authority: string;
   /** Folder for test files. `stop` removes it. */
   readonly folder: string;
@@ -66,7 +66,7 @@ export interface ControlPlane {
   issueClientCertificate(user: string, groups: readonly string[]): KeyPair;
   /** Writes a kubeconfig for a user and returns its path. `stop` removes it. */
   kubeconfigFor(user: string, groups: readonly string[]): Promise<string>;
-  /** The resource requests with a response so far, including open watches. */
+  /** Returns the resource requests that have a response so far, including open watches. */
   calls(): Promise<readonly RecordedCall[]>;
   /** Stops the API server and closes its connections. Stored objects are kept. */
   interrupt(): Promise<void>;

@@ -195,7 +195,10 @@ function atPort(object: JsonObject, port: number): JsonObject {
   };
 }
 
-/** The replicas of the earlier version run this version, and register its webhooks at the same address. */
+/**
+ * The replicas of the earlier installation run this version, and register the webhooks of this version at the same
+ * address.
+ */
 function withUrl(deployment: JsonObject, port: number): JsonObject {
   const text = JSON.stringify(deployment).replace('"serve",', `"serve","--webhook-url=https://127.0.0.1:${port}",`);
   return JSON.parse(text) as JsonObject;

@@ -100,7 +100,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-/** A control plane's certificates and folder. */
+/** The certificates and the folder of a control plane. */
 export interface Credentials {
   readonly folder: string;
   readonly authority: KeyPair;

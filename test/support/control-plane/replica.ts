@@ -30,7 +30,7 @@ export interface Replica {
   readonly pid: number;
   readonly host: string;
   readonly port: number;
-  /** Such as `http://127.0.0.1:8081`. */
+  /** URL for probes, such as `http://127.0.0.1:8081`. */
   readonly probes: string;
   /** Returns the HTTP status and text of a probe. Default: `/readyz?verbose`. */
   probe(path?: string): Promise<{ readonly status: number; readonly text: string }>;
@@ -52,7 +52,7 @@ const REPLICA_GROUPS = ['system:serviceaccounts', `system:serviceaccounts:${name
 
 let started = 0;
 
-/** Returns the arguments after replacing those whose flags the replacements also set. Each flag is accepted once. */
+/** Replaces the arguments whose flags the replacements also set, because each flag is accepted only once. */
 function replaceFlags(args: readonly string[], replacements: readonly string[]): readonly string[] {
   const flags = new Set(replacements.map((arg) => arg.split('=')[0]));
   return [...args.filter((arg) => !flags.has(arg.split('=')[0])), ...replacements];
@@ -115,7 +115,7 @@ interface Rule {
   readonly resourceNames?: readonly string[];
 }
 
-/** Verbs without requests, which RBAC requires to grant them to other subjects. */
+/** Verbs that occur in no request. RBAC requires the replicas to have them in order to grant them to other subjects. */
 const HELD_ONLY = new Set(['use']);
 
 /** Returns the distinct requests of replicas that RBAC denied, as text. */
@@ -204,7 +204,7 @@ export interface System {
   stop(): Promise<void>;
 }
 
-/** Short delays for tests. */
+/** Arguments that shorten the delays of replicas for tests. */
 const QUICK = ['--leader-elect-lease-duration=3s', '--shutdown-delay-duration=1s'];
 
 export interface SystemOptions {

@@ -7,7 +7,7 @@ export interface Sizes {
   readonly namespaces: number;
   /** Role bindings, evenly distributed across namespaces. */
   readonly bindings: number;
-  /** Pods, as pairs of replicas, evenly distributed across namespaces. */
+  /** Pods in pairs of replicas, evenly distributed across namespaces. */
   readonly pods: number;
 }
 

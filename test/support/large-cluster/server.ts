@@ -1,5 +1,5 @@
 /**
- * API server of a large cluster, which generates the large collections and forwards other requests to a real API
+ * An API server of a large cluster. It generates the large collections and forwards other requests to a real API
  * server.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
