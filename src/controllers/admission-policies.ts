@@ -1,5 +1,5 @@
 /**
- * Manages the policies that API servers evaluate even while no replica responds: the floor, whose
+ * Manages the policies that API servers evaluate even while no replica responds. They consist of the floor, whose
  * ValidatingAdmissionPolicies make the same decisions as the webhooks, the MutatingAdmissionPolicy that defaults pods,
  * and the ValidatingAdmissionPolicy that guards the labels of namespaces.
  */
@@ -62,8 +62,8 @@ export const admissionPolicies: ControllerDefinition = {
     {
       role: 'admission-policies',
       clusterRules: [
-        // Server-side apply can create an object if the role permits only its name. Restricting names is
-        // necessary because admission policies cannot restrict writes to other admission policies.
+        // The rules contain names, because admission policies cannot restrict writes to other admission policies. With
+        // server-side apply, a role that permits only certain names can also create the objects.
         ...POLICY_KINDS.map((kind) =>
           rbacRule(['create', 'patch', 'update', 'delete'], [kind], [...FLOOR_POLICIES[kind], GUARD_POLICY]),
         ),
@@ -72,8 +72,8 @@ export const admissionPolicies: ControllerDefinition = {
       ],
     },
     {
-      // Optional, because permission to write a MutatingAdmissionPolicy includes permission to change any object.
-      // Without the role, the webhook defaults pods.
+      // The role is optional, because permission to write a MutatingAdmissionPolicy amounts to permission to change any
+      // object. Without the role, the webhook defaults pods.
       role: 'admission-policies-defaults',
       clusterRules: [rbacRule(['create', 'patch', 'update'], DEFAULTS_KINDS, [DEFAULTS_POLICY])],
       isNeeded: ({ podDefaults }) => podDefaults,
@@ -84,7 +84,10 @@ export const admissionPolicies: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Other replicas act if the leader has not renewed its Lease for this time. A leader renews it every 2 seconds. */
+/**
+ * Other replicas act if the leader has not renewed its Lease for this time. The leader renews the Lease every 2
+ * seconds.
+ */
 const STANDBY_MS = 5_000;
 
 /**
@@ -101,12 +104,11 @@ export const admissionPolicyStandby: ControllerDefinition = {
   create: createStandbyReconciler,
 };
 
-// The policies that the settings require.
 
 interface FloorInput {
-  /** The settings, including the rollout's defaults. */
+  /** The Pod Security settings, including the defaults of the rollout. */
   readonly podSecurity: PodSecurity;
-  /** The version that `latest` refers to in reviews. */
+  /** The version to which `latest` refers in reviews. */
   readonly emulationVersion: Version;
   readonly serverVersion: Version;
   /** Installation namespace. */
@@ -150,9 +152,9 @@ function excludeNamespace(spec: Spec, name: string): Spec {
 type RequirementContext = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'apiServerVersion'>;
 
 /**
- * Creates a function that returns the policies that the settings require. There are none if the floor is off, the
- * installation namespace is missing, or the API server is too old. Returns `undefined` while the API server's version is
- * unknown.
+ * Creates a function that returns the floor policies that the settings require. It returns none if the floor is off,
+ * the installation namespace is missing, or the API server is too old, and `undefined` while the API server's version
+ * is unknown.
  */
 function createFloorRequirements({ settings, service, version, apiServerVersion }: RequirementContext) {
   let cached: { readonly key: unknown; readonly policies: readonly PolicyObject[] } | undefined;
@@ -169,17 +171,17 @@ function createFloorRequirements({ settings, service, version, apiServerVersion 
       serverVersion,
       namespace,
     };
-    // Compare only the configuration, because during a rollout the other fields differ on each call.
+    // Compares only the configuration, because during a rollout the other fields differ on each call.
     const key = { ...input, podSecurity: input.podSecurity.configuration };
     if (!deepEqual(cached?.key, key)) cached = { key, policies: requiredPolicies(input) };
     return cached?.policies;
   };
 }
 
-// The policies in the cluster.
+// State of the policies in the cluster
 
 /**
- * Creates a function that returns a digest of the policies, which changes when one of them is recreated or
+ * Creates a function that returns a digest of the floor policies, which changes when one of them is recreated or
  * modified. It returns `undefined` unless the settings require policies and all of them are current.
  */
 export function createFloorState(context: RequirementContext) {
@@ -225,8 +227,8 @@ function requiredDefaults(
 export const POLICIES_OFF = 'off';
 
 /**
- * Creates a function that returns the state of the policies of each setting, which is `undefined` while they differ from
- * the setting. A webhook can replace the policy that defaults pods.
+ * Creates a function that returns the state of the policies for each setting. The state is `undefined` while the
+ * policies differ from the setting. A webhook can replace the policy that defaults pods.
  */
 export function createPolicyStates(context: ControllerContext) {
   const getFloor = createFloorRequirements(context);
@@ -276,13 +278,13 @@ const MAX_RETRY_MS = 30_000;
 const CHECK_AGAIN = { requeueAfterMs: 30_000 };
 
 /**
- * Maximum time for which policies remain after the floor is turned off, until webhooks no longer depend on them.
- * Turning off the floor then ends an outage in which no webhook can close.
+ * Maximum time for which policies remain after the floor is turned off, while webhooks still depend on them. The limit
+ * ensures that turning off the floor ends an outage in which no replica can change the webhooks.
  */
 const MAX_REMAINING_MS = 30_000;
 
 /**
- * Creates, corrects and deletes the policies. While break-glass is on, it only deletes policies, and only if none are
+ * Creates, corrects and deletes the policies. While break-glass is on, only deletes policies, and only if none are
  * required.
  */
 function createReconciler(context: ControllerContext): Reconciler {
@@ -378,7 +380,10 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** Until API servers serve MutatingAdmissionPolicies, a webhook defaults pods instead. */
+/**
+ * Writes the policy that defaults pods. Until API servers serve MutatingAdmissionPolicies, a webhook defaults pods
+ * instead.
+ */
 async function reconcileDefaults(
   context: ControllerContext,
   reconcileContext: ReconcileContext,

@@ -1,4 +1,4 @@
-/** Reads whether break-glass is on from the webhook configurations and policies that it changes. */
+/** Determines whether break-glass is on from the webhook configurations and policies that it changes. */
 import { FLOOR_POLICIES, isFloorPolicy, POLICY_KINDS } from '../api/admission-policies.ts';
 import { BREAK_GLASS_ANNOTATION } from '../api/names.ts';
 import { CONFIGURATION_KINDS, isKnownConfiguration } from '../api/webhooks.ts';

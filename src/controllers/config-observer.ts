@@ -67,13 +67,13 @@ export const configObserver: ControllerDefinition = {
       isNeeded: ({ rollout }) => rollout,
       clusterRules: [statusRule(['patch'], 'PSAEnforcementConfig')],
       namespaceRules: [
-        // RBAC cannot restrict a POST by name. The policy for the service account does.
+        // RBAC cannot restrict a POST by name, but the policy for the service account does.
         rbacRule(['create'], ['ConfigMap']),
         rbacRule(['update'], ['ConfigMap'], [POD_SECURITY_CONFIG_MAP]),
       ],
     },
   ],
-  // Enabled even if there is no rollout, to clean up the state of the previous rollout.
+  // The controller is enabled even if there is no rollout, because it cleans up the state of the previous rollout.
   isEnabled: () => true,
   create: createReconciler,
 };
@@ -82,8 +82,8 @@ const KEY = 'cluster';
 /** Check interval for time-dependent state, such as settled labels and expired Leases. */
 const CHECK_MS = 5_000;
 /**
- * Maximum time between checks. After a longer time, labels may have been missing in the meantime, so the
- * settle time starts again.
+ * Maximum time between checks. If more time has passed, labels may have been missing in the meantime, so the settle
+ * time starts again.
  */
 const MAX_PAUSE_MS = 4 * CHECK_MS;
 
@@ -108,9 +108,9 @@ interface EnforcementStep extends Observation {
 }
 
 /**
- * Raises the default once enforcement is desired, all managed namespaces have been labeled for the settle
- * time, and the minimum time since the previous raise has passed. Lowers it immediately when enforcement is
- * no longer desired. The syncer removes labels only once no replica uses the raised default.
+ * Raises the default once enforcement is desired, all managed namespaces have been labeled for the settle time, and the
+ * minimum time since the previous raise has passed. Lowers the default immediately when enforcement is no longer
+ * desired. The syncer removes labels only after all replicas have stopped using the raised default.
  */
 function createReconciler({ settings, service, version, date }: ControllerContext): Reconciler {
   const { namespace } = service;
@@ -122,7 +122,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
     const { store } = context.cluster;
     const rollout = settings.value.rollout;
     const found = await readLabels(store, date().getTime(), context);
-    // Read the following state without yielding, so it is consistent.
+    // The following state is read without yielding, so it is consistent.
     const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
     const storedMs = parseTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
     // If the time is in the future, the clock that wrote it was wrong.
@@ -190,7 +190,7 @@ function createTiming() {
   };
 }
 
-/** Names of namespaces whose labels delay a change. */
+/** Names of the namespaces whose labels delay a change of the default. */
 interface NamespaceLabels {
   /** Managed namespaces that must be labeled before the default is raised. */
   readonly unlabeled: readonly string[];
@@ -268,15 +268,18 @@ async function publish(outcome: Publication, { cluster, logger, recordEvent }: R
   });
 }
 
-/** If the ConfigMap was deleted, the Leases may have a higher generation than the ConfigMap. */
+/**
+ * Returns a generation that is higher than all published generations. If the ConfigMap was deleted, the Leases may have
+ * a higher generation than the ConfigMap.
+ */
 function nextGeneration({ generation }: Pick<RolloutView, 'generation'>, leases: readonly Lease[]): number {
   return Math.max(generation, ...leases.map(publishedGeneration)) + 1;
 }
 
-/** The conditions that this controller owns. */
+/** Types of the conditions that this controller owns. */
 const OWN_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'Upgradeable', ...READY_TYPES]);
 
-/** The conditions if there is no rollout, and while its labels are being removed. */
+/** Conditions if there is no rollout, and while the labels of the previous rollout are being removed. */
 const ENDED: ConditionState = {
   type: 'Enforcing',
   status: 'False',
@@ -292,8 +295,8 @@ const RELEASING: ConditionState = {
 };
 
 /**
- * Cleans up the state of the previous rollout: sets the default level to privileged and makes the syncer remove its
- * labels. It does this only once, so it does not remove another installation's labels.
+ * Cleans up the state of the previous rollout. Sets the default level to privileged and makes the syncer remove its
+ * labels. The cleanup runs only once, so it does not remove the labels of another installation.
  */
 async function endRollout(
   outcome: Omit<Publication, 'effect' | 'configMap'>,

@@ -1,4 +1,4 @@
-/** The controller interfaces, and helpers that controllers share. */
+/** Interfaces of controllers, and helpers that controllers share. */
 import type { OptionalFeature } from '../api/names.ts';
 import type { WebhookRegistration } from '../api/webhooks.ts';
 import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
@@ -28,16 +28,22 @@ export interface ControllerDefinition {
   /** `leader` controllers run on one replica at a time, `replica` controllers on every replica. */
   readonly runsOn: 'leader' | 'replica';
   readonly permissions: readonly PermissionSet[];
-  /** Name of the controller that this controller belongs to. If that controller is disabled, so is this one. */
+  /**
+   * Name of the controller to which this controller belongs. If that controller is disabled, this controller is
+   * disabled too.
+   */
   readonly disabledWith?: string;
   /** True if `create` reads the settings for SCC admission, ranges or defaults. */
   readonly readsSettings?: boolean;
   isEnabled(features: Features): boolean;
-  /** Creates the reconciler without side effects. Each start creates a new one, so no state outlives a leadership. */
+  /**
+   * Creates the reconciler without side effects. Each start creates a new reconciler, so no state outlives a term of
+   * leadership.
+   */
   create(context: ControllerContext, store: Store): Reconciler;
 }
 
-/** Returns true if `spec.controllers.disabled` contains the controller, or the controller that it belongs to. */
+/** Returns true if `spec.controllers.disabled` contains the controller, or the controller to which it belongs. */
 export function isDisabled(
   { name, disabledWith = name }: Pick<ControllerDefinition, 'name' | 'disabledWith'>,
   disabled: readonly string[],
@@ -66,10 +72,10 @@ export interface ControllerContext {
     readonly served: ServedPair;
     /** Subject alternative names for a managed certificate. */
     readonly names: ServerNames;
-    /** `managed` means that the replicas create the certificate, `provided` that it comes from files. */
+    /** `managed` means that the replicas create the certificate, and `provided` means that it comes from files. */
     readonly source: 'managed' | 'provided';
   };
-  /** The webhooks of this version, and how API servers reach them. */
+  /** The webhooks of this version, and the address at which API servers reach them. */
   readonly webhooks: {
     readonly registrations: readonly WebhookRegistration[];
     /** Base URL of the webhooks, instead of the Service. */
@@ -141,7 +147,7 @@ export interface ReconcileContext extends YieldContext {
 /** `requeueAfterMs` enqueues the key again after this delay. */
 export type ReconcileResult = { readonly requeueAfterMs: number } | undefined;
 
-/** Produces keys from objects of a kind or from changes to an observable value. */
+/** Produces keys from the objects of a kind or from changes to an observable value. */
 export type Source = ObjectSource | ValueSource;
 
 interface ObjectSource {
@@ -205,7 +211,7 @@ export function watchValue<T>(observable: Observable<T>, keys: (value: T) => rea
 /** Controllers yield after this time, because they share the thread with reviews. */
 export const SLICE_MS = 5;
 
-/** Waits for a turn of the event loop. All controllers together use one slice of each turn. */
+/** Waits for the next turn of the event loop. In each turn, all controllers together use one time slice. */
 export const nextTurn = createTurn();
 
 /** The context of a loop that yields. */
@@ -218,8 +224,8 @@ export interface YieldContext {
 }
 
 /**
- * Runs steps to their end, but yields to other work whenever a time budget is used up. Returns the result of the steps.
- * Rejects with the signal's reason if it is aborted.
+ * Runs all steps, but yields to other work whenever a time budget is used up. Resolves to the result of the steps.
+ * Rejects with the signal's reason if the signal is aborted.
  */
 export async function runYielding<T>(steps: Iterator<unknown, T>, context: YieldContext): Promise<T> {
   const { now, signal } = context;
@@ -235,7 +241,7 @@ export async function runYielding<T>(steps: Iterator<unknown, T>, context: Yield
   }
 }
 
-/** Visits all items, but yields like `runYielding`. Items may change between visits. */
+/** Visits all items, and yields like `runYielding`. Items may change between visits. */
 export function forEachYielding<T>(items: Iterable<T>, visit: (item: T) => void, context: YieldContext): Promise<void> {
   const steps = function* (): Generator<void, void> {
     for (const item of items) {
@@ -268,9 +274,9 @@ export async function createObject<K extends Kind>(
 }
 
 /**
- * Makes one of the installation's ClusterRoles the owner of an object, so the garbage collector deletes the
- * object with the role. Without the role, no replica has permission to delete it. Replicas outside the
- * cluster may have no ClusterRole.
+ * Makes one of the installation's ClusterRoles the owner of an object, so the garbage collector deletes the object with
+ * the role. Without the role, no replica has permission to delete the object. Replicas outside the cluster may have no
+ * ClusterRole.
  */
 export async function withOwner(metadata: ObjectMeta, role: string, cluster: Cluster): Promise<ObjectMeta> {
   const owner = await ignoreNotFound(cluster.get('ClusterRole', role));
@@ -281,12 +287,15 @@ export async function withOwner(metadata: ObjectMeta, role: string, cluster: Clu
   return { ...metadata, ownerReferences: [...others, own] };
 }
 
-/** Time after which API servers have observed a change to a policy or webhook configuration. They take about 1 s. */
+/**
+ * Time after which all API servers have observed a change to a policy or webhook configuration. They usually need about
+ * 1 s.
+ */
 export const OBSERVED_MS = 5_000;
 
 /**
- * Creates a function that returns the time since a state was first observed, in milliseconds: 0 if the state has just
- * changed, and `undefined` if the state is `undefined`.
+ * Creates a function that returns the time since a state was first observed, in milliseconds. It returns 0 if the state
+ * has just changed, and `undefined` if the state is `undefined`.
  */
 export function createStateAge() {
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;

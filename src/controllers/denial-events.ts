@@ -18,10 +18,16 @@ interface DenialEventsOptions {
   readonly logger: Logger;
 }
 
-/** Rate limit of a replica. In addition, the recorder limits the events of each object and aggregates equal events. */
+/**
+ * Rate limit for the events of a replica. In addition, the recorder limits the events of each object and aggregates
+ * equal events.
+ */
 const RATE = { burst: 50, perSecond: 5 };
 
-/** Pod names are removed because otherwise equal denials differ only in the pod name. */
+/**
+ * Matches the pod name in a denial. It is removed because denials of the same workload otherwise differ in the pod
+ * name.
+ */
 const POD = /^pods "[^"]*" is forbidden: /;
 const POLICY = /^violates PodSecurity "([a-z]+):([a-z0-9.]+)"/;
 
@@ -36,7 +42,7 @@ export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptio
     const pod = isRecorded(request) ? readControlledPod(request) : undefined;
     if (pod === undefined || !bucket.tryTake()) return;
     const workload = findPodWorkload(pod, cluster.store);
-    // The owner reference is invalid, and the name of the pod is not read.
+    // Without a name, the owner reference is invalid. The name of the pod is not used instead.
     if (workload.metadata.name === '') return;
     const text = (status.message ?? '').replace(POD, '');
     const [, level, version = ''] = POLICY.exec(text) ?? [];
@@ -52,7 +58,7 @@ function isRecorded({ operation, resource, requestSubResource, dryRun, userInfo 
   return operation === 'CREATE' && isPod && dryRun !== true && isWorkloadController(userInfo);
 }
 
-/** Returns the owners of a pod that has a controller. The object in a request may be invalid. */
+/** Returns the owners of a pod that has a controller. The object in the request may be invalid. */
 function readControlledPod({ namespace = '', object }: AdmissionRequest): Pod | undefined {
   const owners = objectMember(object, 'metadata')['ownerReferences'];
   if (!Array.isArray(owners)) return undefined;

@@ -1,4 +1,4 @@
-/** The evaluations of namespaces, which the namespace evaluator publishes and other controllers read. */
+/** Stores the evaluations of namespaces, which the namespace evaluator publishes and other controllers read. */
 import type { Store } from '../cluster/store.ts';
 import { PSA_ENFORCEMENT_CONFIG } from '../kube/psa-enforcement-config.ts';
 import { type CompletedSweep, isBlocking, type NamespaceEvaluation } from '../policy/rollout/index.ts';
@@ -20,7 +20,7 @@ interface Listeners {
 
 export type NamespaceEvaluations = ReturnType<typeof createNamespaceEvaluations>;
 
-/** Creates the table of the current evaluation of each namespace. */
+/** Creates the table that contains the current evaluation of each namespace. */
 export function createNamespaceEvaluations() {
   const current = new Map<string, NamespaceEvaluation>();
   const listeners = new Set<Listeners>();
@@ -59,7 +59,7 @@ export function createNamespaceEvaluations() {
     },
     /** Publishes that all namespaces have been evaluated. */
     complete,
-    /** Publishes a sweep, with which later evaluations are compared. */
+    /** Publishes a completed sweep, with which later evaluations are compared. */
     completeSweep(next: CompletedSweep): void {
       sweep = next;
       swept = new Map(next.evaluations.map((evaluation) => [evaluation.name, outcome(evaluation)]));
@@ -75,7 +75,7 @@ export function createNamespaceEvaluations() {
       changedSinceMs = undefined;
       isComplete = false;
     },
-    /** Calls the listeners until the returned function is called. */
+    /** Adds listeners, which are called until the returned function is called. */
     subscribe(added: Listeners): () => void {
       listeners.add(added);
       return () => void listeners.delete(added);

@@ -1,4 +1,3 @@
-/** Records events for controllers. */
 import type { Cluster, ClusterEvent } from '../cluster/cluster.ts';
 import { truncateNote, writeEvent } from '../cluster/event-recorder.ts';
 import { defined } from '../kube/defined.ts';
@@ -33,7 +32,7 @@ export function createEventFilter() {
 
 type Message = Pick<ControllerEvent, 'message'>;
 
-/** Creates an event recorder for a controller. `track` receives the promise of each write. */
+/** Creates an event recorder for a controller. `track` is called with the promise of each write. */
 export function createControllerRecorder(
   cluster: Pick<Cluster, 'recordEvent'>,
   reportingController: string,

@@ -1,4 +1,4 @@
-/** Reports the status of PodSecurityExceptions, and announces when they expire. */
+/** Reports the status of PodSecurityExceptions, and records events when they expire. */
 import { CONFIGURATION_NAME, EXPIRY_NOTICE_MS } from '../api/names.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import type { Store } from '../cluster/store.ts';
@@ -48,7 +48,7 @@ export const exceptions: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Interval for observing pods, uses and expiry times, which limits the number of writes. */
+/** Interval for observing pods, uses and expiry times. It limits the number of writes. */
 const RESYNC_MS = 60_000;
 /** An exception is unused if no pod has needed it for this time, which is longer than the interval of most CronJobs. */
 const UNUSED_MS = 86_400_000;
@@ -99,7 +99,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/** The uses of each exception that exists. */
+/** Creates a counter for the uses of each exception that exists. */
 function createUseCounter() {
   const seen = new Map<string, number>();
   return {
@@ -109,7 +109,8 @@ function createUseCounter() {
       const count = counts.get(`exception/${key}`) ?? 0;
       const before = seen.get(key);
       seen.set(key, count);
-      // A new leader has no previous count, and a restarted replica counts from 0 again.
+      // The result is 0 for a new leader, which has no previous count, and for a restarted replica, which counts from 0
+      // again.
       return before === undefined ? 0 : Math.max(0, count - before);
     },
   };
@@ -221,7 +222,10 @@ function printApproval({ by, at, through }: NonNullable<PreparedException['appro
   return `approved by ${by} at ${at}${through === undefined ? '' : `, applied by ${through}`}`;
 }
 
-/** Returns the conditions about whether all replicas apply the exception and no other component denies its pods. */
+/**
+ * Returns the conditions that report whether all replicas apply the exception, and whether another component denies its
+ * pods.
+ */
 function describeReady(
   problem: ExceptionProblem | undefined,
   shadow: string | undefined,

@@ -1,5 +1,5 @@
 /**
- * Reports whether API servers call the authorization webhook for the minimum kubelet version. Never changes the
+ * Reports whether API servers call the authorization webhook for the minimum kubelet version. Does not change the
  * minimum.
  */
 import { CONFIGURATION_NAME, FEATURE_STATUS_CONTROLLERS } from '../api/names.ts';
@@ -32,7 +32,7 @@ export const kubeletEnforcement: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** Delay before the first check, which lets the webhooks observe a new minimum. */
+/** Delay before the first check, in which the webhooks observe a new minimum. */
 const FIRST_CHECK_MS = 5_000;
 const CHECK_INTERVAL_MS = 300_000;
 

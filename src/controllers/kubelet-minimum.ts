@@ -99,7 +99,7 @@ interface Review {
   readonly conditions: readonly ConditionState[];
 }
 
-/** Plans the next step from the objects in the store. Yields after each walk over the nodes. */
+/** Plans the next step from the objects in the store. Yields after each iteration over the nodes. */
 function* reviewMinimum(object: PortcullisConfiguration, scope: KubeletScope): Generator<undefined, Review> {
   const { store } = scope;
   const kubelet = scope.settings();
@@ -146,7 +146,7 @@ interface Request {
 const NODES_CONFIG = `nodes.config.openshift.io/${NODES_CONFIG_NAME}`;
 const SETTINGS = `portcullisconfiguration/${CONFIGURATION_NAME}`;
 
-/** If the minimum is invalid or its object was deleted, the minimum in force stays unchanged. */
+/** Reads the requested minimum. If it is invalid or its object was deleted, the minimum in force remains unchanged. */
 function readRequest(object: PortcullisConfiguration, inForce: string, scope: KubeletScope): Request {
   const { isOn, minimumVersion } = scope.settings();
   if (!isOn) return { requested: '', source: undefined };
@@ -171,8 +171,8 @@ function readRequest(object: PortcullisConfiguration, inForce: string, scope: Ku
 }
 
 /**
- * API servers drop fields that the CRD lacks, so the administrator may have set a minimum that the object does not
- * contain.
+ * Describes an object without a minimum. API servers drop fields that the CRD lacks, so the administrator may have set
+ * a minimum that the object does not contain.
  */
 function describeUnset(ignored: string | undefined): string {
   const unset = `${NODES_CONFIG} has no spec.minimumKubeletVersion: no minimum is requested, or its CRD lacks the field (OpenShift: feature gate MinimumKubeletVersion)`;
@@ -225,8 +225,8 @@ function listPools(store: Store, { rendered, exemptNodes, confirmed }: PoolOptio
 }
 
 /**
- * Returns an ID that changes when a machine registers again or reboots. Simulated nodes report no boot ID.
- * Within a pool, prefixes of the two random identifiers are unique enough.
+ * Returns an ID that changes when a machine registers again or reboots. Simulated nodes report no boot ID. Prefixes of
+ * the two random identifiers are sufficiently unique within a pool.
  */
 function bootIdentity({ metadata, status }: Node): string {
   const { bootID }: { readonly bootID?: string } = status?.nodeInfo ?? {};
@@ -242,8 +242,8 @@ interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger'> {
 }
 
 /**
- * Writes the status if it differs. If the object has changed since it was read, the write fails with a conflict and is
- * retried.
+ * Writes the status if it has changed. If another client has changed the object since it was read, the write fails with
+ * a conflict and is retried.
  */
 async function write(object: PortcullisConfiguration, review: Review, context: WriteContext): Promise<void> {
   const { state, blocking } = review.plan;

@@ -38,7 +38,7 @@ export const kubeletReporter: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** The key that enqueues all nodes. */
+/** Key that enqueues all nodes. */
 const ALL = '';
 
 function createReconciler({ settings, date }: ControllerContext): Reconciler {
@@ -91,7 +91,9 @@ interface WriteContext extends Pick<ReconcileContext, 'cluster' | 'logger' | 're
   readonly time: string;
 }
 
-/** Writes the condition if it differs. Records an event when the kubelet falls below the minimum or meets it again. */
+/**
+ * Writes the condition if it has changed. Records an event when the kubelet falls below the minimum or meets it again.
+ */
 async function writeReport(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
   const condition = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
   const annotation = node.metadata?.annotations?.[KUBELET_STATE_ANNOTATION];
@@ -123,7 +125,10 @@ function describeTransition(wasOutdated: boolean, report: ConditionState): Contr
   return status === 'False' && wasOutdated ? { ...event, type: 'Normal' } : undefined;
 }
 
-/** If there is no report, the apply omits the condition, so the API server removes it. */
+/**
+ * Applies the condition to the node status. Without a report, the applied configuration omits the condition, so the API
+ * server removes it.
+ */
 async function writeCondition(node: Node, report: ConditionState | undefined, context: WriteContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const before = node.status?.conditions?.find(({ type }) => type === KUBELET_CONDITION);
@@ -143,7 +148,10 @@ async function writeAnnotation(node: Node, state: string | undefined, { cluster 
   await cluster.apply('Node', { metadata: { name, annotations } }, { ...OPTIONS, force: true });
 }
 
-/** All clients share a single list of taints, so the write must fail if the node has changed since it was read. */
+/**
+ * Adds or removes the taint. All clients share a single list of taints, so the write must fail if the node has changed
+ * since it was read.
+ */
 async function writeTaint(node: Node, isTainted: boolean, { cluster, logger }: ReconcileContext): Promise<void> {
   const { name = '' } = node.metadata ?? {};
   const isOwn = ({ key }: { readonly key: string }): boolean => key === KUBELET_TAINT;

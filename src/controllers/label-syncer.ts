@@ -33,24 +33,24 @@ export const labelSyncer: ControllerDefinition = {
     {
       role: 'label-syncer',
       clusterRules: [rbacRule(['patch'], ['Namespace'])],
-      // Break-glass writes the last label if it runs with a replica's permissions.
+      // Break-glass, not the controller, writes the last label when it runs with the permissions of a replica.
       namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
       isNeeded: ({ rollout }) => rollout,
     },
   ],
-  // Enabled even if there is no rollout, to remove the labels of the previous rollout.
+  // The controller is enabled even if there is no rollout, because it removes the labels of the previous rollout.
   isEnabled: ({ scc }) => scc,
   create: createReconciler,
 };
 
 /** Key for all namespaces. Other keys are namespace names. */
 const ALL = '*';
-/** OpenShift's controller has the same resync interval. */
+/** Resync interval, which is the same as in OpenShift's controller. */
 const RESYNC_MS = 600_000;
 /** Interval for checking whether the standard SCCs exist. */
 const CHECK_SCCS_MS = 1_000;
 
-/** The parts of a running label syncer. */
+/** Dependencies and state of a running label syncer. */
 interface Syncer extends Pick<ControllerContext, 'settings' | 'service' | 'version'> {
   readonly metrics: ControllerContext['metrics']['rollout']['syncer'];
   readonly events: ReturnType<typeof createEventFilter>;
@@ -80,7 +80,7 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
     async reconcile(key, context) {
       const { store } = context.cluster;
       if (isBreakGlassOn(store)) return undefined;
-      // Until the grants of the standard SCCs exist, the levels would be too strict.
+      // Waits for the grants of the standard SCCs, because the levels would be too strict without them.
       if (restoresStandardSccs(settings.value) && lacksStandardSccs(store)) {
         context.enqueue(ALL, CHECK_SCCS_MS);
         return undefined;
@@ -104,7 +104,8 @@ function createPlanner({ settings, service, version }: Syncer, store: Store): Pl
   const { rollout, scc } = settings.value;
   const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
   if (rollout.phase === 'Disabled') {
-    // If there was never a rollout, the labels belong to OpenShift's controller, which has the same name.
+    // If there has never been a rollout, the labels belong to OpenShift's controller, whose field manager has the same
+    // name.
     const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
     // oxlint-disable-next-line require-yield
     return function* plan(namespace) {
@@ -165,7 +166,7 @@ async function sync(syncer: Syncer, name: string, context: ReconcileContext): Pr
 /** Enqueues the namespaces whose level may depend on an object. */
 function watchAffected(kind: AffectingKind): Source {
   return watch(kind, (object, store, event) => {
-    // On a resync, enqueue all namespaces only once rather than once per kind.
+    // On a resync, all namespaces are enqueued once instead of once per kind.
     if (event.type === 'sync') return kind === 'SecurityContextConstraints' ? [ALL] : [];
     const affected = getAffectedNamespaces(kind, object, store, event);
     return affected === 'all' ? [ALL] : [...affected];

@@ -27,7 +27,7 @@ interface Holding {
   readonly date: Date;
 }
 
-/** The maximum that the API server accepts. */
+/** Maximum value that the API server accepts. */
 const MAX_TRANSITIONS = 2 ** 31 - 1;
 
 /** Returns the Lease spec after acquiring or renewing the Lease. A change of holder counts as a transition. */
@@ -45,7 +45,10 @@ export function acquiredSpec(lease: Lease | undefined, { identity, durationMs, d
   };
 }
 
-/** Returns the Lease spec after releasing the Lease. Because there is no holder, the next candidate need not wait. */
+/**
+ * Returns the Lease spec after releasing the Lease. The spec has no holder, so the next candidate does not have to
+ * wait.
+ */
 function releasedSpec({ spec }: Lease, date: Date): LeaseSpec {
   const time = formatMicroTime(date);
   return { ...spec, holderIdentity: '', leaseDurationSeconds: 1, acquireTime: time, renewTime: time };
@@ -58,8 +61,8 @@ function lastWriteTime({ metadata, spec }: Lease): string {
 }
 
 /**
- * Returns the time, plus one microsecond if the millisecond has not changed, because candidates detect a renewal only
- * if the Lease changes.
+ * Returns the time or, if its millisecond is that of the previous time, the previous time plus one microsecond.
+ * Candidates detect a renewal only if the Lease changes.
  */
 function nextTime(before: string | undefined, time: string): string {
   const toMillisecond = time.slice(0, -'000Z'.length);
@@ -70,9 +73,9 @@ function nextTime(before: string | undefined, time: string): string {
 
 /** Leader election timing. Defaults to 15, 10 and 2 seconds, as in Kubernetes. */
 export interface LeaseTimes {
-  /** Candidates acquire the Lease if it has not changed for this time. */
+  /** Time for which the Lease must be unchanged before another candidate acquires it. */
   readonly leaseDurationMs?: number;
-  /** The leader stops leading this long after it sent its last successful renewal. */
+  /** Time after the leader sent its last successful renewal at which it stops leading. */
   readonly renewDeadlineMs?: number;
   /** Interval between attempts to acquire or renew the Lease. Candidates add a random delay. */
   readonly retryPeriodMs?: number;
@@ -98,8 +101,8 @@ function checkLeaseTimes({
 }
 
 /**
- * Records the last observed Lease and when it last changed according to this process's clock. A Lease expires if it
- * does not change for its duration. This never compares the clocks of different machines.
+ * Records the last observed Lease, and the time at which it last changed according to this process's clock. A Lease
+ * expires if it does not change for its duration. The clocks of different machines are never compared.
  */
 function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
   let observed: { readonly lease: Lease; readonly printed: string; readonly sinceMs: number } | undefined;
@@ -121,8 +124,8 @@ function createLeaseObserver(clock: Clock, defaultDurationMs: number) {
 }
 
 /**
- * Records the time of the former leader's last renewal. Keeps an earlier time, because no leader has reported
- * the pods that were admitted since then.
+ * Records the time of the former leader's last renewal. If an earlier time is recorded, keeps it, because no leader has
+ * reported the pods that were admitted since then.
  */
 function withFormerLeader(metadata: ObjectMeta = {}, time: string | undefined): ObjectMeta {
   if (time === undefined || metadata.annotations?.[FORMER_LEADER_ANNOTATION] !== undefined) return metadata;
@@ -131,7 +134,7 @@ function withFormerLeader(metadata: ObjectMeta = {}, time: string | undefined): 
 
 /**
  * Creates a lock that is based on a Lease, which may not exist yet. Every write contains the resource version that was
- * read, so one of two concurrent writes fails. Once its signal is aborted, a call neither writes nor updates the
+ * read, so one of two concurrent writes fails. After its signal is aborted, a call neither writes nor updates the
  * observed Lease.
  * @see https://github.com/kubernetes/client-go/blob/v0.36.0/tools/leaderelection/leaderelection.go
  */
@@ -200,7 +203,7 @@ function createLeaseLock(options: LeaderElectionOptions, leaseDurationMs: number
 
 export interface LeaderElectionOptions extends LeaseTimes {
   readonly cluster: Pick<Cluster, 'get' | 'create' | 'update' | 'recordEvent'>;
-  /** Name of the Lease and the field manager. */
+  /** Name of the Lease and of the field manager. */
   readonly name: string;
   readonly namespace: string;
   /** Identity of this process. It must differ after a restart. */
@@ -231,10 +234,12 @@ export interface LeaderElection {
 }
 
 const TOO_LATE = 'the lease was not renewed in time';
-/** Maximum number of attempts to release the Lease. A renewal in flight can cause a conflict. */
+/** Maximum number of attempts to release the Lease. A pending renewal can cause a conflict. */
 const RELEASE_ATTEMPTS = 3;
 
-/** Creates a candidate's term of leadership. It ends at the renew deadline after the last renewal. */
+/**
+ * Creates the state of a candidate's leadership, which ends when the renew deadline after the last renewal has passed.
+ */
 function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, logger: Logger) {
   const { cluster, name, namespace, identity, clock, metrics } = options;
   let leading: { readonly untilMs: number; readonly cancel: () => void } | undefined;
@@ -268,7 +273,7 @@ function createTerm(options: LeaderElectionOptions, renewDeadlineMs: number, log
      */
     async lead(sinceMs: number, isStopped: () => boolean): Promise<void> {
       const untilMs = sinceMs + renewDeadlineMs;
-      // The response may have arrived after leadership ended.
+      // If the response arrived after leadership had ended, waits until the previous work has ended.
       if (!isLeading()) await workEnded;
       if (clock.now() >= untilMs || isStopped()) return;
       const wasLeading = leading !== undefined;
@@ -367,7 +372,10 @@ interface LeadershipOptions
 
 export type Leadership = Pick<LeaderElection, 'isLeading' | 'stop'> & Pick<RunningControllers, 'update'>;
 
-/** Runs a replica's controllers: the replica controllers until it stops, and the leader controllers while it leads. */
+/**
+ * Runs the controllers of a replica. Replica controllers run until the replica stops, and leader controllers run while
+ * it leads.
+ */
 export function runWithLeadership(controllers: readonly Controller[], options: LeadershipOptions): Leadership {
   let current = controllers;
   const which = (runs: Controller['runsOn']) => current.filter((controller) => controller.runsOn === runs);
@@ -398,8 +406,8 @@ export function runWithLeadership(controllers: readonly Controller[], options: L
 }
 
 /**
- * Wraps the cluster so writes fail while this replica is not the leader. This is necessary because a process that was
- * suspended for longer than its Lease may resume just before a write.
+ * Wraps the cluster so writes fail while this replica is not the leader. Otherwise, a process that was suspended for
+ * longer than its Lease could resume just before a write.
  */
 function fence(cluster: Cluster, isLeading: () => boolean): Cluster {
   const asLeader = async <T>(write: () => Promise<T>): Promise<T> => {

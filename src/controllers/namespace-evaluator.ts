@@ -1,4 +1,4 @@
-/** Evaluates which workloads of each namespace are denied or would be denied under enforcement. */
+/** Evaluates which workloads in each namespace are denied or would be denied under enforcement. */
 import { EVALUATE_ANNOTATION } from '../api/names.ts';
 import type { Store } from '../cluster/store.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -48,7 +48,7 @@ export const namespaceEvaluator: ControllerDefinition = {
   create: createReconciler,
 };
 
-/** The key for all namespaces, as in the paths of the Kubernetes API. Other keys are namespace names. */
+/** Key for all namespaces, which is empty as in `metav1.NamespaceAll`. Other keys are namespace names. */
 const ALL_NAMESPACES = '';
 
 /** Interval for checking the schedule. */
@@ -100,7 +100,7 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
     context.logger.info({ namespaces: found.length, durationMs: endMs - startMs }, 'namespaces evaluated');
     evaluations.completeSweep(completed);
   };
-  /** Evaluates all namespaces if a sweep is due, or else if all evaluations are outdated. */
+  /** Evaluates all namespaces if a sweep is due or all evaluations are outdated. */
   const evaluateAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const sweepMs = schedule.delayMs();
     if (sweepMs === undefined) return { requeueAfterMs: CHECK_MS };
@@ -191,8 +191,8 @@ function setFindingMetrics(controller: ControllerContext): void {
 }
 
 /**
- * Tracks whether all evaluations are outdated, because a common dependency of them has changed. `basis` returns the
- * dependencies that are not objects in the store.
+ * Tracks whether all evaluations are outdated because a common dependency has changed. `basis` returns the dependencies
+ * that are not objects in the store.
  */
 function createStaleness(basis: () => readonly unknown[]) {
   let known: readonly unknown[] = [];
@@ -204,7 +204,7 @@ function createStaleness(basis: () => readonly unknown[]) {
       isStale = false;
       evaluatedMs = nowMs;
     },
-    /** Returns the delay until all namespaces should be evaluated again, which happens at least at the interval. */
+    /** Returns the delay until all namespaces should be evaluated again, which is at most the interval. */
     delayMs(nowMs: number, intervalMs: number): number {
       const current = basis();
       if (current.some((value, index) => value !== known[index])) isStale = true;
@@ -218,7 +218,7 @@ function createStaleness(basis: () => readonly unknown[]) {
 function createSchedule(controller: ControllerContext, store: Store) {
   const { settings, evaluations, random, date } = controller;
   const { evaluationErrors } = controller.metrics.rollout.readiness;
-  /** Spreads out the sweeps of many clusters. */
+  /** Spreads the sweeps of many clusters over time. */
   const jitter = random() * 0.2 - 0.1;
   const requestedMs = createRequestReader();
   const settling = createSettling();
@@ -234,7 +234,7 @@ function createSchedule(controller: ControllerContext, store: Store) {
       failures = isIncomplete ? failures + 1 : 0;
     },
     /**
-     * Returns the delay until the next sweep, which is infinite in the Disabled phase, or `undefined` until the
+     * Returns the delay until the next sweep. It is infinite in the Disabled phase, and `undefined` until the
      * PSAEnforcementConfig exists.
      */
     delayMs(): number | undefined {
@@ -260,7 +260,7 @@ function createSchedule(controller: ControllerContext, store: Store) {
 }
 
 /**
- * Reads requests for an evaluation. The time of a request is when this process first observes it, because clocks
+ * Reads requests for an evaluation. A request has the time at which this process first observes it, because clocks
  * differ.
  */
 function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) => number | undefined {
@@ -277,7 +277,7 @@ function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) =>
 }
 
 const SETTLE_MS = 5_000;
-/** Sweeps stop waiting if changes continue for this long. */
+/** Maximum time for which a sweep waits for changes to stop. */
 const MAX_SETTLE_MS = 60_000;
 
 /** Detects when changes that affect all namespaces have stopped. */
@@ -307,7 +307,7 @@ const AFFECTING_KINDS: readonly AffectingKind[] = [
 function watchAffecting(kind: AffectingKind, keys: (affected: AffectedNamespaces) => readonly string[]): Source {
   return watchChanges(kind, (object, store, event) => {
     if (kind !== 'SecurityContextConstraints') return keys(getAffectedNamespaces(kind, object, store, event));
-    // Include the priority, because it determines the order in which SCCs are tried.
+    // The priority is included because it determines the order in which SCCs are tried.
     const { type, before } = event;
     const isSame = type === 'put' && before && deepEqual({ ...object, metadata: {} }, { ...before, metadata: {} });
     return keys(isSame === true ? new Set() : 'all');

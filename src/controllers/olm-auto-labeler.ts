@@ -80,10 +80,10 @@ type Triggers = ReturnType<typeof createTriggers>;
 function createReconciler({ settings, date }: ControllerContext): Reconciler {
   const triggers = createTriggers();
   const labeler = createLabeler(triggers);
-  /** The settings at the last evaluation of all namespaces. Absent while the controller is idle. */
+  /** Settings at the last evaluation of all namespaces. Absent while the controller is idle. */
   let active: Active | undefined;
 
-  /** Enqueues all namespaces when the Operator Lifecycle Manager has been installed or the settings have changed. */
+  /** Enqueues all namespaces if the Operator Lifecycle Manager has been installed or the settings have changed. */
   const checkAll = async (context: ReconcileContext): Promise<ReconcileResult> => {
     const { cluster, logger, enqueue } = context;
     const isInstalled = cluster.serves(KIND);
@@ -194,7 +194,7 @@ async function applyCondition({ cluster }: ReconcileContext, state: ConditionSta
   await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
 }
 
-/** The events for each namespace since the previous decision about it. */
+/** Collects the events for each namespace since the previous decision about it. */
 function createTriggers() {
   const byNamespace = new Map<string, ReadonlySet<LabelerTrigger>>();
   const get = (name: string): ReadonlySet<LabelerTrigger> => byNamespace.get(name) ?? new Set();
@@ -233,7 +233,10 @@ function describeCondition(mode: LabelerMode | undefined, hasLabeler: boolean): 
   return { type, status: 'True', reason: 'Installed', message };
 }
 
-/** Returns the event for a change. With the label, the label syncer overwrites other managers' labels. */
+/**
+ * Returns the event for a change. The event warns that the label syncer overwrites the labels of other managers if the
+ * label is set.
+ */
 function describeEvent(
   { metadata }: Namespace,
   { action, reason }: LabelerDecision,

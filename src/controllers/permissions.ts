@@ -15,7 +15,7 @@ export interface Features {
   readonly evaluation: boolean;
   /** True if the replicas create their serving certificate and distribute its CA. */
   readonly managedCertificate: boolean;
-  /** True if the settings come from the PortcullisConfiguration in the cluster rather than a file. */
+  /** True if the settings come from the PortcullisConfiguration in the cluster instead of a file. */
   readonly settingsObject: boolean;
   /** True if several replicas may run. */
   readonly replicas: boolean;

@@ -1,5 +1,5 @@
 /**
- * Reports the evaluations of namespaces: in the first report API that the cluster serves, and as events for workloads.
+ * Reports the evaluations of namespaces in the first report API that the cluster serves, and as events for workloads.
  */
 import { createHash } from 'node:crypto';
 import { CONFIGURATION_NAME } from '../api/names.ts';
@@ -61,7 +61,7 @@ export const policyReports: ControllerDefinition = {
 const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
 const OPTIONS = { fieldManager: ROLLOUT_MANAGER, force: true };
-/** Maximum number of reports, and of events, in a batch. */
+/** Maximum number of reports in a batch. The same limit applies to events. */
 const BATCH_SIZE = 20;
 /** Interval between batches. */
 const BATCH_MS = 1_000;
@@ -70,7 +70,7 @@ const CLUSTER_MS = 10_000;
 /** Retry interval while the cluster serves no report API. */
 const UNSERVED_MS = 60_000;
 
-/** The only key. */
+/** The only key of the controller. */
 const REPORTS = 'reports';
 
 /** Writes reports and events in batches, after all namespaces have been evaluated. */
@@ -118,7 +118,7 @@ function createReconciler(controller: ControllerContext, store: Store): Reconcil
 
 interface ClusterReport {
   readonly api: ReportApi;
-  /** The report as last written. It owns the namespace reports, so they are deleted with it. */
+  /** Owner of the namespace reports, which is the cluster report as last written. They are deleted with it. */
   readonly owner: ReportOwner | undefined;
   readonly digest: string;
 }
@@ -130,7 +130,7 @@ interface ClusterReport {
 function createReports(controller: ControllerContext, store: Store) {
   /** Namespaces whose reports may be outdated. */
   const queue = new Set<string>();
-  /** Digest of each namespace report, as last written. */
+  /** Digest of the last written report of each namespace. */
   const written = new Map<string, string>();
   let published: ClusterReport | undefined;
   /** True if the cluster report may be outdated. */
@@ -168,10 +168,10 @@ function createReports(controller: ControllerContext, store: Store) {
   /** Writes the report of a namespace, or deletes it if the namespace is exempt. */
   const writeReport = async (name: string, { api, owner }: ClusterReport, context: ReconcileContext): Promise<void> => {
     const evaluation = controller.evaluations.get(name);
-    // Keep the last report while the result is unknown.
+    // Keeps the last report while the result is unknown.
     if (evaluation?.verdict === 'inconclusive') return;
     if (!evaluation) {
-      // The report was deleted together with its namespace.
+      // If the namespace does not exist, its report was deleted with it.
       const exists = store.get('Namespace', name) !== undefined;
       if (exists && written.get(name) !== ABSENT) {
         await ignoreNotFound(context.cluster.remove(api.namespaced, REPORT_NAME, name));
@@ -186,7 +186,7 @@ function createReports(controller: ControllerContext, store: Store) {
     written.set(name, digest);
   };
   return {
-    /** Enqueues the report for a namespace. It is written only if it is outdated. */
+    /** Enqueues the report of a namespace, which is written only if it is outdated. */
     enqueue(name: string): void {
       queue.add(name);
       isStale = true;
@@ -206,7 +206,7 @@ function createReports(controller: ControllerContext, store: Store) {
           await writeReport(name, published, context);
         } catch (error) {
           if (!isUnavailable(error)) throw error;
-          // The namespace was deleted, or the cluster no longer serves the API.
+          // Either the namespace was deleted, or the cluster no longer serves the API.
           check();
         }
         queue.delete(name);
@@ -217,7 +217,7 @@ function createReports(controller: ControllerContext, store: Store) {
   };
 }
 
-/** Writes the cluster report, unless it has not changed, in the preferred API that the cluster serves. */
+/** Writes the cluster report in the preferred API that the cluster serves, unless the report has not changed. */
 async function applyClusterReport(
   before: ClusterReport | undefined,
   controller: ControllerContext,
@@ -272,7 +272,7 @@ function reportInput({ date }: Pick<ControllerContext, 'date'>, store: Store) {
 
 /** Digest for a namespace that has no report. */
 const ABSENT = '';
-/** Deletes the cluster reports. The garbage collector then deletes the namespace reports, which they own. */
+/** Deletes the cluster reports. The garbage collector then deletes the namespace reports that they own. */
 async function removeReports(cluster: Pick<Cluster, 'remove'>): Promise<void> {
   for (const api of REPORT_APIS) await ignoreNotFound(cluster.remove(api.cluster, REPORT_NAME));
 }
@@ -281,7 +281,7 @@ function isUnavailable(error: unknown): error is ApiError {
   return isNotFound(error) || (error instanceof ApiError && error.status.code === 403);
 }
 
-/** Digest of the report without the evaluation time. */
+/** Returns a digest of the report that does not include the evaluation time. */
 function reportDigest(report: Report): string {
   const text = JSON.stringify(report, (key, value: unknown) => (key === 'timestamp' ? undefined : value));
   return createHash('sha256').update(text).digest('base64');
@@ -329,16 +329,19 @@ function* listReportedWorkloads(
   return [...found.values()];
 }
 
-/** Maximum number of pending workload events. Further events are dropped, because reports list all workloads anyway. */
+/**
+ * Maximum number of pending workload events. Additional events are dropped, because reports list all workloads anyway.
+ */
 const MAX_REFUSALS = 500;
 
-/** Newly denied workloads whose events have not been recorded yet. */
+/** Creates the list of newly denied workloads whose events have not been recorded yet. */
 function createDenials(store: Store) {
   const waiting: WorkloadDenial[] = [];
   return {
     add({ name: namespace, evaluation, before }: EvaluationChange): void {
       if (!evaluation) return;
-      // For a namespace that has its own level, it is unknown whether an earlier process has recorded events.
+      // After a start, skips namespaces for which an earlier process has, or may have, recorded the events. For a
+      // namespace that has its own level, this is unknown.
       if (before === undefined && (!evaluation.isSelected || wasViolating(namespace, store))) return;
       const isDenied = ({ verdict }: ViolatingWorkload): boolean => verdict !== 'restart';
       const known = new Set(before?.workloads.filter(isDenied).map(({ kind, name }) => `${kind}/${name}`));

@@ -1,4 +1,4 @@
-/** Decides whether to enforce, based on the evaluations of all namespaces, and writes the decision. */
+/** Decides whether to enforce based on the evaluations of all namespaces, and writes the decision. */
 import { INSTALLATION } from '../api/names.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
 import type { Store } from '../cluster/store.ts';
@@ -71,7 +71,7 @@ function createReconciler(
 ): Reconciler {
   /** Violating namespaces whose event has not been recorded yet. */
   const unrecorded: string[] = [];
-  /** Generation for which the API server has rejected the mode because another manager owns it. */
+  /** Generation for which the API server has rejected the mode, because another manager owns the field. */
   let rejectedGeneration: number | undefined;
 
   const getView = (): RolloutView =>
@@ -163,7 +163,8 @@ async function createConfig({ cluster, logger }: ReconcileContext): Promise<PSAE
 }
 
 /**
- * Writes a decision if the object differs. If another manager owns the mode, resolves to `conflict` and writes nothing.
+ * Writes a decision if the object does not contain it. If another manager owns the mode, resolves to `conflict` and
+ * writes nothing.
  */
 async function writeDecision(
   object: PSAEnforcementConfig,

@@ -1,6 +1,6 @@
 /**
- * Grants and exceptions that were removed or changed recently. A pod is evaluated a few seconds after its admission, and
- * the grant or the exception that admitted it may have been removed in the meantime.
+ * Retains grants and exceptions that were removed or changed recently. A pod is evaluated a few seconds after its
+ * admission, and the grant or exception that admitted the pod may have been removed in the meantime.
  */
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
@@ -12,9 +12,12 @@ import { readException } from '../views/exceptions.ts';
 
 const KINDS: readonly Kind[] = [...RBAC_KINDS, 'PodSecurityException'];
 
-/** Longer than the delays of watches and of the second evaluation. */
+/** Time for which objects are retained, which is longer than the delays of watches and of the second evaluation. */
 const RETAINED_MS = 30_000;
-/** Limits of the retained objects. Without an object, a pod might be reported although it was reviewed. */
+/**
+ * Limit the number and size of retained objects. If an object is not retained, a pod may be reported although it was
+ * reviewed.
+ */
 const MAX_OBJECTS = 200;
 const MAX_BYTES = 16_384;
 
@@ -25,15 +28,15 @@ interface Retained {
 }
 
 export interface RemovedGrants {
-  /** Whether a removed role or binding granted the use of an SCC. */
+  /** Checks whether a removed role or binding granted the use of an SCC. */
   readonly access: SccAccess;
-  /** Adds the removed exceptions, and those that have just expired, to the current exceptions. */
+  /** Returns the current exceptions together with those that were removed or have expired recently. */
   exceptions(current: ExceptionIndex, settings: ExceptionSettings, namespace: string): ExceptionIndex;
 }
 
 /**
- * Follows the store from now on. Every replica does this from its start, because the leader also evaluates pods that were
- * admitted before it led.
+ * Records removed grants in the store from now on. Every replica calls this at startup, because the leader also
+ * evaluates pods that were admitted before it became the leader.
  */
 export function followRemovedGrants(store: Store, date: () => Date): RemovedGrants {
   let retained: Retained[] = [];

@@ -14,8 +14,8 @@ export function isReplicaLease({ metadata }: Lease): boolean {
 export const REPLICA_RENEW_MS = 15_000;
 
 /**
- * True if the holder renewed the Lease in time, measured with this machine's clock. A time in the future is not a
- * renewal.
+ * True if the holder has renewed the Lease in time according to this machine's clock. A renewal time in the future does
+ * not count.
  */
 export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs: number): boolean {
   const ageMs = now.getTime() - Date.parse(spec?.renewTime ?? '');
@@ -23,8 +23,8 @@ export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs: number):
 }
 
 /**
- * Creates a function that reads the replicas' states from their Leases. It times Lease changes with its own clock, so
- * it never compares the clocks of different machines.
+ * Creates a function that reads the replicas' states from their Leases. It measures the time between Lease changes with
+ * its own clock, so it never compares the clocks of different machines.
  */
 export function createReplicaObserver() {
   let ages = new Map<string, ReturnType<typeof createStateAge>>();

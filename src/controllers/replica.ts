@@ -45,7 +45,9 @@ import { decodedData, isSecret, type SecretRef } from './serving-certificate.ts'
 
 const NAME = 'replica-controller';
 
-/** Every installation has permission for Leases, because leader election also needs them. */
+/**
+ * Contains no rules for Leases, because every installation has permission for Leases, which leader election also needs.
+ */
 export const replica: ControllerDefinition = {
   name: NAME,
   description: 'publishes the state of each replica in a Lease, and loads the managed serving certificate',
@@ -64,14 +66,14 @@ export const replica: ControllerDefinition = {
 const OPTIONS = { fieldManager: NAME };
 const LEASE = 'lease';
 const CERTIFICATE = 'certificate';
-/** Interval for checking the certificate, because certificates become valid and expire over time. */
+/** Interval for checking the certificate, because certificates become valid and expire without an event. */
 const CHECK_AGAIN: ReconcileResult = { requeueAfterMs: 60_000 };
 /**
  * A Lease of another replica is deleted if it has not been renewed for this time. A replacement pod has a new
  * name, so it does not reuse the Lease.
  */
 const STALE_MS = 600_000;
-/** Time limit for deleting the Lease when the process ends. */
+/** Time limit for deleting the Lease when the process exits. */
 const LEAVE_MS = 2_000;
 const LABELS = { 'app.kubernetes.io/name': PART_OF, [PART_OF_LABEL]: PART_OF, [COMPONENT_LABEL]: REPLICA };
 
@@ -169,7 +171,7 @@ function createCertificateLoader({ service, certificate: { served }, date }: Con
   const trustAge = createStateAge();
   let reported = '';
   const report = (problem: string, exists: boolean, { logger }: ReconcileContext): void => {
-    // On first startup, the Secret does not exist yet.
+    // A missing Secret is not logged as a warning, because it does not exist yet on the first startup.
     const level = exists ? 'warn' : 'info';
     const fields = { secret: name, reason: problem };
     if (problem !== reported)
@@ -222,12 +224,12 @@ async function writeLease(cluster: Cluster, lease: Lease, exists: boolean): Prom
     await (exists ? cluster.update('Lease', lease, OPTIONS) : cluster.create('Lease', lease, OPTIONS));
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // The Lease was deleted, or its namespace does not exist yet. A plain `Error` is retried.
+    // The Lease was deleted, or its namespace does not exist yet. The write is retried because this is a plain `Error`.
     throw new Error(`Lease ${lease.metadata?.name ?? ''} cannot be written`, { cause: error });
   }
 }
 
-// The serving certificate.
+// Serving certificate
 
 /** Returns the installation's webhook configurations. */
 export function installedConfigurations(store: Store): readonly WebhookConfiguration[] {
@@ -235,7 +237,7 @@ export function installedConfigurations(store: Store): readonly WebhookConfigura
 }
 
 /**
- * Returns configurations that have the label but not a known name, such as copies or leftovers from another version.
+ * Returns the configurations that have the label but no known name, such as copies or leftovers from another version.
  */
 export function foreignConfigurations(store: Store): readonly WebhookConfiguration[] {
   return labeledConfigurations(store, false);

@@ -1,6 +1,6 @@
 /**
- * Computes the webhook configurations that the settings require: which webhooks API servers call, for which namespaces,
- * and which of them fail closed. Only webhooks that enforce a policy fail closed.
+ * Computes the webhook configurations that the settings require. They determine which webhooks API servers call, for
+ * which namespaces, and which webhooks fail closed. Only webhooks that enforce a policy fail closed.
  */
 import type { V1LabelSelectorRequirement, V1ValidatingWebhook } from '@kubernetes/client-node';
 import { ENFORCE_LABEL, FAIL_OPEN, TIER_LABEL } from '../api/names.ts';
@@ -49,24 +49,24 @@ export interface Enforcement {
   readonly kubeletNodeWrites: boolean;
   /** True if the feature is installed and pod hardening is not `off`. */
   readonly olm: boolean;
-  /** Namespaces where the webhook defaults new pods. If absent, it defaults no pods. */
+  /** Namespaces in which the webhook defaults new pods. If absent, the webhook defaults no pods. */
   readonly defaults?: readonly Requirement[] | undefined;
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
   /**
    * True if the floor policies apply to pods while no replica responds. In that case, the Pod Security webhooks fail
-   * open, except where only replicas enforce the level, and so do the SCC webhooks for pods that the baseline or
-   * restricted level applies to.
+   * open, except where only replicas enforce the level. The SCC webhooks also fail open for pods to which the baseline
+   * or restricted level applies.
    */
   readonly floor: boolean;
-  /** True if users who may use the `privileged` SCC may enter every pod without a review. */
+  /** True if users who may use the `privileged` SCC may use `exec` and `attach` on every pod without a review. */
   readonly privilegedStreams: boolean;
   /** Pods that neither Pod Security nor the floor evaluates. */
   readonly exemptions: PodSecurityConfiguration['exemptions'];
-  /** Additional resources that are reviewed as workloads. */
+  /** Additional resources that webhooks review as workloads. */
   readonly workloads: readonly WorkloadResource[];
 }
 
-/** How API servers reach the webhooks. */
+/** Address at which API servers reach the webhooks. */
 interface WebhookTarget {
   /** The installation's Service. Its namespace is never reviewed. */
   readonly service: Service;
@@ -119,7 +119,7 @@ export function requiredEnforcement(
   };
 }
 
-/** The cluster and the installation, on which the enforcement depends in addition to the settings. */
+/** Inputs besides the settings on which the enforcement depends. */
 type EnforcementScope = Pick<ControllerContext, 'service' | 'version' | 'features'> & { readonly store: Store };
 
 /** Returns the enforcement that the settings require in a cluster in which these policies are in force. */
@@ -165,15 +165,15 @@ const PODS = { group: '', version: 'v1', resource: 'pods' };
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
 /**
- * Namespaces that share a failure policy. Label selectors cannot express "or", so each tier has its own webhooks and
- * each namespace belongs to a single tier.
+ * A set of namespaces that share a failure policy. Label selectors cannot express "or", so each tier has its own
+ * webhooks, and each namespace belongs to a single tier.
  */
 interface Tier {
   /** Prefix of webhook names. */
   readonly prefix: string;
   /**
-   * Requests that no replica reviews are denied if the tier is `closed`, and otherwise allowed. An `exposed` tier allows
-   * requests that a review would deny, so API servers wait longer for its reviews.
+   * While no replica responds, requests are denied in a `closed` tier and allowed in all other tiers. An `exposed` tier
+   * then allows requests that a review would deny, so API servers wait longer for its reviews.
    */
   readonly failure: 'closed' | 'exposed' | 'open';
   readonly namespaces: readonly Requirement[];
@@ -195,13 +195,16 @@ function isAbsent(key: string): Requirement {
   return { key, operator: 'DoesNotExist' };
 }
 
-/** Namespaces labeled for networking, DNS and storage, and all others. */
+/**
+ * Select the namespaces that are labeled to fail open, such as those for networking, DNS and storage, and all other
+ * namespaces.
+ */
 const [LABELED_OPEN, NOT_LABELED_OPEN] = [isIn(TIER_LABEL, FAIL_OPEN), isNot(TIER_LABEL, FAIL_OPEN)];
 
 /**
  * Returns the tiers of reviews that validate pods for all policies. A tier fails closed if one policy requires it.
- * Namespaces with the own label fail closed, because only replicas enforce it. API servers enforce the upstream label
- * with their plugin or the floor, and the default level with the floor.
+ * Namespaces with the `portcullis.dev/enforce` label fail closed, because only replicas enforce this label. API servers
+ * enforce the upstream label through their plugin or the floor, and the default level through the floor.
  */
 function podTiers(enforcement: Enforcement, { namespace }: Service): readonly Tier[] {
   const { defaultLevel, floor, scc } = enforcement;
@@ -213,14 +216,14 @@ function podTiers(enforcement: Enforcement, { namespace }: Service): readonly Ti
     ...(scc.mode === 'off' || failure === 'closed' ? [others] : splitBySccs(others, enforcement, namespace)),
     { prefix: OWN_LABEL_PREFIX, failure: 'closed', namespaces: [...closed, isSet(ENFORCE_LABEL)] },
     { prefix: 'fail-open.', failure: 'exposed', namespaces: [reviewed, LABELED_OPEN] },
-    // When a cluster starts, the pods in kube-system must be able to start first.
+    // Pods in kube-system must be able to start before the replicas when a cluster starts.
     { prefix: `${KUBE_SYSTEM}.`, failure: 'exposed', namespaces: [isIn(NAMESPACE_NAME_LABEL, KUBE_SYSTEM)] },
   ];
 }
 
 /**
- * Splits a tier that fails open, so it fails closed in namespaces where SCCs are enforced. OpenShift's labels that exempt
- * a namespace do not change its tier, because each of them would require another webhook.
+ * Splits a tier that fails open, so that it fails closed in namespaces where SCCs are enforced. OpenShift's labels that
+ * exempt a namespace do not change its tier, because each label would require another webhook.
  */
 function splitBySccs(tier: Tier, enforcement: Enforcement, installation: string): readonly Tier[] {
   const { mode, exemptNamespaces } = enforcement.scc;
@@ -229,7 +232,7 @@ function splitBySccs(tier: Tier, enforcement: Enforcement, installation: string)
     prefix,
     namespaces: [...tier.namespaces, ...namespaces],
   });
-  // As in `sccMode`, an unknown value means enforcement.
+  // As in `sccMode`, an unknown label value means that SCCs are enforced.
   const [notEnforced, enforced] = [isIn(SCC_MODE_LABEL, 'off', 'report'), isNot(SCC_MODE_LABEL, 'off', 'report')];
   const exempt = exemptNamespaces.filter((name) => !unchangedNamespaces(installation).includes(name));
   const [closed, open] =
@@ -260,7 +263,7 @@ function sccTiers(
     namespaces: [...selectSccNamespaces(scc, unchanged), ...requirements],
   });
   if (failure === 'open') return [open('')];
-  // In report mode, no pod is changed.
+  // In report mode, SCC admission changes no pods.
   const reported =
     kind === 'MutatingWebhookConfiguration'
       ? []
@@ -276,9 +279,9 @@ function sccTiers(
 }
 
 /**
- * While the floor is in force, makes a tier fail open for pods that the floor holds to the baseline or restricted level.
- * It still fails closed in privileged and exempt namespaces. Selectors cannot select exempt users and runtime classes, so
- * it fails closed for all pods if there are any.
+ * While the floor is in force, makes a tier fail open for pods on which the floor enforces the baseline or restricted
+ * level. The tier still fails closed in privileged and exempt namespaces. If there are exempt users or runtime classes,
+ * it fails closed for all pods, because selectors cannot match them.
  */
 function splitByFloor(tier: Tier, { floor, defaultLevel, exemptions }: Enforcement): readonly Tier[] {
   const { namespaces: exempt, usernames, runtimeClasses } = exemptions;
@@ -388,5 +391,8 @@ export function openSeconds(timeoutSeconds = OPEN_SECONDS): number {
   return Math.min(timeoutSeconds, OPEN_SECONDS);
 }
 
-/** Prevents AKS from excluding its own namespaces. The selectors already ensure that a cluster can start. */
+/**
+ * Prevents AKS from excluding its own namespaces, which is unnecessary because the selectors already ensure that a
+ * cluster can start.
+ */
 export const AKS_ANNOTATIONS: Readonly<Record<string, string>> = { 'admissions.enforcer/disabled': 'true' };

@@ -4,8 +4,9 @@ import { type ControllerDefinition, watch, watchValue } from './controller.ts';
 import { rbacRule } from './permissions.ts';
 
 /**
- * Labels the run-level-zero namespaces. SCC admission skips them, but a cluster that enforces Pod Security by default
- * would apply the restricted level to them. The controller changes nothing while the cluster does not enforce SCCs.
+ * Labels the run-level-zero namespaces as privileged. SCC admission skips these namespaces, but a cluster that enforces
+ * Pod Security by default would apply the restricted level to them. The controller changes nothing while the cluster
+ * does not enforce SCCs.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */
 export const runLevelZeroLabeler: ControllerDefinition = {

@@ -1,4 +1,4 @@
-/** Runs controllers: sources fill a work queue, whose keys are reconciled and retried. */
+/** Runs controllers. Sources add keys to a work queue, and workers reconcile and retry these keys. */
 import { type Clock, createTokenBucket } from '../cluster/clock.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
@@ -59,7 +59,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
   /** Keys to process and keys that are being processed, with the time when each was added. */
   const added = new Map<string, number>();
   const processing = new Map<string, number>();
-  /** Processed keys that are not processed again yet, with the functions that cancel their rest. */
+  /** Keys that rest after they were processed, with the functions that cancel the rest. */
   const resting = new Map<string, () => void>();
   const adds = workQueue.adds.cell({ name });
   const queueDuration = workQueue.queueDuration(name);
@@ -102,7 +102,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
       processing.set(key, clock.now());
       return key;
     },
-    /** Ends the processing of a key, which then rests for a time. */
+    /** Marks a key as processed. It is not processed again until its rest has ended. */
     done(key: string, restMs: number): void {
       workDuration.observe(secondsSince(processing.get(key)));
       processing.delete(key);
@@ -126,7 +126,7 @@ function createWorkQueue({ name, clock, metrics: { workQueue }, onReady }: WorkQ
   };
 }
 
-/** A list of keys, the first of which is removed without moving the others. */
+/** Creates a FIFO list of keys that removes the first key without moving all other keys. */
 function createFifo() {
   let keys: string[] = [];
   let first = 0;
@@ -146,7 +146,7 @@ function createFifo() {
   };
 }
 
-/** Keys to add after a delay. If a key has several delays, the shortest applies. */
+/** Creates the set of keys to add after a delay. If a key has several delays, the shortest delay applies. */
 function createDelayedKeys(clock: Clock, add: (key: string) => void) {
   const delayed = new Map<string, { readonly dueMs: number; readonly cancel: () => void }>();
   return {
@@ -173,7 +173,7 @@ function createDelayedKeys(clock: Clock, add: (key: string) => void) {
 }
 
 export interface RuntimeOptions {
-  /** The cluster, whose store has synced. */
+  /** The cluster. Its store has synced. */
   readonly cluster: Cluster;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'workQueue' | 'reconcileErrors'>;
@@ -187,7 +187,7 @@ export interface RunningController {
   stop(): Promise<void>;
 }
 
-/** A set of controllers that can be changed and that stop together. */
+/** A set of controllers that can be changed at run time and that stop together. */
 export interface RunningControllers extends RunningController {
   /** Stops running controllers that are not in the list, then starts the others. */
   update(controllers: readonly Controller[]): void;
@@ -237,7 +237,7 @@ export function startController({ name, create }: Controller, options: RuntimeOp
     const sync = async (): Promise<void> => {
       for (const source of startedSources) await source.sync();
     };
-    // Rejects only if the controller stops.
+    // Errors are ignored, because the promise rejects only if the controller stops.
     workers.track(sync().catch(() => undefined));
   };
   let cancelResync: (() => void) | undefined;
@@ -278,7 +278,7 @@ function startSource(source: Source, { cluster: { store }, logger, add, ...conte
     try {
       source.keys(object, store, event).forEach(add);
     } catch (err) {
-      // The error must not reach the caller, which is writing to the store.
+      // The error is logged instead of thrown, because the caller is writing to the store.
       logger.error({ err, kind, name: object.metadata?.name }, 'failed to compute keys for an object');
     }
   };
@@ -294,8 +294,8 @@ function startSource(source: Source, { cluster: { store }, logger, add, ...conte
 }
 
 /**
- * After work that was long enough to yield, a key rests for this multiple of the work's duration, so the events of one
- * namespace cannot occupy more than a tenth of the thread.
+ * If processing a key took long enough to yield, the key rests for this multiple of the processing time. As a result,
+ * the events of one namespace use at most a tenth of the thread's time.
  */
 const REST_FACTOR = 9;
 const MAX_REST_MS = 60_000;
@@ -335,7 +335,7 @@ function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, 
     }
   };
   const work = async (): Promise<void> => {
-    // First, let the code that changed the store and other waiting work continue.
+    // First yields to the code that changed the store and to other waiting work.
     await nextTurn();
     let startMs = clock.now();
     for (;;) {
@@ -367,7 +367,7 @@ function createWorkers(controller: NamedReconciler, { cluster, logger, metrics, 
   };
 }
 
-/** Unfinished work. */
+/** Creates the set of unfinished work. */
 function createPending() {
   const pending = new Set<Promise<void>>();
   return {
@@ -412,7 +412,7 @@ function createRetry(
   };
 }
 
-/** An unreachable webhook is not logged as an error for this time after the first failure. */
+/** Time after the first failure in which an unreachable webhook is not logged as an error. */
 const WEBHOOK_START_MS = 1000;
 
 /**

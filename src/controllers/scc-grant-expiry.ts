@@ -1,6 +1,6 @@
 /**
- * Deletes bindings that `scc grant --for` created once they expire, and announces this with events. Records the periods
- * of the grants on namespaces, because a subject may have passed on its permission.
+ * Deletes the bindings that `scc grant --for` created when they expire, and records events before and after. Also
+ * records the periods of the grants in annotations on namespaces, because a subject may have passed on its permission.
  */
 import { TEMPORARY_GRANTS_ANNOTATION, EXPIRY_NOTICE_MS } from '../api/names.ts';
 import { ignoreNotFound } from '../cluster/client.ts';
@@ -32,7 +32,7 @@ export const sccGrantExpiry: ControllerDefinition = {
   name: NAME,
   description: 'deletes the bindings of "scc grant --for" when they expire, and records events before and after',
   runsOn: 'leader',
-  // RBAC cannot restrict deletion to these bindings. The policy for the service account does.
+  // RBAC cannot restrict deletion to these bindings, but the policy for the service account does.
   permissions: [
     {
       role: 'scc-grant-expiry',
@@ -75,7 +75,7 @@ function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler
     ),
     async reconcile(key, context) {
       const [, , namespace = KUBE_SYSTEM] = parseKey(key);
-      // Before and after, so the record contains a grant that the leader deletes immediately.
+      // Records the grants before and after, so the record also contains a grant that the leader deletes immediately.
       await record(namespace, formatTimestamp(date().getTime()), context);
       const result = await expire(key, context);
       await record(namespace, formatTimestamp(date().getTime()), context);

@@ -11,9 +11,9 @@ interface SccHealthDeps {
   readonly metrics: Metrics['scc'];
 }
 
-/** SCCs change in bursts, for example during installation, so the check waits for the end of a burst. */
+/** Delay of a check after a change. SCCs change in bursts, for example during installation. */
 const DELAY_MS = 1000;
-/** Delay of the first check without changes, because the leader creates the standard SCCs after its start. */
+/** Delay of the first check if there are no changes. The leader creates the standard SCCs only after it starts. */
 const START_DELAY_MS = 10_000;
 
 const NO_PROBLEMS: SccProblems = { broken: new Map(), missing: [], required: [], brokenBlocks: false };

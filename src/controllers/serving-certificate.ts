@@ -56,7 +56,7 @@ export const servingCertificate: ControllerDefinition = {
       role: 'serving-certificate',
       clusterRules: configurationRules(['patch']),
       namespaceRules: [
-        // RBAC cannot restrict a POST by name and type. The policy for the service account does.
+        // RBAC cannot restrict a POST by name and type, but the policy for the service account does.
         rbacRule(['create'], ['Secret']),
         rbacRule([...WATCH_VERBS, 'get', 'update', 'delete'], ['Secret'], [INSTALLATION.certificateSecret]),
       ],
@@ -76,7 +76,7 @@ export function isSecret({ metadata }: Secret, { namespace, name }: SecretRef): 
   return metadata?.namespace === namespace && metadata.name === name;
 }
 
-/** Decoded data of a Secret, by key. */
+/** Returns the decoded data of a Secret, by key. */
 export function decodedData(secret: Secret | undefined): ReadonlyMap<string, string> {
   const data = Object.entries(secret?.data ?? {});
   return new Map(data.map(([key, value]) => [key, decodeBundle(value)]));
@@ -88,9 +88,9 @@ const MAX_REQUEUE_MS = 3_600_000;
 const MAX_RETRY_MS = 30_000;
 
 /**
- * Rotates certificates in an order that ensures that API servers always trust the served certificate: first, all
- * webhooks trust a new CA, then the CA signs certificates, then all replicas serve these certificates, and finally the
- * old CA is removed. The next step depends only on the cluster state, so another leader can continue at any point.
+ * Rotates certificates in an order that ensures that API servers always trust the served certificate. First, all
+ * webhooks trust a new CA. Then the CA signs certificates, all replicas serve them, and finally the old CA is removed.
+ * The next step depends only on the cluster state, so another leader can continue at any point.
  */
 function createReconciler({ service, certificate, date }: ControllerContext): Reconciler {
   const ref: SecretRef = { namespace: service.namespace, name: INSTALLATION.certificateSecret };
@@ -139,7 +139,8 @@ function createReconciler({ service, certificate, date }: ControllerContext): Re
       const removed = await applyBundle({ ref, configurations, bundle }, context);
       if (removed.size > 0) reportRetired(removed.size, written ?? secret, context);
 
-      // A replica that does not serve the certificate may have stopped, so the wait ends when its Lease expires.
+      // A replica that does not serve the certificate may have stopped, so the wait ends at the latest when its Lease
+      // expires.
       const untilExpiredMs = Math.min(SETTLE_MS, ...live.map(({ leftMs }) => leftMs));
       const untilServedMs = servedMs === undefined ? untilExpiredMs : SETTLE_MS - servedMs;
       return {
@@ -184,7 +185,7 @@ function createDamageLog() {
   };
 }
 
-// Webhook configurations.
+// Webhook configurations
 
 /** A configuration that requests injection of the Secret's CAs. */
 interface RequestingConfiguration {
@@ -226,7 +227,7 @@ function distinctBundles(webhooks: readonly RegisteredWebhook[]): readonly strin
 interface BundleWrite {
   readonly ref: SecretRef;
   readonly configurations: readonly RequestingConfiguration[];
-  /** PEM. */
+  /** CA bundle in PEM. */
   readonly bundle: string;
 }
 
@@ -247,8 +248,8 @@ async function applyBundle(
     try {
       const removals = webhooks.flatMap((webhook) => removedCertificates(decodeBundle(webhook.caBundle), bundle));
       if (removals.length > 0 && !(await isSecretCurrent(ref, context))) continue;
-      // The API server cannot create a configuration from this incomplete object, so a deleted configuration
-      // stays deleted.
+      // The object is incomplete, so the API server cannot create a configuration from it, and a deleted configuration
+      // remains deleted.
       const applied: JsonObject = {
         metadata: { name },
         webhooks: webhooks.map((webhook) => ({ name: webhook.name, clientConfig: { caBundle } })),
@@ -274,14 +275,14 @@ async function isSecretCurrent({ namespace, name }: SecretRef, { cluster }: Reco
   return secret !== undefined && secret.metadata?.resourceVersion === known;
 }
 
-// The Secret.
+// Secret
 
 interface KeyringWrite {
   readonly ref: SecretRef;
   /** The Secret as it was read. */
   readonly secret: Secret | undefined;
   readonly keyring: Keyring;
-  /** If true, removes the annotation that requests a rotation. */
+  /** True if the requested rotation is complete, so the annotation that requests it is removed. */
   readonly isAnswered: boolean;
 }
 
@@ -293,7 +294,7 @@ const SECRET_LABELS = {
 const OPTIONS = { fieldManager: NAME };
 
 /**
- * Writes the keyring to its Secret. Resolves to the Secret, or to `undefined` if nothing differs. Rejects with an
+ * Writes the keyring to its Secret. Resolves to the Secret, or to `undefined` if nothing has changed. Rejects with an
  * `ApiError` 409 if the Secret has changed since it was read.
  */
 async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext): Promise<Secret | undefined> {
@@ -311,7 +312,7 @@ async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext):
     return await cluster.create('Secret', created, OPTIONS);
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // A plain `Error` is retried, because the namespace may be created later.
+    // Throws a plain `Error`, which is retried, because the namespace may be created later.
     throw new Error(`namespace ${ref.namespace} does not exist`, { cause: error });
   }
 }
@@ -322,7 +323,7 @@ function secretMetadata({ secret, isAnswered, ref }: KeyringWrite): NonNullable<
   return requested === undefined || !isAnswered ? metadata : { ...metadata, annotations };
 }
 
-/** Returns the Secret's data with the keyring. Keeps other keys. */
+/** Returns the Secret's data with the keyring. All other keys remain unchanged. */
 function secretData(secret: Secret | undefined, keyring: Keyring): Readonly<Record<string, string>> {
   const others = Object.entries(secret?.data ?? {}).filter(([key]) => !KEYRING_FILES.includes(key));
   const files = [...formatKeyring(keyring)].map(([key, text]) => [key, Buffer.from(text).toString('base64')] as const);
@@ -334,9 +335,9 @@ function isSameData(a: Readonly<Record<string, string>>, b: Readonly<Record<stri
   return Object.keys(a).length === keys.length && keys.every((key) => Object.hasOwn(a, key) && a[key] === b[key]);
 }
 
-// Reports.
+// Events
 
-/** The event for each step. */
+/** Events by step. */
 const STEPS: Readonly<Record<KeyringStep, { readonly reason: string; readonly message: string }>> = {
   Replace: { reason: 'AuthorityCreated', message: 'created a CA and a serving certificate' },
   Renew: { reason: 'ServingCertificateRenewed', message: 'signed a serving certificate' },

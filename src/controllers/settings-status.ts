@@ -50,8 +50,8 @@ import { createReplicaObserver, isReplicaLease } from './replica-leases.ts';
 const KIND = 'PortcullisConfiguration';
 const OPTIONS = { fieldManager: SETTINGS_MANAGER };
 /**
- * Restores the settings with a separate field manager, because `SETTINGS_MANAGER` would later remove all but the
- * initial settings.
+ * Options for restoring the settings. They use a separate field manager, because `SETTINGS_MANAGER` would later remove
+ * all settings except the initial settings.
  */
 const RESTORE = { fieldManager: 'portcullis-restored-settings' };
 
@@ -62,7 +62,7 @@ export const settingsStatus: ControllerDefinition = {
   permissions: [
     {
       role: 'settings-status',
-      // Server-side apply of a missing object requires create permission for its name.
+      // Applying a missing object with server-side apply requires create permission for its name.
       clusterRules: [rbacRule(['create', 'patch'], [KIND], [CONFIGURATION_NAME]), statusRule(['patch'], KIND)],
     },
   ],
@@ -72,7 +72,7 @@ export const settingsStatus: ControllerDefinition = {
 
 type Status = NonNullable<PortcullisConfiguration['status']>;
 
-/** Interval for detecting stopped replicas. */
+/** Interval at which stopped replicas are detected. */
 const CHECK = { requeueAfterMs: 30_000 };
 /** Interval for checking whether API servers have observed the policies. */
 const CHECK_POLICIES = { requeueAfterMs: 1_000 };
@@ -108,7 +108,8 @@ function createReconciler(controllerContext: ControllerContext): Reconciler {
     async reconcile(name, context) {
       const { cluster } = context;
       const object = cluster.store.get(KIND, name);
-      // Applying unchanged initial settings again would restore fields that other clients have removed since then.
+      // Unchanged initial settings are not applied again, because this would restore fields that other clients have
+      // removed since then.
       const isApplied = object?.metadata?.annotations?.[INITIAL_SETTINGS_ANNOTATION] === digest;
       const lost = object ? undefined : lostSpec(settingsStatus());
       if (lost) await restore(lost, context);
@@ -139,8 +140,8 @@ function isMaintained(name = ''): boolean {
 }
 
 /**
- * Creates a function that returns the first setting whose policies API servers may not have observed yet. A new leader
- * relies on the Ready condition that the previous leader reported.
+ * Creates a function that returns the first setting whose policies some API servers may not have observed yet. A new
+ * leader relies on the Ready condition that the previous leader reported.
  */
 function createPolicyObserver(context: ControllerContext) {
   const getStates = createPolicyStates(context);
@@ -188,7 +189,7 @@ async function removeFeatureStatus(
   }
 }
 
-/** Returns the settings in force if their object was deleted without confirmation, which is a problem. */
+/** Returns the settings in force if their object was deleted without confirmation. */
 function lostSpec({ problem, generation, spec }: ReturnType<ControllerContext['settingsStatus']>) {
   return problem !== undefined && generation !== undefined ? spec : undefined;
 }
@@ -205,7 +206,7 @@ async function restore(spec: JsonObject, { cluster, logger, recordEvent }: Recon
 
 /**
  * Records in the leader election Lease that the object has existed. A replica that starts without the object then waits
- * for it, instead of applying the initial settings.
+ * for the object instead of applying the initial settings.
  */
 async function recordExistence({ name, namespace }: Service, { cluster }: ReconcileContext): Promise<void> {
   const isRecorded = (lease: Lease): boolean => lease.metadata?.annotations?.[SETTINGS_EXISTED_ANNOTATION] === 'true';
@@ -292,13 +293,13 @@ function findOverridden(spec: JsonObject, object: PortcullisConfiguration): read
 interface Facts {
   readonly generation: number;
   readonly replicas: NonNullable<Status['replicas']>;
-  /** A feature that the settings configure but that is not installed, and how to install it. */
+  /** A feature that the settings configure but that is not installed, and the options that install it. */
   readonly missing: { readonly feature: OptionalFeature; readonly hint: string } | undefined;
   /** Initial settings that other clients have changed. */
   readonly overridden: readonly string[];
 }
 
-/** Returns the conditions for a generation: whether it is valid, and whether all replicas have applied it. */
+/** Returns the conditions that report whether a generation is valid, and whether all replicas have applied it. */
 function describe(facts: Facts, status: ReturnType<ControllerContext['settingsStatus']>): readonly ConditionState[] {
   const { generation: observedGeneration } = facts;
   const { generation = 0, problem } = status;
@@ -340,7 +341,9 @@ function findObstacle({ generation, replicas, missing }: Facts, applied: number)
   return { reason: 'FeatureNotInstalled', message };
 }
 
-/** Returns the options that install a feature. Replicas outside the cluster are restarted by hand, and have a URL. */
+/**
+ * Returns the options that install a feature. Replicas outside the cluster have a URL, and must be restarted by hand.
+ */
 function describeInstall(added: OptionalFeature, features: ControllerContext['features'], url: string | undefined) {
   if (url === undefined) return `--${added}`;
   const all = OPTIONAL_FEATURES.filter((feature) => features[feature] || feature === added);
@@ -349,8 +352,8 @@ function describeInstall(added: OptionalFeature, features: ControllerContext['fe
 }
 
 /**
- * Returns the conditions about whether all replicas and API servers enforce the settings, and whether the requested
- * phase of the rollout is reached.
+ * Returns the conditions that report whether all replicas and API servers enforce the settings, and whether the rollout
+ * has reached the requested phase.
  */
 function describeReady(
   states: readonly ConditionState[],

@@ -18,7 +18,7 @@ const MAX_RETRY_MS = 60_000;
 
 type Reconcile = (context: ReconcileContext, compatibility: Compatibility) => Promise<void>;
 
-/** Objects by key. Roles and SCCs come first, because bindings refer to roles. */
+/** Functions that reconcile the objects, by key. Roles and SCCs come first, because bindings refer to roles. */
 const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
   ...STANDARD_CLUSTER_ROLES.map((role) => entry('ClusterRole', role, (existing) => planRbacObject(role, existing))),
   ...STANDARD_SCCS.map((standard) =>
@@ -32,7 +32,7 @@ const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
 ]);
 
 /**
- * Creates missing objects, and corrects objects that differ. Of first-generation SCCs, it corrects only the users that
+ * Creates missing objects, and corrects objects that differ. In first-generation SCCs, corrects only the users that
  * depend on the compatibility mode.
  */
 export const standardSccs: ControllerDefinition = {
@@ -43,7 +43,7 @@ export const standardSccs: ControllerDefinition = {
     {
       role: 'standard-sccs',
       clusterRules: [
-        // RBAC cannot restrict a POST by name. The policy for the service account restricts names and content.
+        // RBAC cannot restrict a POST by name, but the policy for the service account restricts names and content.
         rbacRule(['create'], ['SecurityContextConstraints']),
         rbacRule(['update'], ['SecurityContextConstraints'], names(STANDARD_SCCS.map(({ scc }) => scc))),
         rbacRule(

@@ -40,8 +40,8 @@ const KIND = 'RangeAllocation';
 const OPTIONS = { fieldManager: RANGE_ALLOCATION_MANAGER };
 
 /**
- * Allocates ranges to namespaces where SCCs are enforced. Never changes existing annotations. OpenShift's controller
- * has the same name.
+ * Allocates ranges to namespaces in which SCCs are enforced. Never changes existing annotations. The name is that of
+ * OpenShift's controller.
  */
 export const uidRangeAllocator: ControllerDefinition = {
   name: RANGE_ALLOCATION_MANAGER,
@@ -52,7 +52,7 @@ export const uidRangeAllocator: ControllerDefinition = {
     {
       role: 'uid-range-allocator',
       clusterRules: [
-        // RBAC cannot restrict a patch to annotations. The policy for the service account does.
+        // RBAC cannot restrict a patch to annotations, but the policy for the service account does.
         rbacRule(['patch'], ['Namespace']),
         rbacRule(['get', 'create', 'update'], [KIND]),
       ],
@@ -69,7 +69,10 @@ export const uidRangeAllocator: ControllerDefinition = {
  */
 const STANDBY_MS = 3000;
 
-/** Several replicas may allocate concurrently, because a write fails if another replica has written in the meantime. */
+/**
+ * Allocates ranges if the leader does not. Several replicas may allocate concurrently, because a write fails if another
+ * replica has written in the meantime.
+ */
 export const uidRangeStandby: ControllerDefinition = {
   name: 'namespace-security-allocation-standby',
   description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example after its failure`,
@@ -87,10 +90,10 @@ interface Reservation {
   readonly sinceMs: number;
 }
 
-/** Blocks by namespace name. */
+/** Result of taking blocks from the RangeAllocation. */
 interface TakenBlocks {
   readonly blocks: ReadonlyMap<string, number>;
-  /** True if there are orphaned blocks, which are kept until a later repair. */
+  /** True if there are orphaned blocks, which remain marked as taken until a later repair. */
   readonly hasOrphans: boolean;
 }
 
@@ -107,7 +110,10 @@ const RESERVED_MS = ORPHANED_MS - 60_000;
 function createRangeState(settings: RangeSettings) {
   const { uidRange } = settings;
   const allocate = createAllocator(settings);
-  /** Blocks reserved by namespace name, because the namespace's annotations may already have been written. */
+  /**
+   * Reserved blocks by namespace name. They are reserved because the namespace's annotations may already have been
+   * written.
+   */
   const reserved = new Map<string, Reservation>();
   /** Taken blocks that may be assigned to any namespace. */
   let released: readonly Reservation[] = [];
@@ -124,8 +130,8 @@ function createRangeState(settings: RangeSettings) {
   };
   return {
     /**
-     * Repairs the object based on the annotations of all namespaces, and takes a block for each given namespace: its
-     * reserved block, a released block, or the next free block. A namespace receives no block if none is free.
+     * Repairs the object based on the annotations of all namespaces, and takes a block for each given namespace. This
+     * is its reserved block, a released block, or the next free block. A namespace receives no block if none is free.
      */
     async take(names: readonly string[], { cluster, logger, now }: ReconcileContext): Promise<TakenBlocks> {
       const state = await ignoreNotFound(cluster.get(KIND, RANGE_ALLOCATION_NAME));
@@ -189,7 +195,10 @@ function isOrphan(block: number, orphans: Orphans): boolean {
   return [...orphans.values()].flat().some(({ first, last }) => first <= block && block <= last);
 }
 
-/** Writes the object if it differs. Rejects with a conflict if the object has changed since it was read. */
+/**
+ * Writes the object if it has changed. Rejects with a conflict if another client has changed the object since it was
+ * read.
+ */
 async function writeState(
   cluster: Cluster,
   state: RangeAllocation | undefined,
@@ -201,7 +210,7 @@ async function writeState(
     : await createObject(cluster, KIND, { metadata: { name: RANGE_ALLOCATION_NAME }, ...fields }, OPTIONS);
 }
 
-/** Keys for allocating blocks and for checking all ranges. */
+/** Keys of the controller, for allocating blocks and for checking all ranges. */
 const ALLOCATE = 'allocate';
 const RANGES_CHANGED = 'ranges-changed';
 const CHECK_RANGES = 'check-ranges';
@@ -214,7 +223,7 @@ const FULL_MS = 60_000;
 const RESYNC_MS = 10 * 60_000;
 /** Number of concurrent namespace writes. */
 const CONCURRENCY = 32;
-/** OpenShift's controller retries the startup repair at the same interval. */
+/** Maximum retry delay, which is the interval at which OpenShift's controller retries the startup repair. */
 const MAX_RETRY_MS = 10_000;
 
 type Missing = NonNullable<ReturnType<typeof findMissingRanges>>;
@@ -251,8 +260,8 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
   let reported: RangeProblems = new Map();
 
   /**
-   * Returns true on the leader if SCCs are enforced by default. In that case, it repairs the RangeAllocation even if no
-   * namespace needs a block.
+   * Returns true on the leader if SCCs are enforced by default. In that case, the leader repairs the RangeAllocation
+   * even if no namespace needs a block.
    */
   const isRepairing = (): boolean => !isStandby && settings.value.scc.mode === 'enforce';
   const takeBlocks = async (
@@ -317,7 +326,7 @@ interface Receiver {
   readonly state: Pick<ReturnType<typeof createRangeState>, 'endReservation'>;
 }
 
-/** Writes the annotations that a namespace needs, after the RangeAllocation was written. */
+/** Writes the annotations that a namespace needs. The RangeAllocation must have been written before. */
 async function receive(
   name: string,
   block: number | undefined,
@@ -332,7 +341,7 @@ async function receive(
   }
   const blockRanges = block === undefined ? undefined : blockAnnotations(block, namespace, ranges);
   const annotations = missing === 'block' ? blockRanges : missing.annotations;
-  // There was no free block.
+  // The namespace needs a block, but none was free.
   if (!annotations) return;
   try {
     await annotate(namespace, annotations, context);
@@ -345,8 +354,8 @@ async function receive(
 }
 
 /**
- * Creates a function that selects the namespaces that have needed ranges for at least the delay, and returns the time
- * until the next namespace is due.
+ * Creates a function that selects the namespaces that have needed ranges for at least the delay. It also returns the
+ * time until the next namespace is due.
  */
 function createDelay(delayMs: number) {
   let since: ReadonlyMap<string, number> = new Map();
