@@ -104,7 +104,6 @@ export const admissionPolicyStandby: ControllerDefinition = {
   create: createStandbyReconciler,
 };
 
-
 interface FloorInput {
   /** The Pod Security settings, including the defaults of the rollout. */
   readonly podSecurity: PodSecurity;

@@ -77,7 +77,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   let isStarted = false;
 
   /**
-   * Evaluates the reported pods and, when a leader starts, the pods that were admitted since the former leader's last
+   * Evaluates the reported pods and, when the leader starts, the pods that were admitted since the former leader's last
    * renewal.
    */
   const evaluateAll = async (reconcileContext: ReconcileContext): Promise<void> => {
@@ -135,8 +135,8 @@ function createReconciler(context: ControllerContext): Reconciler {
 }
 
 /**
- * Returns the pods that may have been admitted since the given time. The flag is true if no replica is known to have
- * reviewed the pod. Yields after each pod.
+ * Returns the pods that may have been admitted since the given time. The flag of a pod is true if no replica is known
+ * to have reviewed it. Yields after each pod.
  */
 function* findAdmitted(
   store: Store,
@@ -144,13 +144,13 @@ function* findAdmitted(
 ): Generator<undefined, readonly (readonly [Pod, boolean])[]> {
   const admitted: (readonly [Pod, boolean])[] = [];
   if (sinceMs === Infinity) return admitted;
-  // Pod timestamps have second precision.
+  // Rounds down to seconds, which is the precision of pod timestamps.
   const since = Math.floor(sinceMs / 1000) * 1000;
   for (const pod of store.list('Pod')) {
     const createdMs = parseTimestamp(pod.metadata?.creationTimestamp) ?? 0;
     const isCreated = createdMs >= since;
     const isChanged = ephemeralTimes(pod).some((timeMs) => timeMs === undefined || timeMs >= since);
-    // This replica has reviewed pods that were created after it started.
+    // Pods that were created after this replica started are assumed to be reviewed.
     if (isCreated || isChanged) admitted.push([pod, isChanged || createdMs <= startMs]);
     yield;
   }
@@ -220,8 +220,8 @@ function findTakenLease(store: Store, namespace: string): Lease | undefined {
 }
 
 /**
- * Removes the record of the former leader. Until then, each new leader evaluates the pods again, because the previous
- * leader may have stopped before it reported them.
+ * Removes the record of the former leader after the pods have been evaluated. Until then, each new leader evaluates the
+ * pods again, because the previous leader may have stopped before it reported them.
  */
 async function removeFormerLeader({ metadata }: Lease, { cluster }: ReconcileContext): Promise<void> {
   const lease = await ignoreNotFound(cluster.get('Lease', metadata?.name ?? '', metadata?.namespace));
@@ -235,7 +235,7 @@ function toEntry({ metadata = {} }: Pod, { message }: Denial): UnreviewedPod {
   return { namespace, name, uid, created, message: truncate(message, MAX_MESSAGE) };
 }
 
-// The decision.
+// Decision
 
 interface Denial {
   readonly policy: 'PodSecurity' | 'SCC';
@@ -248,9 +248,9 @@ type Scope = Pick<ControllerContext, 'settings' | 'service' | 'version' | 'date'
   Pick<ReconcileContext, 'cluster' | 'now'>;
 
 /**
- * Returns the denial of a pod under the current policy, or `undefined`. Because the creator of the pod is unknown, a
+ * Returns the denial of a pod under the current policy, or `undefined`. The creator of the pod is unknown. Therefore, a
  * pod that may have been reviewed is not treated as denied if its creator could be an exempt user or could be allowed
- * to use its SCC, or if a grant or an exception that was just removed would admit it. Yields after each policy.
+ * to use its SCC, or if a recently removed grant or exception would admit it. Yields after each policy.
  */
 function* findDenial(pod: Pod, isUnreviewed: boolean, scope: Scope): Generator<undefined, Denial | undefined> {
   if (pod.metadata?.namespace === scope.service.namespace) return undefined;
@@ -315,7 +315,8 @@ function* findSccDenial(
   const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
   const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
   const granted = sccAccess(store);
-  // The store keeps the names, which take long to compute for accounts with many bindings.
+  // Computes the names in advance. The store caches them, because they take long to compute for accounts with many
+  // bindings.
   granted.namesFor?.(userInfo, namespace.metadata?.name ?? '');
   yield;
   const wasGranted: SccAccess | undefined = isUnreviewed ? undefined : removedGrants.access;
@@ -337,7 +338,7 @@ function* findSccDenial(
   return { policy: 'SCC', message: `${prefix}: ${withoutPrefix(decision.status.message)}` };
 }
 
-// The report.
+// Report
 
 function recordDenial(pod: Pod, { policy, message, denied }: Denial, { cluster, logger }: ReconcileContext): void {
   const regarding = findPodWorkload(pod, cluster.store);

@@ -1,6 +1,6 @@
 /**
- * The kinds that replicas watch. To watch a kind, add it to a row, or add a row. The permissions of the replicas are
- * generated from this table.
+ * The table of the kinds that replicas watch. To watch another kind, add it to a row, or add a row. The permissions of
+ * the replicas are generated from this table.
  */
 import { DEFAULTS_KINDS, POLICY_KINDS } from '../api/admission-policies.ts';
 import { INSTALLATION, type OptionalFeature, POD_SECURITY_CONFIG_MAP } from '../api/names.ts';
@@ -12,16 +12,16 @@ import { RBAC_KINDS } from '../policy/rbac/index.ts';
 import { POD_SOURCES } from '../views/workloads.ts';
 import { rbacRule, type RbacRule, WATCH_VERBS } from './permissions.ts';
 
-/** What determines at run time which kinds a replica watches. */
+/** Input that determines at run time which kinds a replica watches. */
 interface WatchInput {
   /** `undefined` until the settings are known. */
   readonly settings: Settings | undefined;
   /** The features of the installation. */
   readonly features: readonly (OptionalFeature | 'rollout')[];
-  /** True if the settings come from the PortcullisConfiguration rather than a file. */
+  /** True if the settings come from the PortcullisConfiguration instead of a file. */
   readonly hasSettingsObject: boolean;
   readonly hasManagedCertificate: boolean;
-  /** True if API servers reach the webhooks through the Service rather than a URL. */
+  /** True if API servers reach the webhooks through the Service instead of a URL. */
   readonly hasService: boolean;
 }
 
@@ -48,14 +48,17 @@ const isRolloutOn = ({ settings }: WatchInput): boolean =>
 const hasKubelet = ({ features }: WatchInput): boolean => features.includes('kubelet');
 const hasOlm = ({ features }: WatchInput): boolean => features.includes('olm');
 
-/** The metadata of ClusterServiceVersions that are not copies. */
+/** Metadata of the ClusterServiceVersions that are not copies. */
 export const CSV_SCOPE = {
   kind: 'ClusterServiceVersion',
   labelSelector: '!olm.copiedFrom',
   isMetadataOnly: true,
 } as const satisfies Scope;
 
-/** Reviews of namespaces read pods and workloads, but wait for them. */
+/**
+ * All watched kinds. Pods and workloads do not affect the readiness of a replica, because reviews of namespaces wait
+ * for them.
+ */
 const WATCHED_KINDS: readonly WatchedKinds[] = [
   {
     kinds: ['PortcullisConfiguration'],
@@ -94,7 +97,8 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
   },
   { kinds: ['Node', 'NodesConfig', 'MachineConfigPool'], feature: 'kubelet', isNeeded: hasKubelet },
   { kinds: ['ClusterServiceVersion'], feature: 'olm', isNeeded: hasOlm, scope: CSV_SCOPE },
-  // To harden OLM pods. If the cluster has SCCs, hardening leaves the users of pods to SCC admission.
+  // Hardening of OLM pods reads these kinds. If the cluster has SCCs, hardening leaves the users of pods to SCC
+  // admission.
   {
     kinds: ['CatalogSource', 'SecurityContextConstraints'],
     feature: 'olm',

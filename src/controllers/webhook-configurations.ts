@@ -62,7 +62,7 @@ export const webhookConfigurations: ControllerDefinition = {
     {
       role: 'webhook-configurations',
       clusterRules: [
-        // RBAC cannot restrict a POST by name. The policy for the service account does.
+        // RBAC cannot restrict a POST by name, but the policy for the service account does.
         rbacRule(['create'], ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']),
         ...configurationRules(['update', 'delete']),
         rbacRule(['get'], ['ClusterRole'], [OWNER]),
@@ -80,10 +80,11 @@ const MAX_RETRY_MS = 30_000;
 const KEYS: readonly string[] = CONFIGURATION_KINDS;
 
 /**
- * Creates a configuration once a replica is ready, and makes it fail closed once API servers trust the certificate.
- * From then on, it fails open only if the settings require it, or if they permit it and the floor is in force. Other
- * components manage `caBundle`. The controller corrects all other webhook fields, except while break-glass is on. It
- * uses updates because server-side apply cannot remove a webhook whose caBundle has another manager.
+ * Creates a configuration once a replica is ready, and makes its webhooks fail closed once API servers trust the
+ * certificate. From then on, they fail open only if the settings require it, or if the settings permit it and the floor
+ * is in force. Other components manage `caBundle`. The controller corrects all other webhook fields, except while
+ * break-glass is on. It uses updates because server-side apply cannot remove a webhook whose `caBundle` has another
+ * manager.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const getRequired = createRequirements(context);
@@ -106,7 +107,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const all = getRequired(store, inForce);
       const required = all.find((configuration) => configuration.kind === kind);
       if (!required) {
-        // Keep the break-glass annotations while the feature is off, unless the installation is being deleted.
+        // Keeps the break-glass annotations while the feature is off, unless the installation is being deleted.
         if (!current || (all.length > 0 && isBreakGlass(current))) return undefined;
         await cluster.remove(id.kind, id.name);
         logger.info(id, 'webhook configuration deleted');
@@ -122,7 +123,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       // While webhooks still fail open, the policies must remain in force.
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
       const floor = policies.floor ?? recorded;
-      // The floor only divides the webhooks, so both forms select the same namespaces.
+      // The floor only splits the webhooks, so both variants select the same namespaces.
       const other = getRequired(store, { ...inForce, floor: !inForce.floor }).find(
         (configuration) => configuration.kind === kind,
       );
@@ -142,9 +143,7 @@ function createReconciler(context: ControllerContext): Reconciler {
   };
 }
 
-/**
- * The settings and objects that the configurations depend on. A change to any of them may affect all configurations.
- */
+/** Watches the settings and objects on which the configurations depend. Any change may affect all configurations. */
 function watchInputs({ settings, service, apiServerVersion }: ControllerContext): readonly Source[] {
   return [
     watchValue(settings, () => KEYS),
@@ -179,7 +178,10 @@ function createRequirements({ settings, service, version, webhooks, features }: 
 interface ObservedPolicies {
   /** Digest of the policies that allow webhooks to fail open. Absent if webhooks must fail closed. */
   readonly floor: string | undefined;
-  /** True if API servers default pods. A registered webhook is kept until they have had time to observe the policy. */
+  /**
+   * True if API servers default pods. A registered webhook is kept until API servers have had time to observe the
+   * policy.
+   */
   readonly hasDefaults: boolean;
   /** True if a policy will soon replace a webhook. */
   readonly isSettling: boolean;
@@ -251,7 +253,10 @@ function belongsTo({ metadata }: EndpointSlice, { namespace, name }: Service): b
   return metadata?.namespace === namespace && metadata.labels?.[SERVICE_LABEL] === name;
 }
 
-/** Returns true if the Service has a ready endpoint. A URL is assumed to lead to this replica, which is ready. */
+/**
+ * Returns true if the Service has a ready endpoint. If there is a URL, it is assumed to lead to this replica, which is
+ * ready.
+ */
 function hasEndpoint(store: Store, { service, webhooks }: Pick<ControllerContext, 'service' | 'webhooks'>): boolean {
   if (webhooks.url !== undefined) return true;
   return store
@@ -292,7 +297,7 @@ interface MergeOptions {
   readonly installed: readonly WebhookConfiguration[];
 }
 
-/** Sets the fields that this controller manages. A new webhook gets the CAs of the existing webhooks. */
+/** Sets the fields that this controller manages. New webhooks receive the CAs of the existing webhooks. */
 function mergeConfiguration(
   { name, webhooks }: RequiredConfiguration,
   current: WebhookConfiguration | undefined,

@@ -1,6 +1,7 @@
 /**
  * Reads bodies within size and memory limits. Attacks: "bodies of 23 MiB", "slow bodies", "chunked bodies", "unfinished
- * bodies". `bodyLimit` of Fastify would not limit the memory of many bodies, so large bodies are read one after another.
+ * bodies". Fastify's `bodyLimit` does not limit the total memory of many bodies, so large bodies are read one at a
+ * time.
  */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
@@ -17,7 +18,7 @@ const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
 
 const TOO_LARGE: Limit = { code: 413, message: `request entity is too large; limit is ${LIMITS.reviewBytes} bytes` };
-/** API servers declare the length. Chunks of one byte would use far more time than their bytes. */
+/** API servers declare the length. Processing chunks of one byte would take far more time than their size justifies. */
 const NO_LENGTH = { code: 411, message: 'chunked bodies are not supported: the request must have a Content-Length' };
 const NO_PROGRESS: Limit = {
   code: 429,
@@ -53,13 +54,13 @@ interface UnfinishedBody {
 export type BodyReader = ReturnType<typeof createBodyReader>;
 
 /**
- * Creates the reader for all bodies. The memory of large bodies is counted as they arrive, because the declared length
+ * Creates the reader for all bodies. The memory of large bodies is counted as bytes arrive, because the declared length
  * may be larger.
  */
 export function createBodyReader(now: () => number) {
   const small = createShares('unfinishedSmallReviewsBytes');
   const large = createLargeBodies();
-  /** Reads a body as bytes. A small body that arrives in one chunk, as in most reviews, is not counted. */
+  /** Reads a body as bytes. A small body that arrives in a single chunk, as in most reviews, is not counted. */
   const read = ({ raw, query, ip, is404 }: FastifyRequest, payload: IncomingMessage, done: BodyDone): void => {
     const length = Number(raw.headers['content-length'] ?? 0);
     const problem = raw.headers['transfer-encoding'] === undefined ? TOO_LARGE : NO_LENGTH;
@@ -78,7 +79,7 @@ export function createBodyReader(now: () => number) {
     };
     const reject = (limit: Limit): void => {
       end();
-      // Discards the remaining bytes. The client may read the response only after sending them.
+      // Discards the remaining bytes, because the client may not read the response before it has sent them.
       payload.resume();
       done(null, { bytes: Buffer.from(bytes.take().subarray(0, LIMITS.identityBytes)), startMs, limit });
     };
@@ -93,7 +94,7 @@ export function createBodyReader(now: () => number) {
     };
     const onData = (chunk: Buffer): void => {
       const { length: size } = chunk;
-      // Frees the chunk, which then has no length.
+      // This call frees the chunk, so its length must be read before.
       bytes.add(chunk);
       if (bytes.length() >= length) return;
       leave ??= wait();
@@ -115,8 +116,8 @@ export function createBodyReader(now: () => number) {
 
 /**
  * Counts the bytes of large bodies until they are released. Above the limit, only the oldest unfinished body is read,
- * so one body after another completes, and bodies without progress are rejected. While complete bodies alone exceed the
- * limit, no body is read.
+ * so bodies complete one at a time, and bodies without progress are rejected. While the complete bodies alone exceed
+ * the limit, no body is read.
  */
 function createLargeBodies() {
   const bodies = new Set<UnfinishedBody>();

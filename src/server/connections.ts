@@ -1,7 +1,7 @@
 /**
- * Limits the connections of the servers, and closes connections of the admission server without losing reviews. Node's
- * `maxConnections` would reject API servers while strangers hold all connections, so connections are displaced instead.
- * Attacks: "silent connections", "slow headers", "slow bodies", "pipelined requests".
+ * Limits the connections of the servers, and closes connections of the admission server without losing reviews. With
+ * Node's `maxConnections`, unknown clients could hold all connections and lock out API servers, so connections are
+ * displaced instead. Attacks: "silent connections", "slow headers", "slow bodies", "pipelined requests".
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http';
@@ -12,7 +12,9 @@ import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** `new` before the first valid review, then `busy` during a request and `idle` between requests. */
+/**
+ * A connection is `new` before the first valid review, and then `busy` during a request and `idle` between requests.
+ */
 const STATES = ['new', 'idle', 'busy'] as const;
 type State = (typeof STATES)[number];
 
@@ -41,8 +43,8 @@ export interface ConnectionDeps {
 /** File descriptors reserved for everything except connections to the review port. */
 const OTHER_DESCRIPTORS = 150;
 /**
- * After the server closes a connection to admit another one, it is reported as saturated for this time. Also the
- * minimum interval of the log line.
+ * Time for which the server is reported as saturated after it closes a connection to admit another one. It is also the
+ * minimum interval between log lines.
  */
 const SATURATION_MS = 60_000;
 
@@ -110,7 +112,8 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
     logger.warn({ logger: 'connections', reason, remoteAddress }, 'malformed review');
   };
   rejectPipelining(server, reject, (request) => {
-    // Chunked bodies are rejected. Otherwise, Node would create a buffer for each of the thousands of chunks of one read.
+    // Discards chunked bodies, which are rejected. Otherwise, Node would create a buffer for each of the thousands of
+    // chunks in one read.
     if (request.headers['transfer-encoding'] !== undefined) (request as Dumpable)._dump?.();
     const connection = bySocket.get(request.socket);
     if (!connection) return;
@@ -124,8 +127,8 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
       if (connection) change(connection, 'busy');
     },
     /**
-     * Records a response. Returns true if the connection closes after the response, as do all connections that have not
-     * sent a valid review.
+     * Records a response. Returns true if the connection closes after the response, which is the case for all
+     * connections that have not sent a valid review.
      */
     finish(socket: Socket, isReviewed: boolean): boolean {
       const connection = bySocket.get(socket);
@@ -150,7 +153,7 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
         if (!(socket instanceof TLSSocket) || socket.bytesRead === 0) socket.destroy();
     },
     /**
-     * Describes the use of the limit if connections were closed in the last minute to admit new connections.
+     * Describes the usage of the limit if connections were closed in the last minute to admit new connections.
      * Otherwise, returns `undefined`.
      */
     saturation: (): string | undefined =>
@@ -162,8 +165,8 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
 
 /**
  * Closes connections on which a request arrives before the response to the previous request. API servers, kubelets and
- * Prometheus wait for the response. Otherwise, one read could contain thousands of requests, which all occupy the same
- * turn of the event loop.
+ * Prometheus wait for the response. Without this check, one read could contain thousands of requests, which would all
+ * be processed in the same turn of the event loop.
  */
 function rejectPipelining(
   server: Server | HttpServer,
@@ -179,7 +182,8 @@ function rejectPipelining(
     if (last?.response.writableEnded === false || last?.bytesRead === bytesRead) {
       if (!socket.destroyed) reject(socket);
       request.destroy();
-      // Node would create, and abort with an error, each of the remaining requests, which takes 100 ms for 64 KiB.
+      // Stops the parser, because Node would otherwise create and abort each of the remaining requests, which takes 100
+      // ms for 64 KiB.
       if (socket.parser) socket.parser.onIncoming = () => UPGRADE;
       return;
     }
@@ -189,17 +193,17 @@ function rejectPipelining(
   });
 }
 
-/** Node does not declare the parser of a connection. It sets the function again before it reuses the parser. */
+/** The parser of a connection, for which Node has no type. Node sets the function again before it reuses the parser. */
 interface WithParser {
   readonly parser?: { onIncoming: () => number } | null;
 }
 
-/** Node's method for ignoring the body of a request, which it does not declare. */
+/** Node's method that ignores the body of a request, for which Node has no type. */
 interface Dumpable {
   _dump?: () => void;
 }
 
-/** The result for which the parser stops, because the remaining bytes belong to another protocol. */
+/** Result that stops the parser, because it means that the remaining bytes belong to another protocol. */
 const UPGRADE = 2;
 
 const NONE: ReadonlySet<never> = new Set<never>();
@@ -224,11 +228,11 @@ export function limitConnections(server: HttpServer): void {
 }
 
 /**
- * Returns the connection to close in favor of the newest one, if any. Connections without a valid review may
- * use half of the limit. Above this share, the oldest of them without a request is closed. If most of them
- * have a request, the oldest one from the address with the most connections is closed instead. Otherwise, the
- * oldest idle connection is closed or, if none is idle, the oldest busy connection, also from the address
- * with the most connections. A client therefore cannot displace connections from an address that has fewer.
+ * Returns the connection to close in favor of the newest connection, if any. Connections without a valid review may use
+ * half of the limit. Above this share, the oldest such connection without a request is closed. If most of them have a
+ * request, the oldest one from the address with the most connections is closed instead. Below this share, the oldest
+ * idle connection is closed or, if none is idle, the oldest busy connection, in both cases from the address with the
+ * most connections. A client therefore cannot displace connections from an address that has fewer.
  */
 function findExcess<T extends Pick<Connection, 'address'> & Partial<Pick<Connection, 'hasRequest'>>>(
   states: Readonly<Record<State, ReadonlySet<T>>>,

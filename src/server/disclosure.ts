@@ -8,15 +8,15 @@ import type { Kind } from '../kube/kinds.ts';
 import { objectMember } from '../kube/types.ts';
 
 /**
- * Returns true if the client may learn about other objects. Pass the kind of the reviewed object, or no kind if the
- * review does not contain the object. A response to other clients contains at most numbers.
+ * Returns true if the client may learn about other objects. Callers pass the kind of the reviewed object, or no kind if
+ * the review does not contain the object. Responses to all other clients may contain only counts.
  */
 export type Discloses = (request: AdmissionRequest, store: Store, kind?: Kind) => boolean;
 
 /**
- * Creates the function. With `areClientsKnown`, all clients are API servers. Otherwise, a client is trusted if the review
- * contains the UID of the stored object, as reviews of updates by API servers do. Only clients that may read the object
- * know this random value.
+ * Creates the function that decides whether to disclose. With `areClientsKnown`, all clients are API servers.
+ * Otherwise, a client is trusted if the review contains the UID of the stored object, as API servers' reviews of
+ * updates do. Only clients that may read the object know this random value.
  */
 export function createDisclosure(areClientsKnown: boolean): Discloses {
   return ({ object, oldObject }, store, kind) => {

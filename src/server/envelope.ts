@@ -48,11 +48,12 @@ const validateReview = compileSchema({ type: 'object', required: ['request'], pr
 const API_VERSION = 'admission.k8s.io/v1';
 const KIND = 'AdmissionReview';
 
-/** A request, or the reason why the body contains none. */
+/** A request, or the reason why the body does not contain one. */
 export type Envelope = { readonly request: AdmissionRequest } | { readonly error: string };
 
 /**
- * Reads an AdmissionReview in `admission.k8s.io/v1`. The messages start like those of the upstream webhook server.
+ * Reads an AdmissionReview in `admission.k8s.io/v1`. The messages start with the same text as those of the upstream
+ * webhook server.
  * @see https://github.com/kubernetes/pod-security-admission/blob/v0.36.0/cmd/webhook/server/server.go
  */
 export function readReview(body: Buffer): Envelope {
@@ -60,7 +61,7 @@ export function readReview(body: Buffer): Envelope {
   if (!isUtf8(body)) return undecodable('the body is not valid UTF-8');
   let review: unknown;
   try {
-    // `__proto__` is a valid map key, which JSON.parse treats as an ordinary property.
+    // `JSON.parse` treats `__proto__`, which is a valid map key, as an ordinary property.
     review = JSON.parse(body.toString());
   } catch (error) {
     return undecodable(error instanceof Error ? error.message : String(error));
@@ -82,7 +83,7 @@ export function readReview(body: Buffer): Envelope {
     return undecodable(problem);
   }
   const { request } = review as { readonly request: { userInfo?: UserInfo } & Omit<AdmissionRequest, 'userInfo'> };
-  // As in Go, an absent user has no name.
+  // As in Go, an absent user is a user without a name.
   request.userInfo ??= {};
   return { request: request as AdmissionRequest };
 }
@@ -101,19 +102,20 @@ function formatKind(value: unknown): string {
 }
 
 /**
- * Reads the request fields from the beginning of a review. API servers send them before the objects, whose bytes may be
- * missing or invalid. Returns `undefined` if these fields do not identify the request. The user is the last of them.
+ * Reads the request fields at the beginning of a review. API servers send them before the objects, whose bytes may be
+ * missing or invalid. The user is the last of these fields. Returns `undefined` if the fields do not identify the
+ * request.
  */
 export function readIdentity(body: Buffer): AdmissionRequest | undefined {
   const start = body.toString('utf8', 0, LIMITS.identityBytes + OBJECT.length);
   const first = start.indexOf(OBJECT);
-  // The name of a user's extra information may also be `object`.
+  // Also tries the second occurrence, because a key in the user's extra information may also be `object`.
   const found = readEnd(start, first) ?? readEnd(start, start.indexOf(OBJECT, first + 1));
   if (found === undefined && body.length > LIMITS.identityBytes) countExceeded('identityBytes');
   return found;
 }
 
-/** The bytes before the first object. Quotation marks in strings are escaped. */
+/** Bytes before the first object. They cannot occur in strings, in which quotation marks are escaped. */
 const OBJECT = ',"object":';
 
 function readEnd(start: string, end: number): AdmissionRequest | undefined {

@@ -1,12 +1,14 @@
-/** Evaluates existing pods for warnings without delaying reviews. A small review can cause a long evaluation. */
+/**
+ * Evaluates existing pods for warnings without delaying reviews, because a small review can cause a long evaluation.
+ */
 import { createTurn } from '../cluster/clock.ts';
 import type { WebhookContext } from './webhook.ts';
 
 /** Maximum time without yielding to other reviews. */
 const SLICE_MS = 10;
 /**
- * Without client certificates, anyone may send reviews, so all evaluations of a replica together take at most 2 s, and
- * afterwards a quarter of the time.
+ * Budget of all evaluations of a replica together, which is 2 s and then a quarter of the elapsed time. It applies
+ * without client certificates, because any client may then send reviews.
  */
 const BURST_MS = 2000;
 const SHARE = 0.25;
@@ -14,8 +16,8 @@ const SHARE = 0.25;
 export type Evaluations = ReturnType<typeof createEvaluations>;
 
 /**
- * Creates the function that runs an evaluation. Each `yield` ends a step and returns whether there is time for another
- * step. If there is not, the evaluation must end with an incomplete result. With `areClientsKnown`, evaluations have no
+ * Creates the function that runs an evaluation. Each `yield` ends a step and returns true if there is time for another
+ * step. Otherwise, the evaluation must end with an incomplete result. With `areClientsKnown`, evaluations have no
  * common time limit, as in an API server.
  */
 export function createEvaluations(now: () => number, areClientsKnown = false) {

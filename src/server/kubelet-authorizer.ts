@@ -1,4 +1,7 @@
-/** Authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews from API servers. */
+/**
+ * Implements the authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews from API
+ * servers.
+ */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
 import { truncate } from '../kube/text.ts';
@@ -22,8 +25,8 @@ import { type Queue, TOO_BUSY } from './limits.ts';
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
- * Response to larger reviews of nodes. After an error, API servers would permit the request unless their failure policy
- * is `Deny`. Kubelets send no such requests.
+ * Response to reviews of nodes that exceed the size limit, which kubelets do not send. After an error, API servers
+ * would permit the request unless their failure policy is `Deny`.
  */
 const TOO_LARGE: AccessReviewStatus = {
   allowed: false,
@@ -46,7 +49,7 @@ interface Shared {
   readonly queue: Queue;
 }
 
-/** Adds the route, which has its own size limit. */
+/** Adds the route of the webhook, which has its own size limit. */
 export function registerKubeletAuthorizer(app: FastifyInstance, deps: AuthorizerDeps, { bodies, queue }: Shared): void {
   const { kubelet, metrics } = deps;
   const log = deps.logger.child({ logger: 'authorizer' });
@@ -93,7 +96,7 @@ export function registerKubeletAuthorizer(app: FastifyInstance, deps: Authorizer
   });
 }
 
-/** Returns the fields of the log line. Reviews may contain longer names than objects have. */
+/** Returns the fields of the log line, shortened, because names in reviews may be longer than those of objects. */
 function denialFields({ username: user, resource }: AccessRequest, { reason = '' }: AccessReviewStatus) {
   const fields = Object.entries({ user, ...resource, reason });
   return Object.fromEntries(fields.map(([name, text]) => [name, truncate(text, LIMITS.nameCharacters)]));

@@ -1,6 +1,7 @@
 /**
- * Limits that all requests share: URLs, deadlines, the queues for the main thread, and the responses to reviews beyond a
- * limit. Each rule names the attack that it answers. `body.ts` limits bodies, and `connections.ts` limits connections.
+ * Limits that apply to all requests, which are URLs, deadlines, the queues for the main thread, and the responses to
+ * reviews beyond a limit. Each rule names the attack that it prevents. `body.ts` limits bodies, and `connections.ts`
+ * limits connections.
  */
 import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
@@ -26,7 +27,10 @@ export const URL_LIMIT = {
   rewriteUrl: ({ url = '/' }: IncomingMessage): string => (url.length > LIMITS.urlCharacters ? LONG_URL_PATH : url),
 };
 
-/** Adds the route that rejects requests with replaced URLs, and counts them and those with too large headers. */
+/**
+ * Adds the route that rejects requests with replaced URLs. Counts these requests and those with headers that are too
+ * large.
+ */
 export function limitUrls(app: FastifyInstance): void {
   app.server.on('clientError', ({ code }: NodeJS.ErrnoException) => {
     if (code === HEADER_OVERFLOW) countExceeded('headerBytes');
@@ -51,10 +55,10 @@ export function parseTimeout(query: unknown): number | undefined {
   return typeof timeout === 'string' ? parseDurationMs(timeout) || undefined : undefined;
 }
 
-/** Maximum timeout of webhooks. Requests without a timeout or with a longer one are not from API servers. */
+/** Maximum timeout of webhooks. Requests with no timeout or a longer timeout do not come from API servers. */
 const MAX_TIMEOUT_MS = 30_000;
 /**
- * API servers round the remaining time up to whole seconds.
+ * Maximum error of the timeout, because API servers round the remaining time up to whole seconds.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.37.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go
  */
 const ROUNDING_MS = 1000;
@@ -75,11 +79,13 @@ const CHECK_INTERVAL_MS = 50;
 /** A review that has no response yet. */
 interface Unanswered {
   readonly deadlineMs: number;
-  /** Responds without a decision. Has no effect after a response. */
+  /** Responds without a decision. Has no effect if a response has already been sent. */
   giveUp(): void;
 }
 
-/** Ends reviews at their deadlines. One timer checks all of them, which takes less time than a timer for each. */
+/**
+ * Ends reviews at their deadlines. One timer checks all reviews, which takes less time than a timer for each review.
+ */
 export function createDeadlines(now: () => number) {
   const reviews = new Set<Unanswered>();
   let timer: NodeJS.Timeout | undefined;
@@ -105,17 +111,20 @@ export function createDeadlines(now: () => number) {
 
 /** Reason why a review is not evaluated. */
 export interface Limit {
-  /** 413 if every attempt fails. 429 if a later attempt may succeed. API clients then retry after a second. */
+  /** 413 if every attempt fails, or 429 if a later attempt may succeed. After 429, API clients retry after a second. */
   readonly code: 413 | 429;
   readonly message: string;
-  /** Name of the limit, if the exceeded limit is not counted otherwise. */
+  /** Name of the limit, unless the exceeded limit is counted elsewhere. */
   readonly name?: LimitName;
 }
 
-/** Too many reviews wait for the main thread, and others are evaluated instead. */
+/** Limit for a review that was displaced because too many reviews wait for the main thread. */
 export const TOO_BUSY: Limit = { code: 429, message: 'too many concurrent reviews; try again' };
 
-/** Returns the denial of a review that is not evaluated. An HTTP error would admit it under `failurePolicy: Ignore`. */
+/**
+ * Returns the denial of a review that is not evaluated. With an HTTP error instead, `failurePolicy: Ignore` would admit
+ * the object.
+ */
 export function denyUnreviewed({ code, message, name }: Limit): Denied {
   const status =
     code === 413 ? tooLarge(message) : createStatus(code, 'TooManyRequests', message, { retryAfterSeconds: 1 });
@@ -157,8 +166,8 @@ interface Client {
 type SharedLimit = 'queuedReviewsBytes' | 'unfinishedSmallReviewsBytes' | 'waitingReviewsBytes';
 
 /**
- * Minimum size for which a review is counted, so at most 2,048 reviews wait. This exceeds the default concurrency
- * limits of three API servers.
+ * Minimum number of bytes that a waiting review counts as. As a result, at most 2,048 reviews wait, which is more than
+ * the default concurrency limits of three API servers allow.
  */
 const MIN_BYTES = 24 * 1024;
 
@@ -187,7 +196,9 @@ export function createShares(limit: SharedLimit, maxBytes: number = LIMITS[limit
     displace();
   };
   return {
-    /** Counts a review, and calls the function to displace it. Returns the function that ends the wait. */
+    /**
+     * Counts a waiting review. Calls `displace` if the review must make room. Returns the function that ends the wait.
+     */
     add({ address = '', measure }: Client, displace: () => void): () => void {
       const bytes = Math.max(measure?.() ?? 0, MIN_BYTES);
       const share = shares.get(address) ?? { bytes: 0, reviews: new Map() };
@@ -211,8 +222,8 @@ export type Queue = ReturnType<typeof createQueue>;
 
 /**
  * Creates the queue for small reviews, in which client addresses take turns. Otherwise, hundreds of reviews that arrive
- * together would delay a review of another client until all of them are decided. Attacks: "deep and wide JSON", "pods of
- * users with many groups".
+ * at the same time would delay a review from another client until all of them are decided. Attacks: "deep and wide
+ * JSON", "pods of users with many groups".
  */
 export function createQueue(now: () => number) {
   const turn = createTurn();
@@ -231,7 +242,8 @@ export function createQueue(now: () => number) {
     },
     /** Waits for the main thread. Returns false if the review is displaced because too many bytes wait. */
     async wait(address: string, bytes: number): Promise<boolean> {
-      // A displaced review leaves the queue. Otherwise, it would keep its body and delay the following reviews.
+      // Aborted when the review is displaced, so it leaves the queue. Otherwise, the queue would keep its body and
+      // delay the following reviews.
       const displaced = new AbortController();
       const leave = shares.add({ address, measure: () => bytes }, () => displaced.abort('displaced'));
       waiting++;
@@ -259,9 +271,9 @@ export function createTurns(now: () => number) {
   const slot = createSlots(1);
   let usedSinceMs = Infinity;
   const pause = async (): Promise<void> => {
-    // The decision runs in the current turn of the event loop.
+    // Waits for the next turn of the event loop, because the decision runs in the current turn.
     await nextTurn();
-    // Without a start, the main thread was not used.
+    // If the body was never processed, the main thread was not used.
     await sleep(Math.min(Math.max(now() - usedSinceMs, 0), MAX_PAUSE_MS));
     usedSinceMs = Infinity;
   };

@@ -77,7 +77,7 @@ export function createPodSecurityReviewer(options: PodSecurityOptions): Required
       emulationVersion: store.emulationVersion,
       findNamespace(name) {
         const namespace = store.get('Namespace', name);
-        // A request without a namespace has no namespace to wait for.
+        // Does not wait if the request has no namespace.
         if (!namespace && name !== '') missing = name;
         return namespace && getWarned(namespace);
       },
@@ -134,9 +134,9 @@ const getWarned = memoize(withWarnLevel);
 const isPresent = (): boolean => true;
 
 interface Review extends PodSecurityReview {
-  /** Absent for pods and namespaces, and where SCCs do not apply. */
+  /** Absent for pods and namespaces, and in namespaces to which SCCs do not apply. */
   readonly workload: AdmittedWorkload | undefined;
-  /** The namespace that the store lacks or that does not have ranges yet. */
+  /** Namespace that the store does not contain yet, or that has no ranges yet. */
   readonly awaited: string | undefined;
   /** True if the decision depends on pods that the store does not contain yet. */
   readonly needsPods: boolean;
@@ -155,7 +155,7 @@ function isWorkload({ operation, resource, requestSubResource }: AdmissionReques
 // Workloads
 
 interface WorkloadAdmission {
-  /** Returns `undefined` where neither SCCs nor defaults apply. */
+  /** Defaults the template. Returns `undefined` in namespaces to which neither SCCs nor defaults apply. */
   admit(request: AdmissionRequest, resources: readonly WorkloadResource[], store: Store): AdmittedWorkload | undefined;
   /** True if `admit` does not wait for the namespace's ranges. */
   isReady(namespace: Namespace): boolean;
@@ -168,7 +168,7 @@ interface WorkloadAdmissionDeps {
 }
 
 /**
- * Creates the function that defaults workload templates. It checks access based on the roles and bindings in the store,
+ * Creates the function that defaults workload templates. It determines access from the roles and bindings in the store,
  * because warnings do not justify requests to the API server.
  */
 export function createWorkloadAdmission({ settings, previewRanges }: WorkloadAdmissionDeps): WorkloadAdmission {

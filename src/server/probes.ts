@@ -13,11 +13,11 @@ export interface HealthCheck {
 }
 
 interface ProbesDeps {
-  /** Fails if the process must be restarted. */
+  /** Checks that fail if the process must be restarted. */
   readonly livez: readonly HealthCheck[];
-  /** Fails if the replica must not receive reviews. */
+  /** Checks that fail if the replica must not receive reviews. */
   readonly readyz: readonly HealthCheck[];
-  /** Served only at `/readyz/NAME`, without affecting `/readyz`. */
+  /** Checks that are served only at `/readyz/NAME` and do not affect `/readyz`. */
   readonly named?: readonly HealthCheck[];
   readonly metrics: Rendered & { readonly contentType: string };
   /** Returns a monotonic time in milliseconds. */
@@ -55,7 +55,7 @@ export function buildProbes({
   return app;
 }
 
-/** Closes connections after requests with bodies, because the next bytes are the unread body. */
+/** Closes connections after requests that have a body, because the body is not read. */
 function ignoreBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
@@ -66,7 +66,7 @@ function ignoreBodies(app: FastifyInstance): void {
   });
 }
 
-/** Creates a function that renders the metrics only if the last rendering is older than the limit. */
+/** Creates a function that renders the metrics only if the last output is older than a limit. */
 function createSharedExpose(metrics: Rendered, now: () => number): () => Promise<string> {
   let rendered: Promise<string> | undefined;
   let renderedMs = -Infinity;

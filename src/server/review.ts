@@ -1,4 +1,7 @@
-/** Processes a review: decodes it, decides, and writes the AdmissionReview response, the metrics and the log line. */
+/**
+ * Processes reviews. Decodes each review, decides, and writes the AdmissionReview response, the metrics and the log
+ * line.
+ */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { checkSize, TooLargeError } from '../cluster/json.ts';
@@ -61,7 +64,7 @@ const TOO_MANY_LARGE: Limit = {
 const TOO_LATE: Limit = { code: 429, message: 'the review was not evaluated within its timeout; try again' };
 
 const NO_BODY = Buffer.alloc(0);
-/** Maximum memory of one JSON value in an object. Most values need half of it. */
+/** Maximum memory that one JSON value in an object needs. Most values need half of this. */
 const VALUE_BYTES = 96;
 
 /** Creates the handler of a webhook. */
@@ -120,8 +123,8 @@ function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies
           deadlineMs: timeoutMs === undefined ? undefined : unanswered.deadlineMs,
           address: request.ip,
           measure: read.measure,
-          // This is not a getter, because V8 would keep the closure of a getter, and therefore the review, until the
-          // next full garbage collection.
+          // This is a method instead of a getter, because V8 would keep the closure of a getter, and therefore the
+          // review, until the next full garbage collection.
           getSignal: () => disconnectSignal(reply.raw),
         });
         if (!responses.isDone(source, review)) responses.sendDecision(reply, review, decision, decidedMs);
@@ -143,7 +146,10 @@ function tooLarge({ message, limit }: TooLargeError, subject = ''): ReadReview {
   return { limit: { code: 413, message: `${subject}${message}`, name: limit } };
 }
 
-/** Whole objects have the same limit of nesting as in large reviews. Otherwise, recursion could overflow the stack. */
+/**
+ * Reads a review in the main thread. Whole objects have the same nesting limit as in large reviews, because recursion
+ * could otherwise overflow the stack.
+ */
 function readSmall(body: Buffer, { readsWholeObjects = false }: Webhook): ReadReview {
   try {
     if (readsWholeObjects) checkSize(body, { values: 'jsonValues', levels: 'nestingLevels' });
@@ -154,9 +160,9 @@ function readSmall(body: Buffer, { readsWholeObjects = false }: Webhook): ReadRe
   return { envelope: readReview(body), measure: () => body.length + VALUE_BYTES * checkSize(body) };
 }
 
-/** Returns the body of a request. The request object outlives the review, so it does not keep the bytes. */
+/** Returns the body of a request and removes it from the request object, which outlives the review. */
 function takeBody(request: FastifyRequest, now: () => number): ReceivedBody {
-  // A POST request without content type and body bypasses the content type parsers.
+  // The body is undefined for a POST request without a content type and body, which bypasses the content type parsers.
   const body = (request.body as ReceivedBody | undefined) ?? { bytes: NO_BODY, startMs: now() };
   request.body = undefined;
   return body;
@@ -243,7 +249,7 @@ type Respond = (reply: FastifyReply, status: number, body: string) => void;
 function createResponder(webhook: Webhook, metrics: Metrics, connections: Connections): Respond {
   const success = metrics.webhook.requests.cell({ webhook: webhook.path, code: '200' });
   return (reply, status, body) => {
-    // The review has timed out and already has a response.
+    // The review has timed out, and its response has already been sent.
     if (reply.raw.headersSent) return;
     const isSuccess = status === 200;
     const requests = isSuccess
@@ -253,14 +259,14 @@ function createResponder(webhook: Webhook, metrics: Metrics, connections: Connec
     const length = Buffer.byteLength(body);
     const isLast = connections.finish(reply.request.raw.socket, isSuccess);
     reply.hijack();
-    // API servers do not read the Date and Keep-Alive headers.
+    // Omits the Date and Keep-Alive headers, which API servers do not read.
     reply.raw.sendDate = false;
     const headers = {
       'content-type': isSuccess ? 'application/json' : 'text/plain; charset=utf-8',
       'content-length': length,
       connection: isLast || !reply.raw.shouldKeepAlive ? 'close' : 'keep-alive',
     };
-    // Node encodes ASCII faster as latin1.
+    // For ASCII text, Node's latin1 encoding is faster than UTF-8.
     reply.raw.writeHead(status, headers).end(body, length === body.length ? 'latin1' : 'utf8');
   };
 }
@@ -300,7 +306,7 @@ function formatPatch(before: unknown, after: unknown): string {
 
 type TextLimit = 'malformedCharacters' | 'messageCharacters' | 'loggedCharacters';
 
-/** Truncates a text beyond a limit, and counts it. */
+/** Truncates a text that exceeds a limit, and counts it. */
 function limitText(text: string, limit: TextLimit = 'messageCharacters'): string {
   if (text.length > LIMITS[limit]) countExceeded(limit);
   return truncate(text, LIMITS[limit]);
@@ -355,7 +361,7 @@ function requestFields({ request }: FastifyReply, review: AdmissionRequest): Fie
 }
 
 /**
- * Version, trace ID, parent ID and flags. An ID that consists only of zeros is invalid. Later versions may
+ * Matches the version, trace ID, parent ID and flags. An ID that consists only of zeros is invalid. Later versions may
  * append fields.
  */
 const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(-.*)?$/;

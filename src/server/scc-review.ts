@@ -1,4 +1,4 @@
-/** Runs SCC admission for webhooks: selects the mode, checks access, waits for new namespaces, and records metrics. */
+/** Runs SCC admission for webhooks. Selects the mode, checks access, waits for new namespaces, and records metrics. */
 import { ACCESS_REVIEWS_LIMITED, accessReviewKey, type ReviewAccess } from '../cluster/access-reviews.ts';
 import type { Store } from '../cluster/store.ts';
 import type { AdmissionRequest, Decision } from '../kube/admission.ts';
@@ -39,22 +39,23 @@ export interface SccReviewDeps {
   restoresStandardSccs(): boolean;
 }
 
-/** Returns the namespace with the ranges that it would receive if SCCs were enforced. */
+/** Returns a copy of the namespace with the ranges that it would receive if SCCs were enforced. */
 export type PreviewRanges = (namespace: Namespace, all: readonly Namespace[]) => Namespace;
 
 export interface SccReview {
   readonly request: AdmissionRequest;
-  /** The pod on which SCC admission decides. Default: the objects of the request. */
+  /** The pod on which SCC admission decides. Defaults to the objects in the request. */
   readonly pod?: Pick<SccInput, 'operation' | 'object'>;
   /** Modes in which the webhook makes decisions. */
   readonly modes: readonly SccMode[];
   /**
-   * True to default pods as soon as the settings require enforcement, before pods are denied. Otherwise, the mode could
-   * change between the two reviews of a pod, and the pod would be denied because it has not been defaulted.
+   * True if pods are defaulted as soon as the settings require enforcement, which is before pods are denied. Otherwise,
+   * the mode could change between the two reviews of a pod, and the second review would deny the pod because it was not
+   * defaulted.
    */
   readonly precedesDenials?: boolean;
   readonly context: WebhookContext;
-  /** `enter` decides whether the user could create the pod. */
+  /** Purpose of the decision. `enter` decides whether the user could create the pod. */
   readonly pass: 'assign' | 'validate' | 'enter';
 }
 
@@ -73,12 +74,12 @@ export async function decideScc(review: SccReview, deps: SccReviewDeps): Promise
     outcome = await decideNow(review, deps);
   }
   if (outcome?.isAhead !== true) return outcome;
-  // Until the mode is in force, the webhook denies no pods, and only the validating webhook returns warnings.
+  // Until the mode is in force, no pods are denied, and only the validating webhook returns warnings.
   const { mode, decision } = outcome;
   return decision.allowed ? { mode, decision: { ...decision, warnings: [] } } : undefined;
 }
 
-/** Counts a decision. Returns the response, which only reports a denial in report mode. */
+/** Counts a decision and returns the response. In report mode, the response only reports a denial. */
 export function concludeScc(
   request: AdmissionRequest,
   { mode, decision }: DecisionInMode,
@@ -97,7 +98,7 @@ function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresSta
   return lacksStandardSccs(store) && deps.restoresStandardSccs();
 }
 
-/** True if decisions in the namespace do not wait for its ranges. */
+/** True if decisions in the namespace do not have to wait for its ranges. */
 export function isReady(namespace: Namespace, settings: SccSettings): boolean {
   return sccMode(namespace, settings).mode !== 'enforce' || getRanges(namespace).problem === undefined;
 }
@@ -143,7 +144,7 @@ async function decideNow(review: SccReview, deps: SccReviewDeps): Promise<Provis
   return { mode, isAhead, mayChange, decision: namespace ? decision : namespaceNotFound(decision, name) };
 }
 
-/** Decides again until all answers are known on which the decision depends. */
+/** Repeats the decision until all access reviews on which it depends have results. */
 async function decideWithReviews(
   input: Omit<SccInput, 'access'>,
   pass: SccReview['pass'],
@@ -162,7 +163,7 @@ async function decideWithReviews(
 
 function decidePass(input: SccInput, pass: SccReview['pass']): SccDecision {
   if (pass === 'enter') return enterPod(input);
-  // Reports describe the SCC that would be assigned.
+  // Reports also assign an SCC, because they describe the SCC that would be assigned.
   return pass === 'assign' || input.isReported === true ? assignScc(input) : validateScc(input);
 }
 
@@ -176,13 +177,12 @@ const MAX_CONCURRENT = 16;
 
 /** The SubjectAccessReviews of one admission review. */
 interface AccessSession {
-  /** Returns the access check for the next decision. */
+  /** Returns the access check that the next decision uses. */
   known(): ReturnType<typeof createKnownAccess>;
-  /** Answers questions until the time ends. Returns false if there are none. */
+  /** Sends reviews for the questions until the time limit. Returns false if there are no questions. */
   answer(questions: readonly AccessQuestion[]): Promise<boolean>;
-  /** Adds the reason to a denial if a client may not cause more SubjectAccessReviews. */
+  /** Adds the reason to a denial if the client has reached its limit of SubjectAccessReviews. */
   explain(decision: SccDecision): SccDecision;
-  /** Ends the session. */
   end(): void;
 }
 

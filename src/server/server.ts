@@ -1,4 +1,7 @@
-/** The admission server, which responds to reviews over TLS based on the store. It never writes to the cluster. */
+/**
+ * Implements the admission server, which responds to reviews over TLS based on the store. The server never writes to
+ * the cluster.
+ */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions, Server } from 'node:tls';
@@ -45,17 +48,18 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   const app = Fastify({
     https: {
       ...deps.tls,
-      // The handshake always succeeds, because a rejected client can receive the reason only in an HTTP response.
+      // The handshake succeeds even for invalid certificates, because a rejected client can receive the reason only in
+      // an HTTP response.
       ...(deps.clientNames ? { requestCert: true, rejectUnauthorized: false } : {}),
       // API servers use HTTP/1.1 for Services.
       ALPNProtocols: ['http/1.1'],
       // Handshake timeout of API servers.
       handshakeTimeout: 10_000,
-      // Also limits the time until the first request. It equals the longest timeout of an installed webhook, because API
-      // servers may open connections before they need them.
+      // Also limits the time until the first request. The limit equals the longest timeout of an installed webhook,
+      // because API servers may open connections before they need them.
       headersTimeout: 15_000,
       connectionsCheckingInterval: 1_000,
-      // Node rejects headers that have at least this size.
+      // Node rejects headers of this size, hence the addition.
       maxHeaderSize: LIMITS.headerBytes + 1,
     },
     // API servers close idle connections after 90 s. The timeout is longer, so the server never closes them first.
@@ -79,7 +83,7 @@ export function createServer(deps: ServerDeps): AdmissionServer {
   const closeIfLast = ({ raw }: FastifyRequest, reply: FastifyReply, isReviewed: boolean): void => {
     if (connections.finish(raw.socket, isReviewed)) reply.header('connection', 'close');
   };
-  // Reviews bypass this hook.
+  // Reviews bypass this hook, because they write their responses directly.
   app.addHook('onSend', (request, reply, _payload, done) => {
     closeIfLast(request, reply, request.method === 'POST' && reply.statusCode === 200);
     done();
@@ -167,7 +171,9 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
-/** True for internal errors. 503 results from a limit or an unsynced store, so it is not an internal error. */
+/**
+ * True for internal errors. Status 503 is not an internal error, because it results from a limit or an unsynced store.
+ */
 function isDefect(status: number): boolean {
   return status >= 500 && status !== 503;
 }
@@ -188,7 +194,7 @@ const INVALID_REQUEST = [400, 'invalid HTTP request'] as const;
 
 /** Responds to an invalid HTTP request and closes the connection once the response is flushed. */
 function handleClientError({ code }: ConnectionError, socket: Socket): void {
-  // Node calls the handler again for each later chunk.
+  // Ignores repeated calls, because Node calls the handler again for each later chunk.
   if (code === 'ECONNRESET' || !socket.writable) return;
   const [status, reason] = CLIENT_ERRORS.get(code) ?? INVALID_REQUEST;
   socket.end(
@@ -222,7 +228,7 @@ function requireClientCertificate(app: FastifyInstance, names: ReadonlySet<strin
       done();
       return;
     }
-    // Close the connection, because its next bytes are the unread body.
+    // Closes the connection, because its next bytes are the unread body.
     reply.header('connection', 'close');
     done(withStatus(new Error(rejection.reason), rejection.status));
   });

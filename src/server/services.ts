@@ -1,4 +1,4 @@
-/** What the webhooks of a server share: their input from the cluster, and their limits. */
+/** Services that the webhooks of a server share, which are their input from the cluster and their limits. */
 import type { WebhookRegistration } from '../api/webhooks.ts';
 import { createAccessReviewLimit, createAccessReviews } from '../cluster/access-reviews.ts';
 import type { Cluster } from '../cluster/cluster.ts';
@@ -22,7 +22,8 @@ import { createWaitingRoom } from './waiting-room.ts';
 import type { Webhook, WebhookContext } from './webhook.ts';
 
 /**
- * An entry of the registry of webhooks: the requests that API servers send, and the function that creates the reviews.
+ * An entry in the registry of webhooks, which contains the requests that API servers send and the function that creates
+ * the webhook.
  */
 export interface WebhookDefinition {
   readonly registrations: readonly WebhookRegistration[];
@@ -54,7 +55,6 @@ export interface WebhooksOptions {
 
 export type WebhookServices = ReturnType<typeof createServices>;
 
-/** Creates the services. */
 export function createServices(options: WebhooksOptions) {
   const { settings, restoresStandardSccs, cluster, logger, metrics, now, areClientsKnown } = options;
   const waitingRoom = createWaitingRoom();
@@ -71,7 +71,7 @@ export function createServices(options: WebhooksOptions) {
     discloses,
     date: (): Date => new Date(),
     previewRanges,
-    /** Input of SCC admission. */
+    /** Input for SCC admission. */
     scc: {
       settings: () => settings().scc,
       accessReviews: (context: WebhookContext) =>

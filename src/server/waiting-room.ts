@@ -12,10 +12,7 @@ export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 export function createWaitingRoom(maxBytes?: number) {
   const shares = createShares('waitingReviewsBytes', maxBytes);
   const turn = createTurn();
-  /**
-   * Waits until the condition is fulfilled, the deadline is reached, the client disconnects, or the review is
-   * displaced.
-   */
+  /** Waits until the condition is met, the deadline is reached, the client disconnects, or the review is displaced. */
   const until = async (context: WebhookContext, { isFulfilled, subscribe }: Condition): Promise<void> => {
     const signal = context.getSignal?.();
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
@@ -39,7 +36,8 @@ export function createWaitingRoom(maxBytes?: number) {
     };
     const leave = shares.add(context, end);
     try {
-      // Otherwise, all reviews of a namespace would continue in one turn of the event loop and block it.
+      // Waits for a turn of the event loop. Otherwise, all reviews in a namespace would continue in the same turn and
+      // block the event loop.
       if (await promise.finally(stop)) await turn(context.address);
     } finally {
       leave();
@@ -56,10 +54,10 @@ export function createWaitingRoom(maxBytes?: number) {
   };
 }
 
-/** Kinds whose changes may fulfill the condition in all namespaces. */
+/** Kinds whose changes may cause the condition to be met in all namespaces. */
 const CLUSTER_KINDS: ReadonlySet<Kind> = new Set(['SecurityContextConstraints', 'ClusterRoleBinding']);
 
-/** Condition for which a review waits. It is evaluated after each event, without polling. */
+/** Condition for which a review waits. The condition is evaluated after each event, without polling. */
 interface Condition {
   isFulfilled(): boolean;
   /** Calls the function after each event. Returns a function that ends the subscription. */
@@ -83,7 +81,7 @@ function podsRead(store: Store): Condition {
   return { isFulfilled: () => store.synced('Pod'), subscribe: (check) => store.onSynced(check) };
 }
 
-/** Maximum wait, as in OpenShift for the ranges of a namespace. */
+/** Maximum wait, which is the time that OpenShift waits for the ranges of a namespace. */
 const MAX_WAIT_MS = 10_000;
 /** Time reserved for the decision after the wait. */
 const MARGIN_MS = 100;

@@ -18,21 +18,21 @@ export interface WebhookContext {
   now(): number;
 }
 
-/** An admission webhook that gathers input from the store and calls a decision in `policy/`. */
+/** An admission webhook, which gathers input from the store and calls a decision function in `policy/`. */
 export interface Webhook {
   /** URL path, as in the webhook configurations. */
   readonly path: string;
   /**
-   * True if decisions depend on all members of the objects. Otherwise, only the members that decisions read
-   * remain of large objects.
+   * True if decisions depend on all members of the objects. Otherwise, large objects are reduced to the members that
+   * decisions read.
    */
   readonly readsWholeObjects?: boolean;
   /**
-   * Returns true if the webhook may deny the request, regardless of its objects. Requests that exceed a limit are then
-   * denied instead of allowed with a warning. If absent, the webhook may deny every request.
+   * Returns true if the webhook may deny the request, regardless of its objects. If so, requests that exceed a limit
+   * are denied instead of allowed with a warning. If absent, the webhook may deny every request.
    */
   enforces?(request: AdmissionRequest, store: Store): boolean;
-  /** Returns the decision. Denials are values. An exception is a bug and results in HTTP 500. */
+  /** Returns the decision. Denials are returned, not thrown. An exception is a bug and results in HTTP 500. */
   decide(request: AdmissionRequest, context: WebhookContext): Decision | Promise<Decision>;
 }
 
@@ -46,7 +46,7 @@ export interface ObjectReviewer extends Pick<Webhook, 'enforces'> {
   validate(request: AdmissionRequest, context: WebhookContext): Decision | Promise<Decision>;
 }
 
-/** The operations that write objects. */
+/** Operations that write objects. */
 export const WRITES = ['CREATE', 'UPDATE'] as const;
 
 /** Returns the rule of a registration for the resources of one API group. */
@@ -72,8 +72,8 @@ export const LABELS_CHANGED = isChanged('labels');
 export const ANNOTATIONS_CHANGED = isChanged('annotations');
 
 /**
- * Returns the match condition that skips updates that cannot change the decision. This allows finalizers to be removed
- * from pods and namespaces to be deleted while no replica responds.
+ * Returns the match condition that skips updates that cannot change the decision. As a result, finalizers can be
+ * removed from pods, and namespaces can be deleted, even while no replica responds.
  */
 export function relevantUpdate(expression: string): Wire<V1MatchCondition> {
   return { name: 'relevant-update', expression: `request.operation != 'UPDATE' || ${expression}` };

@@ -13,8 +13,8 @@ import { workloads } from './workloads.ts';
 const WEBHOOKS: readonly WebhookDefinition[] = [pods, podsConnect, namespaces, workloads, objects, nodes];
 
 /**
- * Registrations of all webhooks, from which the webhook configurations are generated. A pod that several of them select
- * is sent once for each.
+ * Registrations of all webhooks, from which the webhook configurations are generated. If several registrations select a
+ * pod, API servers send the pod once for each of them.
  */
 export const WEBHOOK_REGISTRATIONS = WEBHOOKS.flatMap(({ registrations }) => registrations);
 
@@ -25,8 +25,8 @@ export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
 }
 
 /**
- * Limits a webhook to the requests of its registrations, so requests of other clients do not reach its decisions. API
- * servers compare the other members of the rules.
+ * Limits a webhook to the requests in its registrations, because clients other than API servers may send any request.
+ * API servers evaluate the other members of the rules.
  */
 export function onlyRegistered(webhook: Webhook, settings: () => Pick<Settings, 'workloadResources'>): Webhook {
   const registrations = WEBHOOK_REGISTRATIONS.filter(({ path }) => path === webhook.path);

@@ -3,9 +3,9 @@ import type { WebhookDefinition } from '../services.ts';
 import { LABELS_CHANGED, relevantUpdate, webhookRule, WRITES } from '../webhook.ts';
 
 /**
- * The review of Pod Security labels and SCC mode labels. It fails open, because it only finds mistakes: an invalid level
- * is enforced as `restricted`, and an invalid mode as `enforce`. Otherwise, namespaces could neither be created nor
- * labeled while no replica responds.
+ * The review of Pod Security labels and SCC mode labels. It fails open, because otherwise namespaces could neither be
+ * created nor labeled while no replica responds. This is safe because the review only finds mistakes. An invalid level
+ * is enforced as `restricted`, and an invalid mode as `enforce`.
  */
 const NAMESPACES: WebhookRegistration = {
   name: 'namespaces.portcullis.dev',

@@ -1,4 +1,4 @@
-/** Reviews of the writes of nodes, for the minimum kubelet version. */
+/** Reviews writes by nodes for the minimum kubelet version. */
 import type { WebhookRegistration } from '../../api/webhooks.ts';
 import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
 import { celList } from '../../kube/cel.ts';
@@ -16,7 +16,7 @@ function reportedVersion(object: string): string {
 const SIGNERS: readonly string[] = ['kubernetes.io/kube-apiserver-client-kubelet', 'kubernetes.io/kubelet-serving'];
 const LEASES = 'kube-node-lease';
 
-/** The requests to review, by resource. The signer of a certificate request is immutable. */
+/** CEL expressions for the requests to review, by resource. The signer of a certificate request is immutable. */
 const RELEVANT = {
   nodes: `request.operation != 'UPDATE' || ${reportedVersion('object')} != ${reportedVersion('oldObject')}`,
   certificatesigningrequests: `object.spec.signerName in ${celList(SIGNERS)}`,
@@ -57,15 +57,15 @@ const NODES: WebhookRegistration = {
 
 /**
  * Creates the webhook that denies the registration of nodes with a kubelet below the minimum, and their certificate
- * requests. If API servers do not call the authorization webhook, it also denies their Leases. It logs the versions that
- * registered nodes report. Other requests from nodes without a Node object are allowed.
+ * requests. If API servers do not call the authorization webhook, it also denies the Leases of these nodes. It logs the
+ * versions that registered nodes report. Other requests from nodes without a Node object are allowed.
  * @param kubelet if absent because the feature is not installed, the webhook allows all requests
  */
 export function createNodes(kubelet: KubeletScope | undefined): Webhook {
   const getMinimum = kubelet && createMinimumReader(kubelet);
   return {
     path: NODES.path,
-    // Reports are never denied.
+    // Status reports are never denied.
     enforces: ({ subResource = '' }) => subResource !== 'status',
     decide(request) {
       const minimum = getMinimum?.();

@@ -25,7 +25,7 @@ export const CONNECT_PODS: WebhookRegistration = {
     'denies `exec` and `attach` for a pod that the user could not create. Reads the pod from the API server, up to 8 pods concurrently',
   kind: 'ValidatingWebhookConfiguration',
   rules: [{ feature: 'scc', rule: webhookRule(['CONNECT'], '', ['pods/attach', 'pods/exec']) }],
-  // The review would allow these requests. Without the condition, administrators could not enter containers while no
+  // Skips requests that the review would allow. Without this condition, administrators could not use `exec` while no
   // replica responds.
   matchConditions: [
     {
@@ -41,8 +41,8 @@ export const CONNECT_PODS: WebhookRegistration = {
 
 interface ConnectDeps extends SccReviewDeps {
   /**
-   * Reads the current pod from the API server. The pod in the store may lack an ephemeral container that was
-   * only just added.
+   * Reads the current pod from the API server, because the pod in the store may lack an ephemeral container that was
+   * just added.
    */
   readonly cluster: Pick<Cluster, 'get'>;
   readonly discloses: Discloses;
@@ -78,7 +78,7 @@ function createConnectPods(deps: ConnectDeps): Webhook {
         // In report mode, requests for a missing pod are allowed. The API server then returns 404.
         if (mode === 'report') return allow();
         const isMissing = error instanceof ApiError && error.status.code === 404;
-        // Otherwise, the response would reveal whether the pod exists.
+        // The response does not reveal whether the pod exists, unless the client may learn this.
         return deny(isMissing && !isDisclosed ? undisclosedStream(request) : readFailure(error, name));
       }
       const pod = { operation: 'CREATE', object } as const;
@@ -86,7 +86,7 @@ function createConnectPods(deps: ConnectDeps): Webhook {
       if (!decided) return allow();
       const connected = { ...decided, decision: decideStream(decided.decision, request, isDisclosed) };
       const decision = concludeScc(request, connected, deps);
-      // OpenShift sets audit annotations only for pod creation.
+      // Omits audit annotations in `openshift` compatibility mode, because OpenShift sets them only for pod creation.
       return deps.settings().compatibility === 'openshift' ? { ...decision, auditAnnotations: {} } : decision;
     },
   };
@@ -110,7 +110,10 @@ interface PodReadsDeps {
   readonly waitingRoom: WaitingRoom;
 }
 
-/** Creates the function that reads a pod. Above the limit, calls wait, and client addresses are served in rotation. */
+/**
+ * Creates the function that reads a pod. Above the concurrency limit, calls wait, and client addresses are served in
+ * rotation.
+ */
 export function createPodReads({ cluster, waitingRoom }: PodReadsDeps): ReadPod {
   const slots = createSlots(LIMITS.podReads);
   const read = async (

@@ -1,4 +1,4 @@
-/** Reviews of writes to pods. All policies decide in one review, so API servers send a pod at most twice. */
+/** Reviews writes to pods. All policies decide in one review, so API servers send a pod at most twice. */
 import { DEFAULTS_PREFIX, type WebhookRegistration } from '../../api/webhooks.ts';
 import { checkSize, TooLargeError } from '../../cluster/json.ts';
 import type { OlmSettings } from '../../config/settings.ts';
@@ -41,7 +41,7 @@ const CHANGED_FOR_SCCS = relevantUpdate(`${SPEC_CHANGED} || ${LABELS_CHANGED} ||
 
 const MUTATE = { path: '/mutate/pods', kind: 'MutatingWebhookConfiguration' } as const;
 
-/** The review that assigns SCCs. API servers send it the pods of namespaces that enforce SCCs. */
+/** The review that assigns SCCs. API servers call it for pods in namespaces that enforce SCCs. */
 export const MUTATE_PODS: WebhookRegistration = {
   ...MUTATE,
   name: 'mutate.pods.portcullis.dev',
@@ -60,8 +60,8 @@ export const MUTATE_PODS: WebhookRegistration = {
 };
 
 /**
- * The review of pods in namespaces that enforce SCCs precedes those of other pods, and makes all changes. Users can only
- * forgo hardening and defaults with the annotation.
+ * Skips pods that the review in namespaces that enforce SCCs has already changed, because that review precedes this one
+ * and makes all changes. With a forged annotation, users can only forgo hardening and defaults.
  */
 const NOT_ASSIGNED = {
   feature: 'scc',
@@ -76,7 +76,7 @@ const NOT_ASSIGNED = {
 const CREATED = { timeoutSeconds: 5, failure: 'open', namespaces: 'changed' } as const;
 const CREATE_POD = webhookRule(['CREATE'], '', ['pods']);
 
-/** OLM pods in all namespaces. */
+/** The review of OLM pods in all namespaces. */
 export const MUTATE_OLM_PODS: WebhookRegistration = {
   ...MUTATE,
   ...CREATED,
@@ -87,8 +87,8 @@ export const MUTATE_OLM_PODS: WebhookRegistration = {
 };
 
 /**
- * Pods in the namespaces that the pod defaults select. Registered only if the API server does not support the
- * MutatingAdmissionPolicy that sets the same defaults.
+ * The review of pods in the namespaces that the pod defaults select. Registered only if the API server does not support
+ * the MutatingAdmissionPolicy that sets the same defaults.
  */
 export const MUTATE_DEFAULTED_PODS: WebhookRegistration = {
   ...MUTATE,
@@ -150,8 +150,8 @@ interface MutateDeps extends SccReviewDeps {
 }
 
 /**
- * Creates the webhook that changes pods: it hardens OLM pods, sets the pod defaults, and where SCCs are enforced, selects
- * an SCC and defaults the pod.
+ * Creates the webhook that changes pods. It hardens OLM pods, sets the pod defaults and, where SCCs are enforced,
+ * selects an SCC and defaults the pod.
  */
 export function createMutatePods(deps: MutateDeps): Webhook {
   return {
@@ -183,12 +183,12 @@ function setDefaults(
   { defaults, settings }: Pick<MutateDeps, 'defaults' | 'settings'>,
 ): Decision {
   const namespace = store.get('Namespace', name);
-  // The mode in force may be less strict than the settings.
+  // Uses the mode in force, which may be less strict than the settings.
   const isAssigned = namespaceMode(store, name, settings()).mode === 'enforce';
   return namespace && !isAssigned ? allow(defined({ object: completeNewPod(object, namespace, defaults()) })) : allow();
 }
 
-/** Creates the webhook that validates pods with all policies. A pod is denied if one of them denies it. */
+/** Creates the webhook that validates pods with all policies. A pod is denied if at least one policy denies it. */
 export function createValidatePods(policies: readonly PodPolicy[]): Webhook {
   return {
     path: VALIDATE_PODS.path,
@@ -212,9 +212,9 @@ interface FloorScope {
 }
 
 /**
- * Creates the policy that validates the SCC of each pod after all mutations. It also makes the reports in report mode,
- * because API servers drop changes to immutable fields from requests for subresources only after mutating webhooks. Users
- * could otherwise set such a field to hide an ephemeral container.
+ * Creates the policy that validates the SCC of each pod after all mutations. The policy also creates the reports in
+ * report mode. API servers drop changes to immutable fields in requests for subresources only after mutating webhooks
+ * have run, so users could set such a field to hide an ephemeral container from a mutating webhook.
  */
 function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPolicy {
   const validate = async (request: AdmissionRequest, context: WebhookContext): Promise<Decision> => {
@@ -232,8 +232,8 @@ function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPolicy {
 }
 
 /**
- * True for a new pod without an SCC to which a floor policy applies. Where SCCs are enforced, the call of the mutating
- * webhook has failed.
+ * True for a new pod without an SCC to which a floor policy applies. In a namespace that enforces SCCs, this means that
+ * the call of the mutating webhook has failed.
  */
 function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
   const { operation, object, namespace: name = '' } = request;
@@ -274,15 +274,15 @@ function createOlmHardening({ mode: currentMode, metrics }: HardeningDeps) {
 }
 
 /**
- * The patch replaces whole lists, so it may contain members of any depth. Returns the warning for a pod that is too
- * deep.
+ * Returns the warning for a pod that is nested too deeply. The patch replaces whole lists, so it may contain members of
+ * any depth.
  */
 function findDepthWarning(object: unknown): string | undefined {
   try {
     checkSize(Buffer.from(JSON.stringify(object)), { values: 'jsonValues', levels: 'nestingLevels' });
     return undefined;
   } catch (error) {
-    // A RangeError means that the stack does not suffice for the depth.
+    // A RangeError means that the stack is too small for the depth.
     if (!(error instanceof TooLargeError || error instanceof RangeError)) throw error;
     countExceeded('nestingLevels');
     return `OLM hardening: the pod is not hardened, because it is nested more than ${LIMITS.nestingLevels} levels deep`;

@@ -1,9 +1,12 @@
-/** The review of workloads, which warns about pods that policies will deny. */
+/** Reviews workloads, and warns about pods that policies will deny. */
 import type { WebhookRegistration } from '../../api/webhooks.ts';
 import type { WebhookDefinition } from '../services.ts';
 import { webhookRule, WRITES } from '../webhook.ts';
 
-/** The review of workloads. As in upstream, it only warns and audits, and never denies a request. */
+/**
+ * The registration of the review of workloads. As in upstream, the review only warns and audits, and never denies a
+ * request.
+ */
 export const WORKLOADS: WebhookRegistration = {
   name: 'workloads.portcullis.dev',
   path: '/validate/workloads',

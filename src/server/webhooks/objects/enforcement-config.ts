@@ -2,7 +2,7 @@ import { allow } from '../../../kube/admission.ts';
 import { enforcementWarning } from '../../../policy/rollout/index.ts';
 import type { ObjectReviewer } from '../../webhook.ts';
 
-/** Creates the reviewer that warns about a request for enforcement that would deny known workloads. */
+/** Creates the reviewer that warns if a request enables enforcement that would deny known workloads. */
 export function createEnforcementConfigReviewer(): ObjectReviewer {
   return {
     enforces: () => false,

@@ -1,6 +1,7 @@
 /**
- * Reviews of PodSecurityExceptions: one records authors and approvers, and the other verifies them. While no replica
- * responds, the policy in `install/exception-policy.ts` verifies approvers and denies new exceptions.
+ * Reviews PodSecurityExceptions. The mutating review records authors and approvers, and the validating review verifies
+ * them. While no replica responds, the policy in `install/exception-policy.ts` verifies approvers and denies new
+ * exceptions.
  */
 import { ACCESS_REVIEWS_LIMITED, type TakeAccessReview } from '../../../cluster/access-reviews.ts';
 import { systemClock, withTimeout } from '../../../cluster/clock.ts';
@@ -46,8 +47,8 @@ export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
 }
 
 /**
- * Returns the decision if the user has the `approve` verb, as for CertificateSigningRequests. The API server evaluates
- * the request with all its authorizers.
+ * Returns the decision if the user has the `approve` verb, which is also used for CertificateSigningRequests. The API
+ * server evaluates the request with all its authorizers.
  */
 async function authorize(
   { name = '', namespace = '', userInfo }: AdmissionRequest,

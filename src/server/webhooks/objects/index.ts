@@ -1,4 +1,4 @@
-/** Reviews of the objects that configure Portcullis, one entry for each kind. */
+/** The registry of reviews of the objects that configure Portcullis, with one entry for each kind. */
 import type { WebhookRegistration } from '../../../api/webhooks.ts';
 import { type AdmissionRequest, allow } from '../../../kube/admission.ts';
 import { RESOURCES } from '../../../kube/resources.ts';
@@ -12,11 +12,12 @@ import { createSettingsReviewer } from './settings.ts';
 
 const { SecurityContextConstraints: SCC, PodSecurityException: EXCEPTION, NodesConfig } = RESOURCES;
 
-/** Objects whose mistakes can permit more. They cannot be written while no replica responds. */
+/** Objects in which mistakes can permit more than intended. They cannot be written while no replica responds. */
 const CLOSED_RULES: WebhookRegistration['rules'] = [
-  // Without its defaults, an SCC may allow more. For example, `allowHostDirVolumePlugin` limits `volumes` only there.
+  // Without its defaults, an SCC may allow more than intended. For example, `allowHostDirVolumePlugin` limits `volumes`
+  // only through the defaults.
   { feature: 'scc', rule: webhookRule(WRITES, SCC.group, [SCC.resource], { scope: 'Cluster' }) },
-  // Reviewed even in namespaces that fail open.
+  // These requests are reviewed even in namespaces that fail open.
   {
     feature: 'exceptions',
     rule: webhookRule(WRITES, EXCEPTION.group, [EXCEPTION.resource, `${EXCEPTION.resource}/status`], { version: '*' }),
@@ -46,7 +47,7 @@ const VALIDATE_OBJECTS: WebhookRegistration = {
   failure: 'closed',
 };
 
-/** Objects whose reviews mostly warn. */
+/** The review of objects about which it mostly returns warnings. */
 const VALIDATE_SETTINGS: WebhookRegistration = {
   ...VALIDATE,
   name: 'fail-open.objects.portcullis.dev',

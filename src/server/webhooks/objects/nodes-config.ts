@@ -19,7 +19,7 @@ export function createNodesConfigReviewer(kubelet: KubeletScope | undefined, dis
     validate(request, { store }) {
       if (!kubelet?.settings().isOn) return allow();
       const decision = decide(request, kubelet);
-      // The warnings contain the names of nodes.
+      // Removes the warnings for clients that may not learn the names of nodes.
       return discloses(request, store, 'NodesConfig') ? decision : { ...decision, warnings: [] };
     },
   };

@@ -31,16 +31,16 @@ interface SccObjectsDeps {
 }
 
 /**
- * Creates the reviewer that defaults SCCs, denies invalid ones, and warns about the effects of valid ones on existing
- * pods. API servers validate the schema after the defaults and would otherwise report every field that a short SCC omits.
- * An SCC with a field of the wrong type cannot be defaulted and is denied with an error that names the field.
+ * Creates the reviewer that defaults SCCs, denies invalid SCCs, and warns about the effects of valid SCCs on existing
+ * pods. API servers validate the schema after defaulting, and would otherwise report every field that a short SCC
+ * omits. An SCC with a field of the wrong type cannot be defaulted, and is denied with an error that names the field.
  */
 export function createSccObjectReviewer(deps: SccObjectsDeps): ObjectReviewer {
   const isOff = (): boolean => deps.settings().mode === 'off';
   return {
     enforces: () => !isOff(),
     change(request) {
-      // A review without an object cannot be patched, so it is left to the validation, which denies it.
+      // A review without an object cannot be patched. The validating review denies it.
       if (isOff() || request.object == null) return allow();
       const scc = requestedScc(request);
       const error = findSccTypeError(scc);
@@ -51,7 +51,7 @@ export function createSccObjectReviewer(deps: SccObjectsDeps): ObjectReviewer {
       const scc = requestedScc(request);
       const errors = validateSccObject(scc);
       if (errors.length > 0) return deny(invalidScc(request, errors));
-      // OpenShift does not warn about SCCs.
+      // In `openshift` compatibility mode, there are no warnings, because OpenShift does not warn about SCCs.
       if (deps.settings().compatibility === 'openshift') return allow();
       return allow({ warnings: await deps.evaluate(findWarnings(scc, request, context.store, deps), context) });
     },

@@ -93,7 +93,7 @@ async function warnAboutOutages(settings: Settings, scope: Scope): Warning {
   return names.length === 0 ? undefined : printNewlyClosed(names, { isComplete, showsNames });
 }
 
-/** Warns about workloads that a change to `spec.scc.mode: enforce` denies. */
+/** Warns about workloads that would be denied after a change to `spec.scc.mode: enforce`. */
 async function warnAboutSccs({ scc: next }: Settings, scope: Scope): Warning {
   const { previewRanges, evaluate, store, context, showsNames } = scope;
   const before = scope.settings().scc;
