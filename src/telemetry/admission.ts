@@ -17,7 +17,7 @@ const RESOURCES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * Subresources in Kubernetes. Clients may send other names, which share one series because series are never removed.
+ * Subresources in Kubernetes. Clients may send other names, which share one series, because series are never removed.
  */
 const SUBRESOURCES: ReadonlySet<string> = new Set([
   '',
@@ -35,8 +35,8 @@ const SUBRESOURCES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Creates the function that counts an evaluation, and pods that are admitted because of an exemption or exception. As in
- * upstream, some series exist from the start with the value 0.
+ * Creates the function that counts an evaluation, and pods that are admitted because of an exemption or exception. As
+ * upstream does, creates some series with the value 0 at the start.
  */
 export function createPodSecurityRecorder(metrics: Metrics['podSecurity']) {
   for (const request_operation of OPERATIONS) {
@@ -53,7 +53,7 @@ export function createPodSecurityRecorder(metrics: Metrics['podSecurity']) {
   };
 }
 
-/** Returns the exemption and the exceptions that admit the pod in a request, except in a dry run. */
+/** Returns the exemption and the exceptions that admit the pod in a request. Returns none for dry runs. */
 function exemptionUses(request: AdmissionRequest, { auditAnnotations }: Decision) {
   const { resource, dryRun, namespace = '' } = request;
   if (resource.group || resource.resource !== 'pods' || dryRun === true) return [];
@@ -100,7 +100,7 @@ function findCell(metrics: Metrics['podSecurity'], labels: RequestLabels, count:
   }
 }
 
-/** The version label has a bounded set of values, because all versions newer than the newest known one are `future`. */
+/** Returns a version label from a bounded set. All versions newer than the newest known version are `future`. */
 function policyVersionLabel({ level, version }: Policy): string {
   if (level === 'privileged' || version === 'latest') return 'latest';
   return compareVersions(version, newestVersion) <= 0 ? version : 'future';
@@ -108,7 +108,7 @@ function policyVersionLabel({ level, version }: Policy): string {
 
 // SCCs
 
-/** A decision with the SCC mode of its namespace. */
+/** A decision and the SCC mode of the pod's namespace. */
 export interface DecisionInMode {
   readonly mode: NamespaceMode;
   readonly decision: SccDecision;
@@ -119,12 +119,12 @@ export type SccRecorder = (request: AdmissionRequest, outcome: DecisionInMode) =
 
 const SCC_SUBRESOURCES: ReadonlySet<string> = new Set(['attach', 'ephemeralcontainers', 'exec', 'resize']);
 
-/** Creates the recorder of SCC decisions, which may count those in report mode separately. */
+/** Creates the recorder of SCC decisions. Decisions in report mode are counted in `reports`. */
 export function createSccRecorder(decisions: Metrics['scc']['decisions'], reports = decisions): SccRecorder {
   return (request, { mode: { mode }, decision: { allowed, facts } }) => {
     const operation = operationLabel(request);
     const { scc = '', subjectType: subject_type = '' } = facts ?? {};
-    // Decisions have no facts for pods to which SCCs do not apply, such as Windows pods.
+    // Decisions about pods to which SCCs do not apply, such as Windows pods, have no facts.
     const result = !allowed ? 'deny' : facts ? 'allow' : 'skip';
     const counter = mode === 'report' ? reports : decisions;
     counter.cell({ operation, mode, decision: result, scc, subject_type }).count++;

@@ -1,6 +1,6 @@
 /**
- * Counters and histograms for the hot path. They are plain numbers, which are copied to the registry on each scrape.
- * prom-client counters look up a series by its labels on each increment, which costs more than a decision.
+ * Counters and histograms for the hot path. They are plain numbers that are copied to the registry on each scrape. A
+ * prom-client counter looks up a series by its labels on each increment, which takes longer than a decision.
  */
 import { Counter, type Registry } from 'prom-client';
 import { LIMITS } from '../kube/limits.ts';
@@ -13,22 +13,21 @@ interface Description<Label extends string> {
   readonly registers: readonly Registry[];
 }
 
-/** A series of a counter. */
 export interface CounterSeries {
   count: number;
 }
 
 export interface Tally<Label extends string> {
   /**
-   * Returns the series for the labels, whose `count` the caller increments. Above the limit of series, returns the
-   * series in which all labels are `other`.
+   * Returns the series for the labels. The caller increments its `count`. If the counter already has the maximum number
+   * of series, returns the series in which all labels are `other` instead of a new one.
    */
   cell(labels: Readonly<Record<Label, string>>): CounterSeries;
   /** Returns all series. */
   all(): Iterable<Readonly<CounterSeries> & { readonly labels: Readonly<Record<Label, string>> }>;
 }
 
-/** Label value of the series for all labels above the limit. */
+/** Label value in the series that counts everything beyond the maximum number of series. */
 const OTHER = 'other';
 
 interface Series<Labels> extends CounterSeries {
@@ -36,7 +35,7 @@ interface Series<Labels> extends CounterSeries {
   scraped: number;
 }
 
-/** The series by label value, with one level for each label. */
+/** The series by label value. The tree has one level for each label. */
 interface SeriesTree<Labels> {
   readonly children: Map<string, SeriesTree<Labels>>;
   series?: Series<Labels>;

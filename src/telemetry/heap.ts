@@ -1,18 +1,21 @@
-/** Reports that the heap is nearly full before V8 ends the process. */
+/** Reports a nearly full heap before V8 aborts the process. */
 import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import type { Logger } from './logger.ts';
 
 /**
- * Share of the heap limit. If garbage collections repeatedly leave more than 80% in use while the CPU is busy, V8 ends
- * the process although the heap is not full.
+ * Share of the heap limit above which a warning is logged. If garbage collections repeatedly leave more than 80% in use
+ * while the CPU is busy, V8 aborts the process even though the heap is not full.
  */
 const MAX_SHARE = 0.7;
-/** Share above which no more objects should be stored, which leaves memory for buffers and the worker thread. */
+/**
+ * Share of the heap limit above which no more objects should be stored. The rest is left for buffers and the worker
+ * thread.
+ */
 const FULL_SHARE = 0.5;
 /**
- * Growth of the heap in percent after which V8 collects all garbage. By default, the heap may double before objects that
- * exceed the share are noticed.
+ * Growth of the heap in percent after which V8 collects all garbage. By default, the heap could double before the
+ * observer notices that a share is exceeded.
  */
 const GROWTH = 10;
 /** Minimum time between two warnings. */
@@ -20,7 +23,7 @@ const INTERVAL_MS = 3_600_000;
 const MIB = 1024 * 1024;
 
 export interface HeapObserver {
-  /** Returns true if the last garbage collection left too little free heap for more objects. */
+  /** Returns true if the last major garbage collection left too little free heap to store more objects. */
   isNearlyFull(): boolean;
   stop(): void;
 }

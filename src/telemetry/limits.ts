@@ -1,4 +1,7 @@
-/** Counts inputs beyond a limit in this thread. All parts of a replica share the counts, which the metrics contain. */
+/**
+ * Counts the inputs that exceed a limit in this thread. All parts of a replica share the counts, and the metrics expose
+ * them.
+ */
 import type { LimitName } from '../kube/limits.ts';
 
 const counts = new Map<LimitName, number>();
@@ -7,7 +10,7 @@ export function countExceeded(limit: LimitName): void {
   counts.set(limit, (counts.get(limit) ?? 0) + 1);
 }
 
-/** Returns the number of inputs beyond each limit since the start of the process. */
+/** Returns the number of inputs that exceeded each limit since the process started. */
 export function exceededCounts(): ReadonlyMap<LimitName, number> {
   return counts;
 }

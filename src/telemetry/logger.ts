@@ -28,7 +28,7 @@ const FLUSH_TIMEOUT_MS = 1000;
  */
 export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
   let closed = false;
-  // With a minimum length of 0, `flush` would not wait for the write.
+  // If the minimum length were 0, `flush` would not wait for the write.
   const buffer = { minLength: 1, maxLength: MAX_BUFFER_BYTES };
   const destination = pino.destination({ fd, sync: false, ...buffer, retryEAGAIN: () => !closed });
   // The server keeps running if the log cannot be written, for example because of a closed pipe or a full disk.
@@ -73,7 +73,7 @@ export function createLogger(options: LoggerOptions, fd = 2): LogOutput {
   };
 }
 
-/** Formats human-readable lines, which contain the time, the level, the message, and the fields as key=value. */
+/** Formats human-readable lines with the time, the level, the message and the fields as `key=value`. */
 function textDestination(stream: DestinationStream): DestinationStream {
   return {
     write(line) {

@@ -1,4 +1,4 @@
-/** All metrics. Upstream metrics have the same names and help texts as upstream. */
+/** Defines all metrics. Metrics that come from upstream keep their names and help texts. */
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { createCounterCells, createTimings } from './counters.ts';
 import { exceededCounts } from './limits.ts';
@@ -40,7 +40,7 @@ function createFactory(registry: Registry) {
 
 type Factory = ReturnType<typeof createFactory>;
 
-/** All metrics, in one registry. It is created once and passed to the components. */
+/** All metrics in one registry. The object is created once and passed to the components. */
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** Creates the metrics, including process metrics. */
@@ -53,7 +53,7 @@ export function createMetrics(build: { readonly version: string }) {
     .set({ version: build.version, node_version: process.version }, 1);
   createLimitMetric(registry);
   return {
-    /** Returns the Prometheus text format. */
+    /** Returns the metrics in Prometheus text format. */
     expose: () => registry.metrics(),
     contentType: registry.contentType,
     /** Describes all metrics in registration order. */
@@ -107,7 +107,7 @@ async function describeMetrics(registry: Registry): Promise<readonly MetricDescr
   });
 }
 
-/** Creates the counter of the inputs beyond each limit, which reads the counts of the process on each scrape. */
+/** Creates the counter of the inputs that exceed each limit. It reads the counts of the process on each scrape. */
 function createLimitMetric(registry: Registry): void {
   const before = new Map(exceededCounts());
   new Counter({
@@ -160,7 +160,7 @@ function createPodSecurityMetrics({ gauge, tally }: Factory) {
 /** Histogram buckets in seconds. A decision takes well under a millisecond, and API servers wait at most 30 seconds. */
 const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Reads the open connections by state. */
+/** Returns the number of open connections by state. */
 type ConnectionCounts = () => Iterable<readonly [state: string, count: number]>;
 
 function createWebhookMetrics({ gauge, scrapedGauge, tally, timings }: Factory) {
@@ -212,7 +212,7 @@ function createSccMetrics({ gauge, tally }: Factory) {
     ),
     accessReviews: tally(
       'portcullis_access_reviews_total',
-      'SubjectAccessReviews with spec.scc.authorization sar. An error denies access.',
+      'SubjectAccessReviews that replicas send if spec.scc.authorization is sar. An error denies access.',
       'result',
     ),
     broken: gauge(
@@ -230,15 +230,15 @@ function createSccMetrics({ gauge, tally }: Factory) {
 interface WorkQueueState {
   /** Number of waiting keys. */
   readonly depth: number;
-  /** For each key that is being processed, the time since it was taken, in seconds. */
+  /** For each key that is being processed, the time in seconds since it was taken from the queue. */
   readonly runningSeconds: readonly number[];
 }
 
-/** Histogram buckets: powers of ten in seconds, starting at 10 nanoseconds. */
+/** Histogram buckets in seconds, which are powers of ten starting at 10 ns. */
 const QUEUE_BUCKETS = Array.from({ length: 12 }, (_, index) => Number(`1e${index - 8}`));
 
 /**
- * Work queue metrics, as in other Kubernetes controllers.
+ * Creates the work queue metrics that other Kubernetes controllers also have.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go
  */
 function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
@@ -285,7 +285,7 @@ function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
 
 type EventAges = () => ReadonlyMap<string, number>;
 
-/** Metrics for the connection to the API server. */
+/** Creates the metrics for the connection to the API server. */
 function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
   let agesMs: EventAges = () => new Map();
   scrapedGauge(

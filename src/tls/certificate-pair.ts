@@ -9,7 +9,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/** Returns the certificates in PEM text, in order. Like API servers, skips blocks that cannot be parsed. */
+/** Returns the certificates in a PEM text, in order. Skips blocks that cannot be parsed, as API servers do. */
 export function readCertificates(pem: string): X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   return blocks.slice(0, LIMITS.certificates).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
@@ -28,7 +28,9 @@ export function fingerprint(cert: X509Certificate): string {
   return cert.fingerprint256.replaceAll(':', '').toLowerCase();
 }
 
-/** Returns why a certificate is not valid at the given time, as a verb phrase, or `undefined` if it is valid. */
+/**
+ * Returns a verb phrase that explains why a certificate is not valid at the given time, or `undefined` if it is valid.
+ */
 export function validityProblem(cert: X509Certificate, now: Date): string | undefined {
   if (cert.validFromDate > now) return `is not valid before ${formatDate(cert.validFromDate)}`;
   if (cert.validToDate <= now) return `expired at ${formatDate(cert.validToDate)}`;
@@ -36,8 +38,8 @@ export function validityProblem(cert: X509Certificate, now: Date): string | unde
 }
 
 /**
- * Returns why a server cannot use a key pair at the given time, or `undefined` if it can. `names` are
- * the names of the certificate and key in messages, such as their file names.
+ * Returns the reason why a server cannot use a key pair at the given time, or `undefined` if it can. The message refers
+ * to the certificate and the key by `names`, such as their file names.
  */
 export function keyPairProblem(pair: KeyPair, names: KeyPair, now: Date): string | undefined {
   const cert = attempt(() => new X509Certificate(pair.cert));
@@ -51,7 +53,9 @@ export function keyPairProblem(pair: KeyPair, names: KeyPair, now: Date): string
   return problem === undefined ? openSslProblem(pair, names.cert) : `the certificate in ${names.cert} ${problem}`;
 }
 
-/** OpenSSL also rejects broken chains and keys that are too short. */
+/**
+ * Returns the reason why OpenSSL rejects the key pair. OpenSSL also rejects broken chains and keys that are too short.
+ */
 function openSslProblem(pair: KeyPair, name: string): string | undefined {
   try {
     createSecureContext({ cert: pair.cert, key: pair.key });
@@ -61,7 +65,7 @@ function openSslProblem(pair: KeyPair, name: string): string | undefined {
   }
 }
 
-/** Returns `undefined` if the function throws. */
+/** Calls the function. Returns `undefined` if it throws. */
 export function attempt<T>(make: () => T): T | undefined {
   try {
     return make();

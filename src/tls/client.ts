@@ -3,24 +3,27 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { quote } from '../kube/text.ts';
 
-/** The response to a client that may not send reviews. */
+/** The response to a client that is not allowed to send reviews. */
 export interface ClientRejection {
   readonly status: number;
   readonly reason: string;
 }
 
-/** Returns why a client may not send reviews, or `undefined` if it may. TLS has verified its certificate. */
+/**
+ * Returns the rejection of a client that is not allowed to send reviews, or `undefined` if it is allowed. TLS has
+ * already verified the client's certificate.
+ */
 export function rejectClient(socket: Socket, allowed: ReadonlySet<string>): ClientRejection | undefined {
   if (!(socket instanceof TLSSocket) || !socket.getPeerX509Certificate()) {
     return { status: 401, reason: 'a client certificate is required' };
   }
   if (!socket.authorized) {
-    // The type in Node is Error, but the value is the error code.
+    // Node declares the type Error, but the value is an error code.
     const code = String(socket.authorizationError);
     return { status: 401, reason: `the client certificate is not accepted: ${CERTIFICATE_ERRORS.get(code) ?? code}` };
   }
   if (allowed.size === 0) return undefined;
-  // A certificate with several common names is rejected.
+  // If the certificate has several common names, the value is a list, and the client is rejected.
   const commonName: unknown = socket.getPeerCertificate().subject.CN;
   if (typeof commonName !== 'string') {
     return {

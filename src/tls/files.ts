@@ -19,12 +19,12 @@ import { coversHost, hasIssued } from './trust.ts';
 
 export interface CertificateFolderOptions extends ServerNames {
   readonly folder: string;
-  /** Client certificates by file name without the extension. */
+  /** Client certificates by file name, without the extension. */
   readonly clients?: ReadonlyMap<string, ClientIdentity>;
   readonly now: () => Date;
 }
 
-/** Content of a certificate directory. Each key pair is stored as `<name>.crt` and `<name>.key`. */
+/** The key pairs in a certificate directory. Each key pair is stored as `<name>.crt` and `<name>.key`. */
 export interface Certificates {
   readonly authority: KeyPair;
   readonly serving: KeyPair;
@@ -105,7 +105,7 @@ async function readIfExists(path: string): Promise<string | undefined> {
 }
 
 /**
- * Creates a directory and its parents one by one, because Node's recursive mkdir never returns for paths such as
+ * Creates a directory and its parents one at a time, because Node's recursive mkdir never returns for paths such as
  * `/proc/x`.
  */
 async function makeFolder(folder: string): Promise<void> {

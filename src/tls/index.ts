@@ -1,4 +1,4 @@
-/** Certificates: issuing, reading, rotation, and the trust of API servers in the serving certificate. */
+/** Issues, reads and rotates certificates, and checks whether API servers trust the serving certificate. */
 export { fingerprint, type KeyPair, keyPairProblem, pemFingerprint, readCertificates } from './certificate-pair.ts';
 export { type ClientRejection, rejectClient } from './client.ts';
 export { ensureCertificates } from './files.ts';

@@ -40,7 +40,7 @@ interface DistinguishedName {
 const BACKDATE_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Subject of every CA that Portcullis creates. */
+/** Subject of all CAs that Portcullis creates. */
 export const AUTHORITY_NAME: DistinguishedName = { commonName: 'portcullis-ca' };
 
 /** Creates a self-signed CA. */
@@ -79,7 +79,7 @@ function issuer({ key }: KeyPair): Issuer {
 
 interface Issuer {
   readonly name: DistinguishedName;
-  /** PEM. */
+  /** The private key in PEM. */
   readonly key: string;
 }
 
@@ -91,17 +91,17 @@ interface CertificateRequest {
   readonly validity: Validity;
 }
 
-/** An extension in forge's format, which has a name and fields that depend on the name. */
+/** An extension in forge's format. Its other fields depend on the name. */
 export type Extension = Readonly<Record<string, unknown>> & { readonly name: string };
 
-/** X.509 version 3, because the encoded versions start at 0. */
+/** X.509 version 3. It is encoded as 2, because the encoded versions start at 0. */
 const VERSION_3 = Buffer.of(2);
 /** Object identifier of ecdsa-with-SHA256, which forge does not define. */
 const ECDSA_WITH_SHA256 = '1.2.840.10045.4.3.2';
 
 /**
- * Creates a P-256 key and a certificate for it. Generating an EC key takes a millisecond, and its handshakes cost a
- * tenth of RSA handshakes. Because forge can sign only with RSA, it only encodes the ASN.1, and node:crypto signs it.
+ * Creates a P-256 key and a certificate for it. Generating an EC key takes 1 ms, and a handshake costs a tenth of one
+ * with RSA. forge only encodes the ASN.1, and node:crypto signs it, because forge can sign only with RSA.
  * @see https://www.rfc-editor.org/rfc/rfc5280#section-4.1
  */
 export function issue({ subject, issuer, extensions, validity: { now, days } }: CertificateRequest): KeyPair {
@@ -142,7 +142,7 @@ export function leafExtensions(usage: 'serverAuth' | 'clientAuth'): Extension[] 
   ];
 }
 
-/** Name types are defined in RFC 5280. */
+/** The name types are defined in RFC 5280. */
 export function subjectAltName({ dnsNames, ipAddresses }: ServerNames): Extension {
   const names = [
     ...dnsNames.map((value) => ({ type: 2, value })),
@@ -170,7 +170,7 @@ function encodeExtensions(extensions: readonly Extension[]): Asn1 {
   return (forge.pki as unknown as ExtensionEncoder).certificateExtensionsToAsn1(certificate.extensions);
 }
 
-/** A part of forge that its type declarations lack. */
+/** A part of forge that is missing from its type declarations. */
 interface ExtensionEncoder {
   certificateExtensionsToAsn1(extensions: readonly unknown[]): Asn1;
 }
@@ -184,7 +184,7 @@ function publicKeyInfo(privateKey: KeyObject): Buffer {
   return createPublicKey(privateKey).export({ type: 'spki', format: 'der' });
 }
 
-/** Returns 16 random bytes that encode a positive integer and do not start with a zero byte. */
+/** Returns 16 random bytes that encode a positive integer without a leading zero byte. */
 function serialNumber(): Buffer {
   const bytes = randomBytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;

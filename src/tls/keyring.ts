@@ -1,24 +1,25 @@
 /**
- * The keyring of an installation that manages its certificates: the CA, the serving certificate, and their rotation.
+ * Manages the keyring of an installation that issues its own certificates. The keyring contains the CA and the serving
+ * certificate, which are rotated.
  */
 import { X509Certificate } from 'node:crypto';
 import { attempt, type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import { AUTHORITY_NAME, createAuthority, createServing, hasSubject, type ServerNames } from './issue.ts';
 import { coversHost, hasIssued } from './trust.ts';
 
-/** The usable content of the Secret. */
+/** The usable key pairs in the Secret. */
 export interface Keyring {
   /** The CA that issued the serving certificate. */
   readonly authority?: KeyPair;
   /** The next CA, which issues serving certificates once API servers trust it. */
   readonly next?: KeyPair;
-  /** Set only together with its CA. */
+  /** The serving certificate. Set only if `authority` is set. */
   readonly serving?: KeyPair;
 }
 
 interface ReadKeyring {
   readonly keyring: Keyring;
-  /** Why parts of the Secret cannot be used, one phrase each. */
+  /** Phrases that explain which parts of the Secret cannot be used and why. */
   readonly problems: readonly string[];
 }
 
@@ -33,7 +34,7 @@ export const KEYRING_FILES: readonly string[] = Object.values(FILES).flatMap(({ 
 
 type Texts = ReadonlyMap<string, string>;
 
-/** Reads the data of a Secret. The result is usable even if the data is damaged. */
+/** Reads the keyring from the data of a Secret. Omits key pairs that cannot be used. */
 export function readKeyring(texts: Texts, now: Date): ReadKeyring {
   const problems: string[] = [];
   const use = (pair: KeyPair, problem: string | undefined): KeyPair | undefined => {
@@ -71,7 +72,7 @@ function readPair(texts: Texts, { cert, key }: KeyPair): KeyPair {
   return { cert: texts.get(cert) ?? '', key: texts.get(key) ?? '' };
 }
 
-/** Returns the data of the Secret. */
+/** Returns the data of the Secret that stores the keyring. */
 export function formatKeyring(keyring: Keyring): Texts {
   const texts = new Map<string, string>();
   for (const part of ['authority', 'next', 'serving'] as const) {
@@ -96,22 +97,26 @@ const AUTHORITY_DAYS = 365;
 /** A certificate is renewed after this fraction of its lifetime. */
 const RENEW_AFTER = 2 / 3;
 
-/** Maximum time that API servers take to observe webhook configurations, and replicas to observe their Secret. */
+/**
+ * Maximum time that API servers take to observe webhook configurations, and that replicas take to observe their Secret.
+ */
 export const SETTLE_MS = 30_000;
 
-/** Values of the annotation that requests a rotation. */
+/** Values of the `ROTATE_ANNOTATION`, which requests a rotation. */
 export const ROTATIONS = ['ca', 'serving'] as const;
 export type Rotation = (typeof ROTATIONS)[number];
-/** Reason for a step that a rotation request triggers. */
+/** The reason for a step if it was triggered by a rotation request. */
 export const ROTATION_REQUESTED = 'rotation requested';
 
 export interface KeyringState {
   readonly keyring: Keyring;
-  /** Problems with the Secret, which explain why the serving certificate is missing. */
+  /** Problems with the Secret. They explain why the serving certificate is missing. */
   readonly problems: readonly string[];
   readonly names: ServerNames;
   readonly requested: Rotation | undefined;
-  /** How long all configurations have trusted the CAs in the keyring, or `undefined` if some do not trust them. */
+  /**
+   * Time for which all configurations have trusted the CAs in the keyring, or `undefined` if some do not trust them.
+   */
   readonly trustedMs: number | undefined;
   readonly settleMs: number;
   readonly now: Date;
@@ -126,15 +131,15 @@ export interface KeyringState {
 export type KeyringStep = 'Replace' | 'Renew' | 'Prepare' | 'Promote';
 
 export interface KeyringPlan {
-  /** The step to take. Absent if nothing is due. */
+  /** The step to take. Absent if no step is due. */
   readonly step?: KeyringStep;
   readonly reason: string;
-  /** When to plan again if no event arrives, in milliseconds from now. */
+  /** Time until the next plan if no event arrives earlier. */
   readonly requeueAfterMs: number;
 }
 
 /**
- * Plans the next step for a keyring. If the keyring is complete, a new CA issues certificates only after all API
+ * Plans the next step for a keyring. While the keyring is complete, a new CA issues certificates only after all API
  * servers have trusted it for `settleMs`. If the CA is lost, a new CA issues certificates immediately, and replicas
  * keep serving the previous certificate until API servers trust the new one.
  */
@@ -171,7 +176,7 @@ function renewReason({ names, requested, now }: KeyringState, serving: KeyPair, 
   return now.getTime() >= dueMs ? 'two thirds of the serving certificate lifetime have passed' : undefined;
 }
 
-/** Returns the keyring after a step. Throws an Error for an invalid IP address in the names. */
+/** Returns the keyring after a step. Throws an Error if the names contain an invalid IP address. */
 export function takeKeyringStep(
   step: KeyringStep,
   { keyring, names, now }: Pick<KeyringState, 'keyring' | 'names' | 'now'>,
@@ -185,7 +190,7 @@ export function takeKeyringStep(
   return { authority: issuer, serving, ...(step === 'Renew' && next ? { next } : {}) };
 }
 
-/** Returns when to renew the certificate, in Unix milliseconds. */
+/** Returns the time at which the certificate must be renewed, in Unix milliseconds. */
 function renewalMs(pem: string): number {
   const { validFromDate, validToDate } = new X509Certificate(pem);
   const fromMs = validFromDate.getTime();

@@ -6,7 +6,7 @@ import type { SecureVersion } from 'node:tls';
  */
 export interface ProtocolSettings {
   readonly minVersion: SecureVersion;
-  /** OpenSSL names, separated by colons. */
+  /** OpenSSL names of the cipher suites, separated by colons. */
   readonly ciphers: string;
 }
 
@@ -15,7 +15,7 @@ const VERSIONS: ReadonlyMap<string, SecureVersion> = new Map([
   ['VersionTLS13', 'TLSv1.3'],
 ]);
 
-/** TLS 1.3 cipher suites. As in Go, they are always enabled. */
+/** TLS 1.3 cipher suites. They are always enabled, as in Go. */
 const TLS13_SUITES = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256'] as const;
 
 /** Default TLS 1.2 cipher suites and their OpenSSL names. */
@@ -28,7 +28,7 @@ const DEFAULT_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256', 'ECDHE-RSA-CHACHA20-POLY1305'],
 ]);
 
-/** Other accepted cipher suites, which lack authenticated encryption or have former names. */
+/** Other accepted cipher suites. They lack authenticated encryption, or their names are outdated. */
 const OTHER_SUITES: ReadonlyMap<string, string> = new Map([
   ['TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA', 'ECDHE-ECDSA-AES128-SHA'],
   ['TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA', 'ECDHE-ECDSA-AES256-SHA'],
@@ -45,8 +45,8 @@ export const TLS_VERSIONS: readonly string[] = [...VERSIONS.keys()];
 export const TLS_CIPHER_SUITES: readonly string[] = [...TLS13_SUITES, ...DEFAULT_SUITES.keys(), ...OTHER_SUITES.keys()];
 
 /**
- * Translates the values of `--tls-min-version` and `--tls-cipher-suites` from Go's names to OpenSSL's. For an unknown
- * value, throws a RangeError that names the option and its accepted values.
+ * Translates the values of `--tls-min-version` and `--tls-cipher-suites` from Go's names to those of OpenSSL. For an
+ * unknown value, throws a RangeError that names the option and its accepted values.
  * @see https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/
  */
 export function protocolSettings(minVersion = 'VersionTLS12', cipherSuites: readonly string[] = []): ProtocolSettings {

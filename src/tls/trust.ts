@@ -25,9 +25,9 @@ const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const ANY_USAGE = '2.5.29.37.0';
 
 /**
- * Returns why a client rejects a serving certificate, or `undefined` if it accepts the certificate. Follows the rules
- * of Go's crypto/x509, which API servers use. A chain may end with any trusted certificate, self-signed or not, and
- * every certificate in the chain must be valid.
+ * Returns the reason why a client rejects a serving certificate, or `undefined` if the client accepts it. Follows the
+ * rules of Go's crypto/x509, which API servers use. A chain may end with any trusted certificate, whether self-signed
+ * or not, and every certificate in the chain must be valid.
  * @see https://github.com/golang/go/blob/go1.25.0/src/crypto/x509/verify.go
  */
 export function trustProblem({ chain, authorities, host, now }: TrustInput): string | undefined {
@@ -73,29 +73,29 @@ export function coversHost(cert: X509Certificate, host: string): boolean {
 }
 
 function allowsServerAuth({ keyUsage }: X509Certificate): boolean {
-  // Node returns the extended key usages in this property. A certificate that lists none allows all usages.
+  // Node returns the extended key usages in `keyUsage`. A certificate that lists none allows all usages.
   const usages = keyUsage as readonly string[] | undefined;
   return !usages || usages.includes(SERVER_AUTH) || usages.includes(ANY_USAGE);
 }
 
 // CA bundles
 
-/** Maximum number of other CAs that a bundle keeps. */
+/** Maximum number of CAs that a bundle keeps in addition to the required ones. */
 const MAX_OTHER_AUTHORITIES = 16;
 
 interface BundleInput {
-  /** The CAs that must be trusted, in PEM. */
+  /** The CAs that the bundle must contain, in PEM. */
   readonly required: readonly string[];
   /** The webhooks' current bundles, in PEM. */
   readonly current: readonly string[];
-  /** True if all replicas serve certificates that these CAs signed. */
+  /** True if all replicas serve certificates that the required CAs signed. */
   readonly isRequiredServed: boolean;
   readonly now: Date;
 }
 
 /**
- * Returns the CA bundle for the webhook configurations in PEM. It contains the required CAs and, as long as a replica
- * may serve a certificate that they signed, the valid CAs in the current bundles.
+ * Returns the CA bundle for the webhook configurations in PEM. It contains the required CAs. As long as a replica may
+ * serve a certificate that another CA signed, it also contains the valid CAs in the current bundles.
  */
 export function planBundle({ required, current, isRequiredServed, now }: BundleInput): string {
   const authorities = distinctCertificates(required.flatMap(readCertificates));
@@ -105,7 +105,7 @@ export function planBundle({ required, current, isRequiredServed, now }: BundleI
   return [...authorities, ...limited].map((cert) => cert.toString()).join('');
 }
 
-/** Decodes a `caBundle`. */
+/** Decodes a `caBundle` from base64. */
 export function decodeBundle(caBundle: string): string {
   return Buffer.from(caBundle, 'base64').toString('latin1');
 }
@@ -152,16 +152,16 @@ interface ServedTrust {
 }
 
 /**
- * Returns a phrase for each decisive webhook whose `caBundle` does not trust the serving certificate. Webhooks that
- * fail closed are decisive. If there are none, all webhooks are.
+ * Returns a phrase for each decisive webhook whose `caBundle` does not trust the serving certificate. The webhooks that
+ * fail closed are decisive. If none of them fails closed, all webhooks are decisive.
  */
 export function findTrustProblems(served: ServedTrust): string[] {
   return findProblems(decisiveWebhooks(served), served).map(({ name, problem }) => `${name}: ${problem}`);
 }
 
 /**
- * Like `findTrustProblems`, but for all other webhooks, including those in `further` configurations, which other
- * clients created.
+ * Like `findTrustProblems`, but for all other webhooks, including those in `further` configurations that other clients
+ * created.
  */
 export function findOtherTrustProblems(served: ServedTrust, further: readonly WebhookConfiguration[]): string[] {
   const decisiveKeys = new Set(decisiveWebhooks(served).map(webhookKey));
@@ -176,9 +176,9 @@ export function findOtherTrustProblems(served: ServedTrust, further: readonly We
 
 /** A webhook that this server serves. */
 interface ServedWebhook extends RegisteredWebhook {
-  /** Name of its configuration. */
+  /** Name of the webhook configuration that contains the webhook. */
   readonly configuration: string;
-  /** True if a controller sets `caBundle`. */
+  /** True if Portcullis or cert-manager sets `caBundle`. */
   readonly isInjected: boolean;
 }
 
@@ -203,7 +203,7 @@ function webhookKey({ configuration, name }: ServedWebhook): string {
 }
 
 function findProblems(webhooks: readonly ServedWebhook[], { pair, now }: ServedTrust) {
-  // Cache the result, because most webhooks have the same bundle.
+  // Caches results, because most webhooks have the same bundle.
   const known = new Map<string, string | undefined>();
   const findProblem = ({ caBundle, host = '', isInjected }: ServedWebhook): string | undefined => {
     if (caBundle === '') return isInjected ? 'caBundle is still empty' : undefined;

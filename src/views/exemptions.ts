@@ -26,7 +26,7 @@ export const EXEMPTION_KINDS = ['Namespace', 'RuntimeClass', ...RBAC_KINDS] as c
 const CREATE_PODS = { verb: 'create', apiGroup: '', resource: 'pods' };
 
 const OWN_PODS =
-  'only pods that the user creates itself are exempt, because controllers create the pods of its workloads';
+  'only pods that the user creates directly are exempt, because controllers create the pods of workloads';
 const UNCLAIMED = 'does not exist, so the pods of users who can create the namespace will be exempt';
 const MISSING_CLASS = 'does not exist, so API servers reject the pods that select it';
 

@@ -368,7 +368,7 @@ suite('an installation without a server', { skip }, async () => {
 ok    api-server       Kubernetes VERSION: the policies are for this version
 ok    policies         policies: COUNT objects exist and match their settings
 ok    enforcement      namespace default: a violating pod is denied by the default baseline:latest
-info  exemptions       spec.podSecurity.exemptions.usernames root: only pods that the user creates itself are exempt, because controllers create the pods of its workloads
+info  exemptions       spec.podSecurity.exemptions.usernames root: only pods that the user creates directly are exempt, because controllers create the pods of workloads
 ok    other-admission  PodSecurity plugin: is disabled. Only the policies evaluate pods
 
 0 problems, 0 warnings
@@ -384,7 +384,7 @@ DEFAULTSproblem  policies         ValidatingAdmissionPolicy/enforce-restricted.p
 problem  enforcement      namespace default: a violating pod is admitted
                           Impact: the default baseline:latest is not enforced
                           Fix: portcullis install --without-server | kubectl apply -f -
-info     exemptions       spec.podSecurity.exemptions.usernames root: only pods that the user creates itself are exempt, because controllers create the pods of its workloads
+info     exemptions       spec.podSecurity.exemptions.usernames root: only pods that the user creates directly are exempt, because controllers create the pods of workloads
 ok       other-admission  PodSecurity plugin: is disabled. Only the policies evaluate pods
 
 COUNT problems, 0 warnings

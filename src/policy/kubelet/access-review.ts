@@ -6,33 +6,35 @@ import { type AccessRequest, NODE_GROUP, NODE_PREFIX, type ResourceAttributes } 
 
 const GROUP = 'authorization.k8s.io';
 const KIND = 'SubjectAccessReview';
-/** Name of the field with the user's groups, by API version. */
+/** Name of the field that contains the user's groups, by API version. */
 const GROUPS_FIELD: Readonly<Record<string, string>> = { [`${GROUP}/v1`]: 'groups', [`${GROUP}/v1beta1`]: 'group' };
 
 interface AccessReview {
-  /** The type of the review, which the response repeats. */
+  /** The type of the review. The response repeats it. */
   readonly type: { readonly apiVersion: string; readonly kind: string };
   readonly access: AccessRequest;
 }
 
-/** The user and a group of each node in a review. API servers write these texts without escapes. */
+/**
+ * The username prefix and the group of all nodes as they occur in a review. API servers do not escape these strings.
+ */
 const NODE_TEXTS = [`"${NODE_PREFIX}`, `"${NODE_GROUP}"`];
 
 /**
- * Returns false if the review is not from a node. API servers accept selectors of up to 1 MiB from every user, which
- * take up to 17 MiB in a review, so it is searched instead of parsed.
+ * Returns false if the review cannot be about a node's request. API servers accept selectors of up to 1 MiB from every
+ * user. They take up to 17 MiB in a review, so it is searched instead of parsed.
  */
 export function mayBeNode(bytes: Buffer): boolean {
   return NODE_TEXTS.every((text) => bytes.includes(text));
 }
 
-/** Finds the type of a review that is too large. API servers write the type first. */
+/** Returns the type of a review that is too large to parse. API servers write the type first. */
 export function findReviewType(bytes: Buffer): AccessReview['type'] {
   const [start = ''] = bytes.toString('utf8', 0, LIMITS.accessReviewBytes).split('"spec"', 1);
   return { apiVersion: start.includes(`"${GROUP}/v1beta1"`) ? `${GROUP}/v1beta1` : `${GROUP}/v1`, kind: KIND };
 }
 
-/** Parses a review, or returns the reason why it is malformed. */
+/** Parses a review. Returns the reason if it is malformed. */
 export function parseAccessReview(body: string): AccessReview | { readonly error: string } {
   const review = parseJson(body);
   if (!review) return malformed('the body must be a JSON object');

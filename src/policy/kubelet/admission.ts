@@ -29,13 +29,14 @@ export interface NodeViolation {
 
 interface NodeComparison {
   readonly violations: readonly NodeViolation[];
-  /** Nodes that have not reported a version yet. */
+  /** Names of the nodes that have not reported a version yet. */
   readonly skipped: readonly NodeState[];
 }
 
 /**
- * Compares all nodes with a minimum. Both lists are sorted by node name. A node that has reported neither a version nor
- * the `Ready` condition belongs to a machine that has not started yet, so it is skipped unless `strictNodes` is set.
+ * Compares all nodes with a minimum. Both lists in the result are sorted by node name. A node that has reported neither
+ * a version nor the `Ready` condition belongs to a machine that has not started yet, so the node is skipped unless
+ * `strictNodes` is true.
  */
 export function compareNodes(
   nodes: readonly NodeState[],
@@ -102,8 +103,8 @@ interface NodesConfigReview {
 }
 
 /**
- * Reads the fields of an unvalidated object. Ignores fields of other types, which API servers reject because of the
- * schema.
+ * Reads the fields of an unvalidated object. Ignores fields that have the wrong type, because API servers reject them
+ * based on the schema.
  */
 export function readNodesConfig(object: unknown): NodesConfigFields {
   const read = (member: string, field: string): string => {

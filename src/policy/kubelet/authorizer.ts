@@ -1,6 +1,6 @@
 /**
- * Authorizer for the minimum kubelet version. It denies requests from nodes whose kubelet is older, has no opinion on
- * all other requests, and never allows a request.
+ * Authorizer for the minimum kubelet version. It denies requests from nodes whose kubelet is older than the minimum,
+ * has no opinion on other requests, and never allows a request.
  */
 import { defined } from '../../kube/defined.ts';
 import { quote } from '../../kube/text.ts';
@@ -31,7 +31,7 @@ export interface AccessRequest {
 export type AuthorizerMode = 'strict' | 'recoverable';
 
 interface AuthorizerState {
-  /** The minimum in force. Absent if there is none. */
+  /** The minimum in force, or `unknown` until it can be read. Absent if there is no minimum. */
   readonly minimum: MinimumVersion | 'unknown' | undefined;
   readonly mode: AuthorizerMode;
   /** Returns a node by name. Absent until the node store has synced. */
@@ -71,7 +71,7 @@ export function authorizeKubelet(request: AccessRequest, state: AuthorizerState)
   return { decision: 'Deny', cause: 'outdated', reason: problem.message };
 }
 
-/** Error for a node that does not exist, in OpenShift's wording. */
+/** Returns the error for a node that does not exist, in OpenShift's wording. */
 export function nodeNotFound(name: string): string {
   return `node ${quote(name)} not found`;
 }
@@ -84,13 +84,13 @@ function denyWithError(cause: DenialCause, error: string): AuthorizerDecision {
   return { decision: 'Deny', cause, error };
 }
 
-/** True for requests that are never denied, regardless of the kubelet version. */
+/** Returns true for requests that are never denied, regardless of the kubelet version. */
 function isExempt({ group, resource, verb }: ResourceAttributes): boolean {
   if (group === '' && resource === 'nodes') return verb === 'get' || verb === 'update';
   return group === 'authorization.k8s.io' && resource === 'subjectaccessreviews';
 }
 
-/** True for requests that a node sends to register or to report the version of an upgraded kubelet. */
+/** Returns true for requests that a node sends to register itself or to report the version of an upgraded kubelet. */
 function isRecovery({ group, resource, verb, subresource, name }: ResourceAttributes, node: string): boolean {
   if (group !== '' || resource !== 'nodes') return false;
   if (verb === 'create') return subresource === '';
@@ -112,7 +112,7 @@ export function nodeName({ username = '', groups }: User): string | undefined {
 }
 
 /**
- * Returns the status of the response, or `undefined` if the API server must retry. API servers cache the status and
+ * Returns the status for the response, or `undefined` if the API server must retry. API servers cache the status and
  * ignore `evaluationError`, so `reason` also contains the error.
  */
 export function accessReviewStatus(decision: AuthorizerDecision): AccessReviewStatus | undefined {

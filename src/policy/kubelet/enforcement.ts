@@ -1,7 +1,7 @@
 /**
- * Determines whether API servers enforce the minimum kubelet version. The test is a request from a node that does not
- * exist. If the API server calls the authorization webhook, the request is denied with the webhook's reason. The Node
- * authorizer has no opinion on such a request.
+ * Determines whether API servers enforce the minimum kubelet version. The check is a SubjectAccessReview for a node
+ * that does not exist. An API server that calls the authorization webhook denies the request with the webhook's reason.
+ * The Node authorizer alone has no opinion on such a request.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import { summarizeNames } from '../../kube/text.ts';
@@ -18,10 +18,10 @@ export interface EnforcementCheck {
 
 const MAX_ERROR = 300;
 
-/** Interprets the review for a node that does not exist. */
+/** Interprets the status of the SubjectAccessReview for a node that does not exist. */
 export function readMinimumEnforcement(server: string, status: AccessReviewStatus, node: string): EnforcementCheck {
   const { denied = false, reason = '', evaluationError = '' } = status;
-  // OpenShift's authorizer returns an error. This webhook returns a reason.
+  // OpenShift's authorizer sets `evaluationError`. The webhook of Portcullis sets `reason`.
   const isFromWebhook = denied && `${reason}\n${evaluationError}`.includes(nodeNotFound(node));
   if (isFromWebhook) return { server, webhook: 'called' };
   return { server, webhook: 'not-called', ...(evaluationError === '' ? {} : { error: evaluationError }) };
@@ -31,7 +31,7 @@ const HOW_TO_CHECK =
   'Check --authorization-config of kube-apiserver and the static pod portcullis-authorizer on each control plane node';
 
 /**
- * Returns the `KubeletMinimumEnforced` condition.
+ * Returns the `KubeletMinimumEnforced` condition for a set of checks.
  * @param time time of the checks, in RFC 3339 format with second precision
  */
 export function describeEnforcement(
@@ -62,7 +62,7 @@ export function describeEnforcement(
   return condition('True', 'AuthorizerCalled', 'enforced');
 }
 
-/** Formats the server of a check, followed by the error in parentheses. */
+/** Formats the server of a check, followed by the error in parentheses if there is one. */
 export function printServer({ server, error }: EnforcementCheck): string {
   return error === undefined ? server : `${server} (${error.slice(0, MAX_ERROR)})`;
 }

@@ -1,4 +1,4 @@
-/** The minimum kubelet version: its checks, its feature gates, and its rollout. */
+/** Enforces the minimum kubelet version, and plans changes to it. */
 export { findReviewType, mayBeNode, parseAccessReview } from './access-review.ts';
 export {
   compareNodes,

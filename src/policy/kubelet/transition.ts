@@ -1,27 +1,33 @@
 /**
- * Plans changes to the minimum kubelet version. There are three values: the requested minimum, the minimum in force,
- * which the webhooks enforce, and the rendered minimum, which determines the feature gates. The rendered minimum never
- * exceeds the minimum in force, so a feature that requires newer kubelets is enabled only while that minimum is
- * enforced. An empty string means no minimum and is lower than every version.
+ * Plans changes to the minimum kubelet version. There are three minimums. Users request the requested minimum, webhooks
+ * enforce the minimum in force, and the rendered minimum determines the feature gates. The rendered minimum never
+ * exceeds the minimum in force, so a feature that requires newer kubelets is enabled only while webhooks enforce their
+ * version. An empty string means no minimum and is lower than every version.
  */
 import type { ConditionState } from '../../kube/conditions.ts';
 import { compareBytes, summarizeNames, plural } from '../../kube/text.ts';
 import { compareNodes, type NodeState, type NodeViolation } from './admission.ts';
 import { compareKubeletVersions, parseMinimum, parseSemanticVersion } from './version.ts';
 
-/** Returns a negative number if the first minimum is lower. An invalid version is treated as no minimum. */
+/**
+ * Compares two minimums. Returns a negative number if the first one is lower. An invalid version is treated as no
+ * minimum.
+ */
 export function compareMinimums(a: string, b: string): number {
   const [first, second] = [parseSemanticVersion(a), parseSemanticVersion(b)];
   if ('error' in first || 'error' in second) return Number('value' in first) - Number('value' in second);
   return compareKubeletVersions(first.value, second.value);
 }
 
-/** Returns the minimum that determines the feature gates, which is the lower of the two. */
+/**
+ * Returns the minimum that determines the feature gates, which is the lower of the requested minimum and the minimum in
+ * force.
+ */
 export function renderMinimum(requested: string, inForce: string): string {
   return compareMinimums(requested, inForce) < 0 ? requested : inForce;
 }
 
-/** Returns the minimum for reports. It is the higher of the two because nodes below either one lose access. */
+/** Returns the minimum for reports, which is the higher of the two, because nodes below either minimum lose access. */
 export function reportedMinimum(requested: string, inForce: string): string {
   return compareMinimums(requested, inForce) > 0 ? requested : inForce;
 }
@@ -29,13 +35,16 @@ export function reportedMinimum(requested: string, inForce: string): string {
 /** A group of nodes that share a configuration. */
 export interface Pool {
   readonly name: string;
-  /** The pool's members. A member's ID identifies its configuration, and changes after a restart or an update. */
+  /**
+   * The nodes or API servers in the pool. A member's ID identifies its configuration, and changes after a restart or an
+   * update.
+   */
   readonly members: readonly { readonly id: string; readonly isReady: boolean }[];
   /** True if an administrator has confirmed that the pool runs the rendered minimum. */
   readonly isConfirmed?: boolean;
 }
 
-/** The members that a pool had when the rendered minimum was lowered. */
+/** The IDs of a pool's members when the rendered minimum was lowered. */
 interface PoolBaseline {
   readonly name: string;
   readonly members: readonly string[];
@@ -58,12 +67,12 @@ interface MinimumInput {
   readonly pools: readonly Pool[];
 }
 
-/** The next state, and the nodes and pools that delay the change. */
+/** The next state of a change, and the nodes and pools that delay it. */
 export interface MinimumPlan {
   readonly state: MinimumState;
-  /** Nodes that do not meet the requested higher minimum. The minimum takes effect once there are none. */
+  /** Nodes that do not meet a higher requested minimum. The minimum takes effect once the list is empty. */
   readonly blocking: readonly NodeViolation[];
-  /** Pools in which no node has picked up the lower rendered minimum yet. */
+  /** Pools in which no member has picked up the lower rendered minimum yet. */
   readonly waiting: readonly string[];
 }
 
@@ -82,8 +91,8 @@ export function planMinimum(input: MinimumInput): MinimumPlan {
 }
 
 /**
- * First disables the features that require the higher minimum. Lowers the enforced minimum once every pool runs without
- * these features.
+ * Plans the change to a lower minimum. First disables the features that require the higher minimum. Once every pool
+ * runs without these features, lowers the minimum in force.
  */
 function planLowering({ requested, state, pools }: MinimumInput, rendered: string): MinimumPlan {
   const isNewRendering = compareMinimums(state.rendered, rendered) > 0;
@@ -97,7 +106,10 @@ function toBaseline({ name, members }: Pool): PoolBaseline {
   return { name, members: members.map(({ id }) => id) };
 }
 
-/** True for an empty pool, and for a pool that has a ready node whose configuration is newer than the baseline. */
+/**
+ * Returns true for a confirmed or empty pool, and for a pool that has a ready member whose configuration is newer than
+ * the baseline.
+ */
 function hasPickedUp({ name, members, isConfirmed = false }: Pool, baseline: readonly PoolBaseline[]): boolean {
   if (isConfirmed || members.length === 0) return true;
   const known = new Set(baseline.find((pool) => pool.name === name)?.members);
@@ -110,7 +122,7 @@ interface ProgressInput {
   readonly requested: string;
   readonly problem?: { readonly reason: RequestProblem; readonly message: string } | undefined;
   readonly plan: MinimumPlan;
-  /** Command to confirm that all pools run the lower rendered minimum. */
+  /** Command that confirms that all pools run the lower rendered minimum. */
   readonly confirmation: string;
 }
 

@@ -1,7 +1,7 @@
 import { quote } from '../../kube/text.ts';
 import type { Result } from '../../kube/types.ts';
 
-/** Major, minor and patch. Pre-release and build metadata are validated but not compared. */
+/** The major, minor and patch numbers. Pre-release and build metadata are validated but not compared. */
 export type KubeletVersion = readonly bigint[];
 
 const MAX_UINT64 = 2n ** 64n - 1n;
@@ -35,7 +35,7 @@ export function parseSemanticVersion(text: string): Result<KubeletVersion> {
   return error === undefined ? { value } : { error };
 }
 
-/** A minimum kubelet version, as submitted and as parsed. */
+/** A minimum kubelet version as submitted and as parsed. */
 export interface MinimumVersion {
   readonly text: string;
   readonly version: KubeletVersion;
@@ -49,7 +49,7 @@ export function parseMinimum(text: string): Result<MinimumVersion | undefined> {
   return { error: `failed to parse submitted version ${text} ${parsed.error}` };
 }
 
-/** Why a kubelet does not meet a minimum. `unknown` means that its version cannot be parsed. */
+/** Explains why a kubelet does not meet a minimum. `unknown` means that the kubelet's version cannot be parsed. */
 export interface KubeletProblem {
   readonly type: 'outdated' | 'unknown';
   readonly message: string;
@@ -66,7 +66,7 @@ export function findKubeletProblem(reported: string, minimum: MinimumVersion): K
   return { type: 'outdated', message: `kubelet version is outdated: ${versions}` };
 }
 
-/** Creates a function like `findKubeletProblem` that compares each version only once, for many nodes. */
+/** Creates a function like `findKubeletProblem` that compares each distinct version only once, even for many nodes. */
 export function createProblemFinder(minimum: MinimumVersion): (reported: string) => KubeletProblem | undefined {
   const problems = new Map<string, KubeletProblem | undefined>();
   return (reported) => {
@@ -75,7 +75,7 @@ export function createProblemFinder(minimum: MinimumVersion): (reported: string)
   };
 }
 
-/** Returns a negative number if the first version is older, and 0 if they are equal. */
+/** Compares two versions. Returns a negative number if the first one is older, and 0 if they are equal. */
 export function compareKubeletVersions(a: KubeletVersion, b: KubeletVersion): number {
   const index = a.findIndex((number, position) => number !== b[position]);
   return index < 0 ? 0 : Number((a[index] ?? 0n) - (b[index] ?? 0n));
@@ -86,7 +86,7 @@ function cut(text: string, separator: string): readonly [before: string, after: 
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** Returns the number or an error message. */
+/** Parses a part of the version. Returns the number or an error message. */
 function parseNumber(name: string, text: string): bigint | string {
   if (!DIGITS.test(text)) return `Invalid character(s) found in ${name.toLowerCase()} number ${quote(text)}`;
   if (hasLeadingZero(text)) return `${name} number must not contain leading zeroes ${quote(text)}`;
@@ -95,7 +95,7 @@ function parseNumber(name: string, text: string): bigint | string {
 
 function parseUint(text: string): bigint | string {
   if (text === '') return 'strconv.ParseUint: parsing "": invalid syntax';
-  // A 64-bit number has at most 20 digits. BigInt conversion of much longer strings is slow.
+  // A 64-bit number has at most 20 digits. Converting a much longer string to a BigInt is slow.
   const value = text.length > 20 ? undefined : BigInt(text);
   return value !== undefined && value <= MAX_UINT64
     ? value

@@ -18,11 +18,11 @@ export function labelerMode(mode: LabelerMode | undefined, hasOpenShiftLabeler: 
 }
 
 /**
- * Label on a copied ClusterServiceVersion (CSV) with the namespace of the original. A CSV with this label is a copy,
- * regardless of the value.
+ * Label on a copied ClusterServiceVersion (CSV) with the namespace of the original. Every CSV with this label is a
+ * copy, regardless of the value.
  */
 const COPIED_FROM_LABEL = 'olm.copiedFrom';
-/** Annotation on a ClusterServiceVersion with its operator's namespace. A copy is in a different namespace. */
+/** Annotation on a ClusterServiceVersion with the namespace of its operator. A copy is in a different namespace. */
 const OPERATOR_NAMESPACE_ANNOTATION = 'olm.operatorNamespace';
 /** The label syncer requires the label only in namespaces with this prefix. */
 const PREFIX = 'openshift-';
@@ -31,7 +31,10 @@ export function hasLabelerPrefix(namespace: string): boolean {
   return namespace.startsWith(PREFIX);
 }
 
-/** Returns true for a copy. OLM copies the ClusterServiceVersion of a global operator to every namespace. */
+/**
+ * Returns true for a copied ClusterServiceVersion. OLM copies the ClusterServiceVersions of global operators to every
+ * namespace.
+ */
 export function isCopied(csv: ClusterServiceVersion): boolean {
   const { metadata, status } = csv;
   const operatorNamespace = metadata?.annotations?.[OPERATOR_NAMESPACE_ANNOTATION];
@@ -62,9 +65,9 @@ export interface LabelerInput {
 export interface LabelerDecision {
   /** `label` sets the label. `manage` sets the label and the annotation. `release` removes both. */
   readonly action: 'none' | 'label' | 'manage' | 'release';
-  /** Row of the decision table in `managed` mode, and the name of the mode otherwise. */
+  /** In `managed` mode, the row of the decision table. In other modes, the name of the mode. */
   readonly row: string;
-  /** A clause that logs and `olm status` print. */
+  /** A clause that explains the decision. Log lines and `olm status` contain it. */
   readonly reason: string;
 }
 
@@ -107,14 +110,17 @@ function readState({ namespace: { metadata }, csvs }: LabelerInput) {
   };
 }
 
-/** Returns why a namespace is never labeled, or `undefined` if it can be labeled. */
+/** Returns the reason why a namespace is never labeled, or `undefined` if it can be labeled. */
 function ineligibility({ namespace: { metadata }, exemptNamespaces }: LabelerInput): string | undefined {
   const name = metadata?.name ?? '';
   if (!hasLabelerPrefix(name)) return `the name does not start with ${PREFIX}`;
   return exemptNamespaces.has(name) ? 'the namespace is exempt' : undefined;
 }
 
-/** The decision table. Row 5 takes precedence over rows 3, 4 and 6. */
+/**
+ * Returns the decision in `managed` mode, which follows the decision table. Row 5 takes precedence over rows 3, 4 and
+ * 6.
+ */
 function decideManaged(input: LabelerInput): LabelerDecision {
   const { isTerminating, label, annotation, hasOwnCsv } = readState(input);
   const { triggers } = input;
@@ -135,7 +141,10 @@ function row(number: number, action: LabelerDecision['action'], reason: string):
   return { action, row: String(number), reason };
 }
 
-/** Also labels terminating namespaces. On namespace events, a copy is recognized only by its label. */
+/**
+ * Returns the decision in `shipped` mode, which also labels terminating namespaces. For triggers other than CSV events,
+ * a copy is recognized only by its label.
+ */
 function decideShipped(input: LabelerInput): LabelerDecision {
   const { label, hasOwnCsv } = readState(input);
   const { triggers, csvs } = input;
@@ -151,7 +160,7 @@ function decideShipped(input: LabelerInput): LabelerDecision {
 }
 
 /**
- * Returns the decision in seed mode, which reacts only to events, and also labels exempt and terminating namespaces. A
+ * Returns the decision in `seed` mode, which reacts only to events and also labels exempt and terminating namespaces. A
  * copy is recognized only by its label.
  */
 function decideSeed(input: LabelerInput): LabelerDecision {

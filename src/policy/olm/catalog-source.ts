@@ -10,7 +10,7 @@ interface CatalogMode {
   readonly mode: 'legacy' | 'restricted';
   /** The field that determines the mode. */
   readonly from: string;
-  /** Why the pods are denied or a value is ignored. */
+  /** Reasons why pods are denied or why a value is ignored. */
   readonly problems: readonly string[];
 }
 
@@ -25,7 +25,7 @@ export function catalogMode(
   catalog: CatalogSource | undefined,
   namespaceLabels: Readonly<Record<string, string>> = {},
 ): CatalogMode {
-  // The label of Portcullis only raises the level.
+  // The label that belongs to Portcullis can only raise the level.
   const label = namespaceLabels[ENFORCE_LABEL] === 'restricted' ? ENFORCE_LABEL : ENFORCE;
   const level = namespaceLabels[label];
   const { mode, from, problem } = requestedMode(catalog) ?? {
@@ -66,7 +66,10 @@ function securityContextConfig(spec: JsonObject): unknown {
   return objectMember(spec, 'grpcPodConfig')['securityContextConfig'];
 }
 
-/** Pod Security Admission enforces an invalid level as `restricted`, but OLM creates legacy pods in that case. */
+/**
+ * Returns the problem with legacy pods in a namespace that enforces the restricted level. Pod Security Admission
+ * enforces an invalid level as `restricted`, but OLM creates legacy pods in that case.
+ */
 function legacyProblem(label: string, level: string | undefined): string | undefined {
   if (level === undefined || level === 'baseline' || level === 'privileged') return undefined;
   const fix = 'Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"';
@@ -74,13 +77,19 @@ function legacyProblem(label: string, level: string | undefined): string | undef
   return `legacy pods are denied because the namespace has ${label}=${level}${cause}. ${fix}`;
 }
 
-/** Returns true if OLM creates pods for the CatalogSource. It creates none for a source that has only an address. */
+/**
+ * Returns true if OLM creates pods for the CatalogSource. OLM creates no pods for a gRPC source that has only an
+ * address.
+ */
 export function hasCatalogPods({ spec }: CatalogSource): boolean {
   if (!isObject(spec)) return false;
   return spec['sourceType'] !== 'grpc' || Boolean(spec['image']);
 }
 
-/** Replaces `disableSecurity: true` in the spec with the supported field. Returns `undefined` if it is not set. */
+/**
+ * Returns the spec in which the supported field replaces `disableSecurity: true`, or `undefined` if that value is not
+ * set.
+ */
 export function rewriteDisableSecurity({ spec }: CatalogSource): JsonObject | undefined {
   if (!isObject(spec) || spec['disableSecurity'] !== true) return undefined;
   const rest = Object.fromEntries(Object.entries(spec).filter(([field]) => field !== 'disableSecurity'));

@@ -15,7 +15,7 @@ interface Profile {
   readonly readOnlyRootFilesystem: boolean;
   /** True if the image sets a non-root user. */
   readonly hasImageUser?: true;
-  /** Directory that must stay writable, so an emptyDir is mounted there. */
+  /** Directory that must stay writable. An emptyDir is mounted there. */
   readonly emptyDir?: string;
 }
 
@@ -36,7 +36,7 @@ export const HARDENING_PROFILES: Readonly<Record<ProfileId, Profile>> = {
   'run-bundle': { pod: { seccompProfile: SECCOMP_PROFILE }, readOnlyRootFilesystem: false },
 };
 
-/** Init container of catalogs that set `extractContent`. Their pods write only to volumes. */
+/** Init container of catalogs that set `extractContent`. The pods of these catalogs write only to volumes. */
 const EXTRACT_CONTENT = 'extract-content';
 const VOLUME = 'tmpfs';
 
@@ -46,7 +46,7 @@ export interface HardeningInput {
   readonly isOpenShift: boolean;
   /** If true, less strict values are replaced. */
   readonly isForced: boolean;
-  /** True for a Job template. OLM deletes a Job if it finds a different value in a field that it sets. */
+  /** True for a Job template. OLM deletes a Job if a field that OLM sets has a different value. */
   readonly isJob?: boolean;
   /** True if the containers write to the root filesystem, contrary to the profile. */
   readonly writesRootFilesystem?: boolean;
@@ -104,11 +104,11 @@ interface FieldChange {
   readonly value: unknown;
   /** True if the existing value is less strict than the profile. */
   readonly isConflict: boolean;
-  /** Why the value cannot be replaced. */
+  /** The reason why the value cannot be replaced. */
   readonly obstacle?: string | undefined;
 }
 
-/** Sets an absent field. A less strict value is reported or replaced. */
+/** Sets the field if it is absent. If the value is less strict than the profile, replaces or reports it. */
 function applyField(state: Application, context: Context, change: FieldChange): void {
   const { path, field, value, isConflict, obstacle } = change;
   const current = context[field];
@@ -167,7 +167,7 @@ function applySeccomp(state: Application, context: Context, path: string, value:
 
 type List = 'initContainers' | 'containers';
 
-/** Returns the containers in a list, or `undefined` if the list is absent. */
+/** Hardens the containers in a list. Returns `undefined` if the list is absent or empty. */
 function hardenList(state: Application, list: List, uid: number | undefined): readonly JsonObject[] | undefined {
   const containers = state.pod.containers.filter((container) => container.list === list);
   if (containers.length === 0) return undefined;
@@ -213,7 +213,7 @@ function applyRootFilesystem(state: Application, context: Context, path: string)
   applyField(state, context, { path, field, value, isConflict: isForced && value && context[field] === false });
 }
 
-/** Drops ALL. If a Job already has a list, the list is kept. */
+/** Adds ALL to the dropped capabilities. Keeps the list of a Job if there is one. */
 function applyCapabilities(
   state: Application,
   context: Context,
@@ -244,8 +244,8 @@ interface ContainerUser {
 }
 
 /**
- * Container values override pod values. If the profile is forced, container values are removed, so the pod values
- * apply.
+ * Handles container values, which override pod values. In force mode, removes less strict container values, so the pod
+ * values apply.
  */
 function applyContainerUser(state: Application, context: Context, { path, container, uid }: ContainerUser): void {
   const isRoot = container.runAsUser === 0;
@@ -262,8 +262,8 @@ function applyContainerUser(state: Application, context: Context, { path, contai
 }
 
 /**
- * Mounts an emptyDir at the directory that must stay writable in each container whose root filesystem becomes
- * read-only.
+ * Mounts an emptyDir in each container whose root filesystem becomes read-only, at the directory that must stay
+ * writable.
  */
 function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
   const { emptyDir } = state.data;
@@ -294,8 +294,8 @@ function addEmptyDir(state: Application, spec: JsonObject): JsonObject {
 }
 
 /**
- * Returns the name of an existing emptyDir, or an unused volume name. Volumes of other types might be shared or not
- * writable.
+ * Returns the name for the emptyDir. Reuses an existing emptyDir, but no other volume, because it might be shared or
+ * read-only.
  */
 function volumeName(volumes: readonly unknown[]): string {
   const isUsed = (volume: unknown): volume is JsonObject => isObject(volume) && !isObject(volume['emptyDir']);

@@ -1,4 +1,4 @@
-/** Labels and hardens what the Operator Lifecycle Manager (OLM) creates. */
+/** Labels the namespaces and hardens the pods of the Operator Lifecycle Manager (OLM). */
 export {
   decideLabeling,
   hasLabelerPrefix,

@@ -12,7 +12,7 @@ const RESTRICTED = 2;
 /** Namespaces of global operators: `operators` upstream, and `openshift-operators` on OpenShift. */
 const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
 
-/** Namespaces to evaluate. `openshift-operators` never gets a proposal. */
+/** Namespaces to evaluate. There is never a proposal for `openshift-operators`. */
 const PROPOSED_NAMESPACES: readonly string[] = [...OLM_NAMESPACES, MARKETPLACE_NAMESPACE, ...OPERATOR_NAMESPACES];
 
 /** Field manager of the proposed labels. */
@@ -22,7 +22,7 @@ export interface NamespaceProposal {
   readonly namespace: string;
   /** Labels to set. Empty if no change is needed. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Why labels are kept, and the requirements for a stricter level. */
+  /** Reasons why labels are kept, and the requirements for a stricter level. */
   readonly notes: readonly string[];
 }
 
@@ -86,7 +86,7 @@ interface LabelChange {
   readonly owners: ReturnType<typeof getMetadataOwners>;
 }
 
-/** Returns why a label is kept. An invalid level is enforced as `restricted`. */
+/** Returns the reason why a label is kept. An invalid level is enforced as `restricted`. */
 function findObstacle({ key, value, current, isForced, owners }: LabelChange): string | undefined {
   if (current === undefined) return undefined;
   const index = LEVELS.indexOf(current);

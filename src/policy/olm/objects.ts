@@ -16,13 +16,13 @@ export interface HardenedObject {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  /** Field that contains the Deployment in a ClusterServiceVersion. */
+  /** Path of the Deployment in a ClusterServiceVersion. */
   readonly path?: string;
   readonly profile?: string;
   /** Mode of a CatalogSource's pods. */
   readonly mode?: string;
   readonly changes: readonly PodFieldChange[];
-  /** The values that are kept, or why an object is not patched. */
+  /** Describes the values that are kept, or the reason why an object is not patched. */
   readonly notes: readonly string[];
   /** The JSON patch. Absent if nothing changes or the object cannot be patched. */
   readonly patch?: readonly JsonPatchOp[];
@@ -31,7 +31,7 @@ export interface HardenedObject {
 export const OLM_WORKLOADS = ['Deployment', 'CronJob', 'Job'] as const satisfies readonly Kind[];
 
 interface OlmInput extends Pick<HardeningInput, 'isOpenShift' | 'isForced'> {
-  /** True for objects in a cluster, where Jobs are immutable. */
+  /** True for objects in a cluster rather than in manifests. Jobs in a cluster are immutable. */
   readonly isCluster: boolean;
   /** Returns the objects of a kind in one or all namespaces. */
   list<K extends (typeof OLM_WORKLOADS)[number] | 'ClusterServiceVersion' | 'CatalogSource'>(
@@ -54,7 +54,7 @@ interface Template {
   readonly kind: string;
   readonly object: KubeObject;
   readonly path: FieldPath;
-  /** The metadata to recognize the workload by, if it differs from the object's metadata. */
+  /** Metadata by which the workload is recognized, if it differs from the object's metadata. */
   readonly metadata?: KubeObject['metadata'];
 }
 
@@ -92,7 +92,7 @@ function hardenTemplate({ kind, object, path, metadata = object.metadata }: Temp
 
 const PATCHED_FIELDS = ['securityContext', 'volumes', 'volumeMounts'] as const;
 
-/** Replaces whole fields because their parents may be absent in manifests. */
+/** Returns a patch that replaces whole fields, because their parents may be absent in manifests. */
 function templatePatch(path: FieldPath, before: JsonObject, after: JsonObject): readonly JsonPatchOp[] {
   const base = ['', ...path.map((step) => escapeKey(String(step))), 'spec'].join('/');
   const [old, next] = [objectMember(before, 'spec'), objectMember(after, 'spec')];
@@ -167,7 +167,7 @@ function csvDeployments(csv: JsonObject): readonly CsvDeployment[] {
   });
 }
 
-/** Hardens the OLM Deployments in ClusterServiceVersions. Copies are skipped because OLM restores them. */
+/** Hardens the OLM Deployments in ClusterServiceVersions. Skips copies, because OLM restores them. */
 function hardenCsvs(input: OlmInput): readonly HardenedObject[] {
   const kind = 'ClusterServiceVersion';
   return input.list(kind).flatMap((object) =>

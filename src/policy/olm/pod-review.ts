@@ -1,4 +1,4 @@
-/** Reviews the pods of the Operator Lifecycle Manager, and hardens them if the mode requires it. */
+/** Reviews the pods of the Operator Lifecycle Manager (OLM), and hardens them if the mode requires it. */
 import { type AdmissionRequest, allow, type Decision } from '../../kube/admission.ts';
 import { defined } from '../../kube/defined.ts';
 import { metadataProblem } from '../../kube/names.ts';
@@ -9,7 +9,7 @@ import { catalogMode } from './catalog-source.ts';
 import { type Hardened, hardenPod, type ProfileId } from './hardening.ts';
 import { type Recognized, recognizeWorkload, resolveCatalogSource } from './recognition.ts';
 
-/** A pod that was recognized as one of the Operator Lifecycle Manager. */
+/** A pod that was recognized as an OLM pod. */
 interface OlmPod {
   readonly metadata: NonNullable<Pod['metadata']>;
   readonly pod: PodFields;
@@ -36,7 +36,7 @@ interface OlmPodState {
   readonly mode: 'report' | 'fill' | 'force';
   /** True if the cluster serves SCCs. */
   readonly isOpenShift: boolean;
-  /** Returns a CatalogSource in the namespace of the pod. */
+  /** Returns a CatalogSource in the pod's namespace. */
   findCatalog: Parameters<typeof resolveCatalogSource>[1];
   readonly namespaceLabels: Parameters<typeof catalogMode>[1];
 }
@@ -47,7 +47,7 @@ interface OlmPodReview {
   readonly decision: Decision;
 }
 
-/** Hardens a pod, or reports in `report` mode what would change. Never denies a pod. */
+/** Hardens a pod. In `report` mode, only reports the fields that would change. Never denies a pod. */
 export function reviewOlmPod({ metadata, pod, recognized }: OlmPod, state: OlmPodState): OlmPodReview {
   const { mode, isOpenShift } = state;
   const { profile } = recognized;
@@ -108,7 +108,8 @@ function decide({ result, problems, hardened, mode, profile }: Outcome): Decisio
 }
 
 /**
- * Returns the field at a path, such as `capabilities.drop` for `spec.containers[0].securityContext.capabilities.drop`.
+ * Returns the part of a path after the security context, such as `capabilities.drop` for
+ * `spec.containers[0].securityContext.capabilities.drop`.
  */
 function fieldName(path: string): string {
   return path.replace(/^.*securityContext\./, '');

@@ -1,6 +1,6 @@
 /**
- * Recognizes Operator Lifecycle Manager (OLM) workloads. Users can forge the labels, so a match must only make a pod
- * more restricted.
+ * Recognizes Operator Lifecycle Manager (OLM) workloads. Users can forge the labels, so a match must never make a pod
+ * less restricted.
  */
 import { isObject, type JsonObject, type KubeObject } from '../../kube/types.ts';
 import type { ProfileId } from './hardening.ts';
@@ -24,7 +24,7 @@ const UNPACK_LABEL = 'operatorframework.io/bundle-unpack-ref';
 const OWNER_LABEL = 'olm.owner';
 const OWNER_KIND_LABEL = 'olm.owner.kind';
 
-/** The namespaces that OLM's release manifests, its Helm chart, and OpenShift use. */
+/** The namespaces of OLM in its release manifests, in its Helm chart, and on OpenShift. */
 export const OLM_NAMESPACES: readonly string[] = [
   'olm',
   'operator-lifecycle-manager',
@@ -111,7 +111,7 @@ function recognizeController({ metadata = {}, templateLabels }: Candidate): Reco
   return { profile: 'olm-controller', ...(has('app', [COLLECT_PROFILES]) ? { writesRootFilesystem: true } : {}) };
 }
 
-/** True for pods that may have a profile. `metadata` is not validated. */
+/** Returns true for pods that may have a profile. `metadata` is not validated. */
 export function mayBeOlmPod(metadata: JsonObject, namespace: unknown): boolean {
   const { labels, ownerReferences } = metadata;
   if (isObject(labels) && (labels[CATALOG_SOURCE_LABEL] !== undefined || labels[UNPACK_LABEL] !== undefined))
@@ -125,8 +125,8 @@ export function mayBeOlmPod(metadata: JsonObject, namespace: unknown): boolean {
 const has = (field: string, condition: string): string => `(has(object.metadata.${field}) && ${condition})`;
 
 /**
- * CEL expression that matches catalog pods, also without the label, and pods that `operator-sdk run bundle`, unpack Jobs
- * and OLM controllers create.
+ * CEL expression that matches catalog pods (even without the label), unpack pods, pods that `operator-sdk run bundle`
+ * creates, and all pods in the namespaces of OLM controllers.
  */
 export const OLM_POD_EXPRESSION = [
   has('labels', `'${CATALOG_SOURCE_LABEL}' in object.metadata.labels`),
@@ -157,8 +157,8 @@ function findCatalogOwner({ ownerReferences }: NonNullable<KubeObject['metadata'
 }
 
 /**
- * Returns the CatalogSource of a pod: the owner if its name and UID match, or the CatalogSource that the first
- * non-empty label names.
+ * Returns the CatalogSource of a pod. It is the owner if its name and UID match, or else the CatalogSource that the
+ * first non-empty label names.
  */
 export function resolveCatalogSource<T extends KubeObject>(
   metadata: NonNullable<KubeObject['metadata']>,

@@ -1,9 +1,9 @@
-/** Values that the Pod Security Standards allow, for checks of pods and for the levels of SCCs. */
+/** Values that the Pod Security Standards allow. Pod checks and the levels of SCCs are based on them. */
 
 /**
  * Sysctls that are namespaced and isolated, so any pod may set them. `since` is the first Pod Security Standards
  * version that allows the sysctl. `kernel` is the oldest Linux kernel that isolates it. SCC admission allows the
- * sysctls in OpenShift's list. Portcullis does not read kernel versions because every supported kernel is newer.
+ * sysctls in OpenShift's list. Portcullis does not read kernel versions, because every supported kernel is newer.
  * @see https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sysctl/mustmatchpatterns.go

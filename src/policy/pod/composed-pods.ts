@@ -3,22 +3,22 @@ import { LIMITS } from '../../kube/limits.ts';
 import { isObject, type JsonObject, type PodLike, valueAt } from '../../kube/types.ts';
 import type { PodFieldMap } from './custom-kinds.ts';
 
-/** Member names and item indexes that lead to a field. */
+/** The member names and item indexes on the way to a field. */
 type Path = readonly (string | number)[];
 
-/** A pod that consists of fields of a custom resource. */
+/** A pod that is composed of the fields of a custom resource. */
 export interface ComposedPod {
-  /** Path of the object that contains the fields of the pod. */
+  /** Path of the object that contains the pod fields. */
   readonly path: Path;
   readonly pod: PodLike;
-  /** Returns the path of a field of the pod in the custom resource. */
+  /** Returns the path of a pod field in the custom resource. */
   sourcePath(podPath: Path): Path;
 }
 
-/** Called for each field that is a part of a pod, with the object that contains the field. */
+/** Called for each field that becomes part of a pod, with the object that contains the field. */
 type Consume = (object: object, field: string) => void;
 
-/** Fields of the pod spec that decisions read, without lists. */
+/** Pod spec fields that decisions read, except for lists. */
 const FIELDS = [
   'hostNetwork',
   'hostPID',
@@ -31,7 +31,7 @@ const FIELDS = [
   'serviceAccountName',
 ] as const;
 
-/** Fields of which an object without containers needs at least one to describe a pod. */
+/** An object without containers describes a pod only if it has at least one of these fields. */
 const SIGNIFICANT = ['hostNetwork', 'hostPID', 'hostIPC', 'securityContext', 'volumes'] as const;
 
 const CONTAINER_FIELDS = [
@@ -47,7 +47,7 @@ const CONTAINER_FIELDS = [
 
 const ANNOTATIONS = ['annotations', 'metadata.annotations', 'podAnnotations', 'podMetadata.annotations'] as const;
 
-/** A path in the custom resource, and the path that applies to fields that the first one does not have. */
+/** A path in the custom resource. Fields that the object at `path` does not have come from `defaults`. */
 interface Origin {
   readonly path: Path;
   readonly defaults?: Path | undefined;
@@ -59,18 +59,18 @@ interface Composition {
   readonly spec: Record<string, unknown>;
   /** Annotations, in descending priority. */
   readonly annotations: { readonly map: JsonObject; readonly path: Path }[];
-  /** Lists of volumes, and the index of their first volume in the pod. */
+  /** Paths of volume lists, and the index of each list's first volume in the pod. */
   readonly volumes: { readonly start: number; readonly path: Path }[];
   readonly containers: unknown[];
-  /** Origins of the fields of the pod, by their paths in the pod as JSON. */
+  /** Origins of the pod fields. The key is the path in the pod as JSON. */
   readonly origins: Map<string, Origin>;
   readonly consume: Consume;
 }
 
-/** Maximum number of pods for each path, because several pods may contain the same fields. */
+/** Maximum number of pods for each path. Several pods may contain the same fields, so the number must be limited. */
 const MAX_COMPOSED = 200;
 
-/** Returns the pods of a custom resource. */
+/** Composes the pods of a custom resource. */
 export function composePods(
   object: JsonObject,
   maps: readonly PodFieldMap[],
@@ -117,7 +117,7 @@ function composePod(object: JsonObject, at: Path, map: PodFieldMap, consume: Con
   addFields(pod, at, map.securityContext);
   for (const pattern of map.also ?? []) {
     addFields(pod, resolve(pattern));
-    // Other fields of an object below the first one belong to the same pod.
+    // The other fields of an object below the first object belong to the same pod.
     if (!pattern.startsWith('/')) consumePath(pod, resolve(pattern).slice(0, at.length + 1));
   }
   const used = new Set<string>();
@@ -142,7 +142,7 @@ function consumePath({ object, consume }: Composition, path: Path): void {
   if (isObject(parent)) consume(parent, String(path.at(-1)));
 }
 
-/** Adds the fields of the pod that an object contains, unless they are set. Lists are concatenated. */
+/** Adds the pod fields of an object to the pod, unless the pod already has them. Volume lists are concatenated. */
 function addFields(pod: Composition, path: Path, securityContext = 'securityContext'): void {
   const { object, spec, origins, consume } = pod;
   const value = valueAt(object, path);
@@ -168,7 +168,7 @@ function addVolumes(pod: Composition, owner: JsonObject, path: Path): void {
   const { volumes } = owner;
   consume(owner, 'volumes');
   const before = spec['volumes'] ?? [];
-  // A value that is no list or that is too long is an error, so the other volumes have no effect.
+  // A value that is not a list, or a list that is too long, is an error in the pod, so further volumes have no effect.
   if (!isVolumeList(before)) return;
   const isList = isVolumeList(volumes);
   spec['volumes'] = isList ? [...before, ...volumes] : volumes;
@@ -197,7 +197,7 @@ function addContainers(pod: Composition, path: Path, defaults: Path | undefined,
   }
 }
 
-/** Name of a container that has none, such as `steps[0]`. */
+/** Returns the name for a container without a name, such as `steps[0]`. */
 function containerName(path: Path, isOwn: boolean): string {
   const last = path.at(-1) ?? '';
   if (isOwn || last === 'container' || last === 'script') return 'main';
@@ -214,7 +214,7 @@ function createContainer(item: unknown, base: unknown, name: string): unknown {
   return { name, ...Object.fromEntries(fields) };
 }
 
-/** Sets absent fields of an object and of the objects in it. */
+/** Sets the absent fields of an object and of its nested objects. */
 function withDefaults(value: unknown, defaults: unknown): unknown {
   if (value == null) return defaults;
   if (!isObject(value) || !isObject(defaults)) return value;
@@ -222,7 +222,7 @@ function withDefaults(value: unknown, defaults: unknown): unknown {
   return { ...value, ...Object.fromEntries(missing) };
 }
 
-/** Annotations that decisions read are few. Longer maps are not copied for each pod. */
+/** Decisions read few annotations, so maps with more than this number are not copied for each pod. */
 const MAX_MERGED = 1000;
 
 function mergeAnnotations({ annotations }: Composition): JsonObject {
@@ -255,7 +255,7 @@ function findOrigin({ object, at, origins, volumes, annotations }: Composition, 
   return at;
 }
 
-/** Returns the paths of the existing fields that match a path with `*`. */
+/** Returns the paths of existing fields that match a pattern, in which `*` matches every member or item. */
 export function findPaths(object: JsonObject, pattern: string): readonly Path[] {
   let matches: readonly (readonly [value: unknown, path: Path])[] = [[object, []]];
   for (const step of pattern === '' ? [] : pattern.split('.')) {

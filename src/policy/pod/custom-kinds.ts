@@ -1,52 +1,53 @@
 /**
- * The custom resources whose pods are known: one row for each kind. A row has the paths of pod templates, or describes
- * how the fields of the kind become a pod. Controllers add further fields and containers, which are not evaluated.
+ * Table of the custom resources whose pods are known. The row of a kind contains the paths of pod templates, or
+ * describes how the fields of the kind become a pod. Controllers add further fields and containers, which are not
+ * evaluated.
  */
 
-/** Steps of a path, separated by dots. In the paths of pods, `*` is every member or item. */
+/** A path with steps separated by dots. In the paths of pods, `*` matches every member or item. */
 type FieldPattern = string;
 
 /**
- * A pod that consists of fields of a custom resource. The fields of the pod spec have the same names as in pods, except
- * for `securityContext` and the containers. The paths start at the object that contains the fields of the pod, or, with
- * a slash, at the custom resource.
+ * Describes a pod that is composed of the fields of a custom resource. The pod spec fields have the same names as in
+ * pods, except for `securityContext` and the containers. Paths start at the object that contains the pod fields, or at
+ * the custom resource if they begin with a slash.
  */
 export interface PodFieldMap {
-  /** Objects that contain the fields of one pod each, and containers. */
+  /** Objects that each contain the fields and containers of one pod. */
   readonly at: readonly FieldPattern[];
-  /** Objects with fields of pods without containers, which are used if there are no containers. */
+  /** Objects that contain pod fields but no containers. They are used if the objects in `at` have no containers. */
   readonly otherwise?: readonly FieldPattern[];
-  /** Field of the object that must be true. */
+  /** Field of the object. There is a pod only if its value is true. */
   readonly if?: string;
-  /** Further objects with fields of the pod, which apply where earlier objects do not set them. */
+  /** Further objects that contain pod fields. A field applies only if the earlier objects do not set it. */
   readonly also?: readonly FieldPattern[];
-  /** Field of the first object that is the security context of the pod. */
+  /** Field of the first object that contains the pod's security context. */
   readonly securityContext?: string;
   /**
-   * Containers, or lists of them. An empty path is the object itself. The second path is a container with defaults for
-   * the other container or for all items of the list.
+   * Paths of containers or of container lists. An empty path refers to the object itself. The second path of a pair
+   * refers to a container with defaults for the other container, or for all items of the list.
    */
   readonly containers?: readonly (FieldPattern | readonly [FieldPattern, defaults: FieldPattern])[];
 }
 
 export interface CustomKind {
-  /** Paths of the pod templates. An empty path is the object itself. */
+  /** Paths of the pod templates. An empty path refers to the object itself. */
   readonly templates?: readonly FieldPattern[];
   readonly pods?: readonly PodFieldMap[];
 }
 
 const TASK = [['steps', 'stepTemplate'], 'sidecars'] as const;
 
-/** Maximum depth of pipelines in pipelines. Deeper containers are reported as not evaluated. */
+/** Maximum depth of nested pipelines. Containers at a greater depth are reported as not evaluated. */
 const MAX_PIPELINES = 3;
 
-/** Returns the paths of the tasks in a Tekton pipeline and in its nested pipelines. */
+/** Returns the paths of the tasks in a Tekton pipeline and its nested pipelines. */
 function pipelineTasks(spec: FieldPattern, depth = MAX_PIPELINES): readonly FieldPattern[] {
   const tasks = depth === 0 ? [] : [`${spec}.tasks.*`, `${spec}.finally.*`];
   return tasks.flatMap((task) => [`${task}.taskSpec`, ...pipelineTasks(`${task}.pipelineSpec`, depth - 1)]);
 }
 
-/** A Strimzi component. Only the containers that the template configures are known. */
+/** Returns the row of a Strimzi component. Only the containers that the template configures are known. */
 function strimzi(at: FieldPattern, containers: readonly string[]): PodFieldMap {
   return { at: [at], otherwise: [at], also: ['pod'], containers };
 }
@@ -68,7 +69,7 @@ const OTEL: PodFieldMap = {
   containers: ['', 'initContainers', 'additionalContainers'],
 };
 
-/** A pod whose containers the operator creates. The containers in the object only change them. */
+/** Pods whose containers the operator creates. The containers in the object only modify them. */
 const PROMETHEUS: CustomKind = { pods: [{ at: [], otherwise: ['spec'] }] };
 
 function workflow(spec: FieldPattern): CustomKind {

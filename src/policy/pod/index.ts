@@ -1,4 +1,4 @@
-/** Reads pods and pod templates: typed fields, decode errors, and what the decisions select of an object. */
+/** Finds and decodes pods and pod templates, and selects the parts of objects that decisions read. */
 export {
   DEFAULT_CAPABILITIES,
   RESTRICTED_SOURCES,

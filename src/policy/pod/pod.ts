@@ -46,8 +46,8 @@ export interface Capabilities {
 }
 
 /**
- * The fields that pod and container security contexts share. Container values do not include values that the container
- * would inherit from the pod.
+ * The fields that pod and container security contexts share. The values of a container do not include those that it
+ * inherits from the pod.
  */
 export interface SecurityContextFields {
   /** Path below the pod spec, such as `containers[0]`. Empty for the pod itself. */
@@ -138,7 +138,10 @@ export type DecodedPod =
 const NONE: readonly never[] = [];
 const NO_ANNOTATIONS: PodFields['annotations'] = {};
 
-/** Reads a pod or pod template. Accepts values of any type. The error names the first field that has the wrong type. */
+/**
+ * Decodes a pod or pod template. Accepts values of any type. The error refers to the first field that has the wrong
+ * type.
+ */
 export function decodePod(podLike: unknown): DecodedPod {
   if (isObject(podLike)) return decodePodAt(createSource(podLike, 'Pod'));
   const message = podLike == null ? 'there is no pod' : unmarshalError(podLike, '', 'v1.Pod');
@@ -147,12 +150,12 @@ export function decodePod(podLike: unknown): DecodedPod {
   };
 }
 
-/** The only item of the container list of a stored pod that is too large. */
+/** In a stored pod that is too large, the container list contains only this item. */
 const TOO_LARGE = 'too large to evaluate';
 
 /**
- * Returns the spec that the store keeps for a pod whose relevant fields exceed the limit. Decoding it is an error even
- * if other code has completed or copied it, so every policy denies the pod.
+ * Returns the spec that the store keeps for a pod whose relevant fields exceed the limit. Decoding the spec fails even
+ * after other code has copied or defaulted it, so every policy denies the pod.
  */
 export function createTooLargeSpec(spec: JsonObject): JsonObject {
   const names = ['serviceAccountName', 'runtimeClassName'].map((field) => [field, spec[field]] as const);
@@ -176,7 +179,7 @@ export function decodePodAt(source: DecodeSource): DecodedPod {
   return error === undefined ? { pod } : { error };
 }
 
-/** Like `decodePod`, but for decisions that copy and default the pod. The error names the first invalid field. */
+/** Like `decodePod`, but for decisions that copy and default the pod. The error refers to the first invalid field. */
 export function decodeMutablePod(podLike: unknown): { readonly pod: PodFields } | { readonly error: FieldError } {
   const { pod, error } = decodePod(podLike);
   if (error) return { error: error.field };
@@ -266,7 +269,7 @@ function readHostNamespace(spec: DecodeSource, key: string, pod: PodBuilder): vo
   pod[key as 'hostNetwork' | 'hostPID' | 'hostIPC'] = booleanAt(spec, key) ?? false;
 }
 
-/** Readers of the other pod spec fields. Stores and large reviews keep these fields as a whole, see `POD_SPEC`. */
+/** Readers of the other pod spec fields. Stores and large reviews keep these fields as a whole (see `POD_SPEC`). */
 export const POD_SPEC_FIELDS: ReadonlyMap<string, ReadField> = new Map<string, ReadField>([
   ['hostNetwork', readHostNamespace],
   ['hostPID', readHostNamespace],
@@ -351,7 +354,7 @@ function readPodSecurityContext(context: DecodeSource | undefined, pod: PodBuild
   }
 }
 
-/** Reads one field if pod and container security contexts share it. */
+/** Reads a field that pod and container security contexts share. Ignores other fields. */
 function readSharedField(context: DecodeSource, key: string, into: Filled<SecurityContextFields>): void {
   switch (key) {
     case 'runAsUser':
@@ -495,7 +498,7 @@ function readLifecycle(lifecycle: DecodeSource | undefined, container: Container
   readHandler(objectAt(lifecycle, 'preStop', 'LifecycleHandler'), 'lifecycle.preStop', container, hosts);
 }
 
-/** Collects the hosts in a probe or hook. The exec, grpc and sleep actions have no host. */
+/** Collects the hosts in a probe or lifecycle hook. The exec, grpc and sleep actions have no host. */
 function readHandler(
   handler: DecodeSource | undefined,
   path: string,
@@ -554,7 +557,7 @@ export const VOLUME_SOURCES: readonly string[] = SOURCE_TYPES.map(([name]) => na
 
 interface KnownSource {
   readonly type: string;
-  /** The `sources` value of a volume whose only source is this one. */
+  /** The `sources` value of a volume that has only this source. */
   readonly alone: readonly string[];
 }
 

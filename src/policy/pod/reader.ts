@@ -1,7 +1,7 @@
 /**
  * Reads typed values from unvalidated JSON. The first value that has the wrong type is recorded as a field error, along
- * with the message that Go's decoder would return. Reading then continues with the zero value, so decoders need no
- * error handling.
+ * with the message that Go's decoder would return. Reading continues with the zero value, so decoders need no error
+ * handling.
  */
 import {
   beyondLimit,
@@ -24,11 +24,11 @@ export interface DecodeError {
   readonly message: string;
 }
 
-/** State that all sources of one object share. */
+/** State shared by all sources of one object. */
 interface DecodeState {
   /** The first error. Values that are read after an error have the right type but are meaningless. */
   error: DecodeError | undefined;
-  /** Path of the first null in a list of objects, strings or integers. As in Go, null is read as the zero value. */
+  /** Path of the first null in a list of objects, strings or integers. Null is read as the zero value, as in Go. */
   nullElement: string | undefined;
   /** Path of the first null in a list of objects. */
   nullObject: string | undefined;
@@ -36,7 +36,9 @@ interface DecodeState {
   items: number;
 }
 
-/** A JSON object to read from, and its position. Paths are computed from the chain of parents, and only for errors. */
+/**
+ * A JSON object to read from, and its position. Paths are computed from the chain of parents only if there is an error.
+ */
 export interface DecodeSource {
   readonly json: JsonObject;
   readonly state: DecodeState;
@@ -74,7 +76,7 @@ export function createSource(json: JsonObject, struct: string): DecodeSource {
   return { json, state, struct, parent: undefined, key: '', index: undefined };
 }
 
-/** Returns `undefined` for a boolean that is absent, null or of the wrong type. */
+/** Reads a boolean. Returns `undefined` if it is absent, null or of the wrong type. */
 export function booleanAt(source: DecodeSource, key: string): boolean | undefined {
   const value = source.json[key];
   if (typeof value === 'boolean') return value;
@@ -82,7 +84,7 @@ export function booleanAt(source: DecodeSource, key: string): boolean | undefine
   return undefined;
 }
 
-/** Returns `''` for a string that is absent, null or of the wrong type. Set `type` if Go uses a named type. */
+/** Reads a string. Returns `''` if it is absent, null or of the wrong type. Set `type` if Go uses a named type. */
 export function stringAt(source: DecodeSource, key: string, type?: string): string {
   return optionalStringAt(source, key, type) ?? '';
 }
@@ -96,7 +98,7 @@ export function optionalStringAt(source: DecodeSource, key: string, type?: strin
   return '';
 }
 
-/** Returns `undefined` for a 32-bit integer that is absent, null or of the wrong type. */
+/** Reads a 32-bit integer. Returns `undefined` if it is absent, null or of the wrong type. */
 export function int32At(source: DecodeSource, key: string): number | undefined {
   const value = source.json[key];
   if (typeof value === 'number' && (value | 0) === value) return value;
@@ -104,7 +106,7 @@ export function int32At(source: DecodeSource, key: string): number | undefined {
   return undefined;
 }
 
-/** Returns `undefined` for a 64-bit integer that is absent, null or of the wrong type. */
+/** Reads a 64-bit integer. Returns `undefined` if it is absent, null or of the wrong type. */
 export function int64At(source: DecodeSource, key: string): number | undefined {
   const value = source.json[key];
   if (isInt64(value)) return value;
@@ -112,7 +114,7 @@ export function int64At(source: DecodeSource, key: string): number | undefined {
   return undefined;
 }
 
-/** JSON.parse rounds 2^63-1 up to 2^63, so the bound itself is allowed. */
+/** JSON.parse rounds 2^63-1 up to 2^63, so 2^63 is allowed. */
 function isInt64(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= MAX_INT64;
 }
@@ -242,7 +244,7 @@ function reportType(
   };
 }
 
-/** API types are in package `v1`. Unlike built-in Go types, their names start with a capital letter. */
+/** API types are in the package `v1`. Their names start with a capital letter, unlike those of built-in Go types. */
 function qualifiedType(type: string): string {
   return /^[A-Z]/.test(type) ? `v1.${type}` : type;
 }

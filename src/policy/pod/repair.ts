@@ -1,17 +1,17 @@
 /**
- * Repairs describe how `check --fix` changes the pod fields that violate a rule. API servers must not reject the repaired
- * pod.
+ * Defines the repairs, which describe how `check --fix` changes pod fields that violate a rule. API servers must not
+ * reject a repaired pod.
  */
 import { CONTAINER_LISTS } from '../../kube/pod.ts';
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 import { SAFE_SYSCTLS, sysctlName } from './allowed-values.ts';
 
-/** Declarative repair for a rule. `check --fix` applies the rule's first repair that matches a violating field. */
+/** A declarative repair for a rule. `check --fix` applies the rule's first repair that matches a violating field. */
 export type Repair = {
   /**
    * Matches the field paths that the repair applies to. By default, the repair applies to all fields that the rule
-   * reports. The first group is the path to change.
+   * reports. The first capture group is the path to change.
    */
   readonly field?: RegExp;
   /** If true, the repair applies only to required fields that are not set. */
@@ -19,8 +19,8 @@ export type Repair = {
   /** The path to change, if it differs from the violating path. */
   readonly path?: string;
   /**
-   * A condition that the manifest does not show, so the user must verify it. `{values}` stands for the removed or
-   * changed values.
+   * A condition that the user must verify, because it cannot be determined from the manifest. `{values}` stands for the
+   * removed or changed values.
    */
   readonly note?: string;
   /**
@@ -33,16 +33,16 @@ type RepairAction =
   | { readonly set: boolean | string }
   /**
    * Removes the field. With `values`, removes the violating items from a list of strings, and removes the field once
-   * the list is empty. `correct` returns the replacement of a field or item that is only spelled differently from an
-   * allowed value, and `undefined` for other values, which are removed. `parent` is the list that contains the field.
+   * the list is empty. `correct` returns the replacement for a value that differs from an allowed value only in its
+   * spelling, and `undefined` for a value that must be removed. `parent` is the list that contains the value.
    */
   | { readonly remove: 'field' | 'values'; readonly correct?: (value: unknown, parent: unknown) => unknown }
   /** Adds a capability to a list, or corrects its capitalization. */
   | { readonly append: string }
-  /** The correct repair depends on the application. The choices are verb phrases. */
+  /** Verb phrases that describe the choices if the correct repair depends on the application. */
   | { readonly choices: readonly string[] };
 
-/** Returns the name of a capability that container runtimes accept, in upper case without the prefix. */
+/** Returns the name of a capability as container runtimes accept it, in uppercase and without the prefix. */
 export function capabilityName(value: unknown): string {
   return String(value).toUpperCase().replace(/^CAP_/, '');
 }
@@ -59,7 +59,7 @@ export function correctCapability(allowed: ReadonlySet<string>): (value: unknown
 export const ANY_USER =
   'OpenShift sets the user and groups, so the image must work with any user ID. On clusters without SCCs, it runs as the USER of the image and without the removed groups';
 
-/** Notes about what the application of a repaired container or pod can no longer use. */
+/** Notes about features that a repaired container or pod can no longer use. */
 export const LOST = {
   appArmor: 'used the AppArmor profile {values}. The default profile denies mounts and most writes to /proc and /sys',
   capabilities: 'added the capabilities {values}. Operations that need them now fail',
@@ -87,8 +87,8 @@ export const VOLUME_CHOICES: readonly string[] = [
 ];
 
 /**
- * Corrects a sysctl that is spelled with slashes, because policies compare names with dots. Removes other sysctls, and
- * those that the list also contains with dots, because API servers reject repeated names.
+ * Corrects a sysctl that is spelled with slashes, because policies compare names with dots. Removes all other sysctls.
+ * Also removes a sysctl if the list already contains it with dots, because API servers reject repeated names.
  */
 export const SYSCTL_REPAIR: Repair = {
   field: /^(spec\.securityContext\.sysctls\[\d+\])/,
@@ -103,12 +103,12 @@ export const SYSCTL_REPAIR: Repair = {
   explicit: true,
 };
 
-// Conflicts: combinations of pod fields that API servers reject, as far as a repair can create them
+// Conflicts are combinations of pod fields that API servers reject and that a repair can create.
 
 interface FieldConflict {
-  /** Paths of the fields whose values are rejected together with the values of other fields. */
+  /** Paths of the fields whose values API servers reject in combination. */
   readonly fields: readonly string[];
-  /** A verb phrase that describes how to resolve the conflict, and why. */
+  /** A verb phrase that explains how to resolve the conflict, and why. */
   readonly choice: string;
 }
 
@@ -183,7 +183,7 @@ function profileConflicts(path: string, context: JsonObject): readonly FieldConf
   });
 }
 
-/** API servers require the annotations that preceded the fields of seccomp profiles to equal the fields. */
+/** API servers require the deprecated seccomp annotations to be equal to the fields that replaced them. */
 function annotationConflicts(pod: unknown): readonly FieldConflict[] {
   const annotations = objectMember(objectMember(pod, 'metadata'), 'annotations');
   const spec = objectMember(pod, 'spec');
@@ -213,7 +213,7 @@ function windowsConflicts(
   spec: JsonObject,
   contexts: readonly (readonly [path: string, context: JsonObject])[],
 ): readonly FieldConflict[] {
-  // API servers treat false like a missing value, except for hostUsers and in containers.
+  // API servers treat `false` as a missing value only in hostPID and hostIPC.
   const isSet = (owner: JsonObject, field: string): boolean => {
     const value = owner[field];
     return value != null && !(value === false && /^host(?:PID|IPC)$/.test(field)) && !isEmptyList(value);
@@ -234,7 +234,9 @@ function isEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-/** API servers require HostProcess in all containers or in none, and the host network with it. */
+/**
+ * API servers require HostProcess in all containers or in none, and hostNetwork in pods with HostProcess containers.
+ */
 function hostProcessConflicts(
   spec: JsonObject,
   containers: readonly (readonly [path: string, context: JsonObject])[],
@@ -259,7 +261,10 @@ function hostProcessConflicts(
 
 const OS_LABELS = ['kubernetes.io/os', 'beta.kubernetes.io/os'];
 
-/** True for a pod that runs on Windows nodes because of its node selector, but does not set its operating system. */
+/**
+ * Returns true for a pod that runs on Windows nodes because of its node selector or affinity, but does not set
+ * `spec.os`.
+ */
 export function lacksWindows(pod: unknown): boolean {
   const spec = objectMember(pod, 'spec');
   const os = spec['os'];
@@ -271,7 +276,7 @@ export function lacksWindows(pod: unknown): boolean {
   return Array.isArray(terms) && terms.length > 0 && terms.every(selectsWindows);
 }
 
-/** The expressions of a term all apply, and a node matches if one of the terms does. */
+/** Returns true if a node selector term selects only Windows nodes. A node must match all expressions of a term. */
 function selectsWindows(term: unknown): boolean {
   const { matchExpressions: expressions } = isObject(term) ? term : {};
   return (

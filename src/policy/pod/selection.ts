@@ -11,7 +11,7 @@ import { POD_SPEC_FIELDS, VOLUME_SOURCES } from './pod.ts';
 /** Selects the part of a value to keep. Values of an unexpected type are kept unchanged. */
 export type Selection =
   | 'all'
-  /** Decisions only check whether the value is present. Stores keep the value. */
+  /** Decisions only check whether the value is present, but stores keep the value. */
   | 'presence'
   /** Selects parts of list items. */
   | { readonly items: Selection }
@@ -21,7 +21,7 @@ export type Selection =
   | { readonly entries: (key: string, isString: boolean) => boolean }
   /** Keeps the whole value, but applies the selections to members with these names at any depth. */
   | { readonly anywhere: Selections }
-  /** A part that many objects have in common. */
+  /** A part that many objects have in common, so it is pooled. */
   | { readonly shared: Selection };
 
 type Selections = Readonly<Record<string, Selection>>;
@@ -65,14 +65,15 @@ const PROJECTED: Selection = {
 };
 
 /**
- * Decisions only check whether most volume sources are present. A volume that has no known source is printed in full.
+ * For most volume sources, decisions only check whether they are present. A volume without a known source is kept,
+ * because messages print it in full.
  */
 const VOLUME: Selection = {
   members: {
     ...Object.fromEntries(VOLUME_SOURCES.map((source) => [source, { members: {} }])),
     hostPath: { members: { path: 'all' } },
     flexVolume: { members: { driver: 'all' } },
-    // Of the parts of a volume, only this one uses more memory than an entry in a pool.
+    // Only this part of a volume uses more memory than an entry in a pool.
     projected: { shared: PROJECTED },
   },
   others: 'all',
@@ -101,8 +102,8 @@ const TEMPLATE_CONTAINERS: Selection = {
 };
 
 /**
- * The fields of `POD_SPEC`, and the fields of a pod template from which the API server derives them when it creates the
- * pod: the host ports of pods on the host network and the volume of the service account token.
+ * The fields of `POD_SPEC`, and the pod template fields from which the API server derives some of them at pod creation.
+ * It derives the host ports of pods on the host network, and the volume of the service account token.
  */
 export const TEMPLATE_SPEC: Selection = {
   members: {
@@ -148,8 +149,8 @@ const { name: _name, image: _image, ...EVALUATED_CONTAINER } = CONTAINER;
 const EVALUATED_CONTAINERS: Selection = { items: { members: EVALUATED_CONTAINER } };
 
 /**
- * The part of `POD` that contains the text that Pod Security checks and SCC strategies evaluate. Names are not a part of
- * it, because only grants, exemptions and exceptions refer to them.
+ * The part of `POD` whose strings Pod Security checks and SCC strategies evaluate. It does not include names, because
+ * only grants, exemptions and exceptions refer to them.
  */
 export const EVALUATED_POD: Selection = {
   members: {
@@ -168,12 +169,15 @@ const WORKLOAD_METADATA: Selection = {
   members: { ...POD_METADATA.members, labels: { entries: (_key, isString) => !isString } },
 };
 
-/** The fields outside a pod template that affect the pods. Each volume claim of a StatefulSet becomes a volume. */
+/**
+ * The fields outside a workload's pod template that affect its pods. Each volume claim of a StatefulSet becomes a
+ * volume.
+ */
 export const BESIDE_TEMPLATE = {
   members: { volumeClaimTemplates: { items: { members: { metadata: { members: { name: 'all' } } } } } },
 } as const satisfies Selection;
 
-/** Selects from a built-in object that has a pod template at the given path. */
+/** Returns the selection for a built-in object that has a pod template at the given path. */
 export function selectWorkload(path: readonly string[]): Selection {
   return {
     members: {
@@ -192,7 +196,8 @@ export function selectWorkload(path: readonly string[]): Selection {
 }
 
 /**
- * Container fields that decisions do not read. In kinds that are not built in, their presence identifies a container.
+ * Container fields whose values decisions do not read. In kinds that are not built in, their presence identifies a
+ * container.
  */
 const UNREAD_CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'resources', 'volumeDevices', 'volumeMounts'];
 const OTHER_CONTAINERS: Selection = {
@@ -202,7 +207,7 @@ const OTHER_CONTAINERS: Selection = {
   },
 };
 
-/** An object of a kind that is not built in. Any member may contain its pod templates. */
+/** Selection for an object of a kind that is not built in. Any member may contain pod templates. */
 export const OTHER_KIND: Selection = {
   anywhere: Object.fromEntries(CONTAINER_LISTS.map((list) => [list, OTHER_CONTAINERS])),
 };
@@ -211,8 +216,8 @@ export const OTHER_KIND: Selection = {
 const READ_DOMAIN = /^(?:[^/]*\.)?(?:kubernetes\.io|k8s\.io|openshift\.io|portcullis\.dev)\//;
 
 /**
- * Returns whether decisions read the label or annotation. Other annotations, such as network annotations, differ for
- * each pod.
+ * Returns true if decisions read the label or annotation. Other annotations, such as those of network plugins, differ
+ * for each pod and are not stored.
  */
 export function isReadKey(key: string): boolean {
   return READ_DOMAIN.test(key) || key === OLM_MANAGED_ANNOTATION;
@@ -221,24 +226,30 @@ export function isReadKey(key: string): boolean {
 /** The annotation in which kubectl stores whole objects. */
 export const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration';
 
-/** Selects the owners of labels and annotations in `managedFields`, which prefixes each key with `f:`. */
+/**
+ * Returns the selection for the owners of labels and annotations in `managedFields`, where each key has the prefix
+ * `f:`.
+ */
 function selectOwners(isKept: (key: string) => boolean): Selection {
   const entries: Selection = { entries: (key) => isKept(key.slice('f:'.length)) };
   const metadata: Selection = { members: { 'f:labels': entries, 'f:annotations': entries } };
   return { items: { members: { fieldsV1: { members: { 'f:metadata': metadata } } }, others: 'all' } };
 }
 
-/** Selects labels and annotations of a namespace and their owners, and all other fields. */
+/**
+ * Returns the selection for a namespace that keeps the accepted labels and annotations with their owners, and all other
+ * fields.
+ */
 export function selectNamespaceKeys(isKept: (key: string) => boolean): Selection {
   const entries: Selection = { entries: (key, isString) => isKept(key) || !isString };
   const metadata = { labels: entries, annotations: entries, managedFields: selectOwners(isKept) };
   return { members: { metadata: { members: metadata, others: 'all' } }, others: 'all' };
 }
 
-/** A namespace and the owners of its labels and annotations. */
+/** Selection for a namespace and the owners of its labels and annotations. */
 export const NAMESPACE = selectNamespaceKeys(isReadKey);
 
-/** A stored namespace. It keeps all labels, because settings can select any of them. */
+/** Selection for a stored namespace. It keeps all labels, because settings can select namespaces by any label. */
 export const STORED_NAMESPACE: Selection = {
   members: {
     metadata: {
@@ -266,9 +277,9 @@ export type Share = (value: unknown, onNew?: (value: object) => object) => unkno
 /** Options of `select`. */
 interface SelectOptions {
   readonly share?: Share | undefined;
-  /** Returns the replacement of a value whose presence is read. */
+  /** Returns the replacement for a value if only its presence is read. */
   readonly mark?: ((value: unknown) => unknown) | undefined;
-  /** Returns the replacement of a member that is not selected, or `undefined` to drop the member. */
+  /** Returns the replacement for a member that is not selected, or `undefined` to drop the member. */
   readonly replace?: ((value: unknown, key: string) => unknown) | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Finds pod templates in objects of any kind. In known kinds, the path identifies the template. In other kinds, its
- * shape does.
+ * Finds pod templates in objects of any kind. In known kinds, a template is identified by its path. In other kinds, it
+ * is identified by its shape.
  */
 import { CONTAINER_LISTS, getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { truncate } from '../../kube/text.ts';
@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import { type ComposedPod, composePods, findPaths } from './composed-pods.ts';
 import { CUSTOM_KINDS, type CustomKind, type PodFieldMap } from './custom-kinds.ts';
 
-/** A resource with pod templates from the settings, such as `rollouts` in the `argoproj.io` group. */
+/** A resource from the settings that has pod templates, such as `rollouts` in the `argoproj.io` group. */
 export interface WorkloadResource {
   readonly group: string;
   /** `*` matches all versions. */
@@ -21,16 +21,16 @@ export interface WorkloadResource {
   readonly templatePath?: string;
 }
 
-/** Member names and item indexes that lead to a field. */
+/** The member names and item indexes on the way to a field. */
 export type FieldPath = readonly (string | number)[];
 
 /**
- * Maximum length of a printed member name, equal to the maximum length of a label key. Custom resources do not limit
- * the length of names.
+ * Maximum length of a printed member name, which is the maximum length of a label key. Names in custom resources can
+ * have any length.
  */
 const MAX_NAME = 317;
 
-/** Prints a path in API notation, such as `spec.tasks[0].template` or `metadata.labels[a.b/c]`. */
+/** Formats a path in API notation, such as `spec.tasks[0].template` or `metadata.labels[a.b/c]`. */
 export function printFieldPath(path: FieldPath): string {
   return path
     .map((step) => (typeof step === 'number' ? step : truncate(step, MAX_NAME)))
@@ -39,11 +39,11 @@ export function printFieldPath(path: FieldPath): string {
     .replace(/^\./, '');
 }
 
-/** The pods of an object, and fields that may belong to unknown pods. */
+/** The pod templates of an object, and fields that may belong to unknown pods. */
 interface PodTemplates {
   /**
-   * Paths of the templates. The path is empty if the object itself is a template. In a built-in kind, the template may
-   * be absent.
+   * Paths of the templates. The path is empty if the object itself is a template. In a built-in kind, there may be no
+   * template at the path.
    */
   readonly templates: readonly FieldPath[];
   /** Pods of custom resources whose fields are spread over the object. */
@@ -81,8 +81,8 @@ interface Search {
   readonly path: (string | number)[];
   readonly templates: FieldPath[];
   /**
-   * The paths of each template. With YAML aliases, a template can have several paths. The template is the key because
-   * the text of a path may be very long.
+   * The paths of each template. YAML aliases can give a template several paths. The key is the template rather than a
+   * path, because the text of a path may be very long.
    */
   readonly found: Map<object, readonly FieldPath[]>;
   readonly composed: ComposedPod[];
@@ -96,7 +96,10 @@ interface Search {
   isComplete: boolean;
 }
 
-/** Search limits, because users control the size and depth of an object. Real objects are far below both. */
+/**
+ * Search limits, which are necessary because users control the size and depth of an object. Real objects are far below
+ * both limits.
+ */
 const MAX_DEPTH = 100;
 const MAX_PATHS = 1000;
 
@@ -121,7 +124,7 @@ const WITHOUT_PODS: ReadonlySet<string> = new Set([
   'templates.gatekeeper.sh',
 ]);
 
-/** Members that pods are not created from, such as metadata, observed state and schemas. */
+/** Members from which no pods are created, such as metadata, observed state and schemas. */
 const IGNORED_MEMBERS: ReadonlySet<string> = new Set(['metadata', 'status', 'openAPIV3Schema']);
 
 /** Visits the value at the current path. The search does not descend into templates and containers. */
@@ -173,7 +176,7 @@ function visitMembers(value: JsonObject, search: Search): void {
   }
 }
 
-/** Adds the pods of a custom resource at the current path. */
+/** Adds the composed pods of the custom resource at the current path. */
 function addComposed(search: Search, object: JsonObject, maps: readonly PodFieldMap[]): void {
   const { path, composed, consumed } = search;
   const prefix = [...path];
@@ -190,7 +193,9 @@ function addComposed(search: Search, object: JsonObject, maps: readonly PodField
   }
 }
 
-/** `name` is the name of the nearest member. List items use the name of the list. */
+/**
+ * Visits a member or list item. `name` is the name of the nearest member. For list items, it is the name of the list.
+ */
 function visitMember(member: unknown, step: string | number, name: string, search: Search): void {
   if (typeof member !== 'object' || member === null) return;
   search.path.push(step);
@@ -198,7 +203,7 @@ function visitMember(member: unknown, step: string | number, name: string, searc
   search.path.pop();
 }
 
-/** The template of a built-in kind may be absent. */
+/** Adds a template unless it has already been found at this path. The template of a built-in kind may be absent. */
 function addTemplate(search: Search, path: FieldPath, template: object | undefined): void {
   const { templates, found, isComplete } = search;
   if (!isComplete || isFound(search, path, template)) return;
@@ -240,10 +245,13 @@ function knownTemplates(object: JsonObject): KnownTemplates {
   return { paths, pods, isComplete: false, isCustom: group.includes('.') };
 }
 
-/** Pod spec fields that only pods set to true. */
+/** Fields that only pod specs set to true. */
 const HOST_FIELDS = ['hostNetwork', 'hostPID', 'hostIPC'] as const;
 
-/** Returns true if the name and shape identify a pod template: `podTemplate`, or `template` with pod containers. */
+/**
+ * Returns true if the name and shape identify a pod template. The name is `podTemplate`, or it is `template` and the
+ * spec has containers or host namespaces.
+ */
 function isTemplate({ spec }: JsonObject, name: string): boolean {
   if (!isObject(spec)) return false;
   if (/podTemplate(?:Spec)?s?$/i.test(name)) return true;
@@ -259,12 +267,12 @@ function hasContainers(list: unknown): boolean {
   return Array.isArray(list) && list.some(isNamed);
 }
 
-/** Container fields that are rare in container-like structures outside pods. */
+/** Container fields that are rare in similar structures outside pods. */
 const CONTAINER_FIELDS = ['args', 'command', 'env', 'envFrom', 'script', 'securityContext', 'volumeMounts'] as const;
 
 /**
- * Returns true for an object shaped like a container. It has an image, or it has a name and is in a list such as
- * `containers`.
+ * Returns true for an object that has the shape of a container. It has an image, or it has a name and is in a list such
+ * as `containers`.
  */
 function isContainer(value: unknown, name: string): boolean {
   if (!isObject(value)) return false;
@@ -276,7 +284,7 @@ function isContainer(value: unknown, name: string): boolean {
 
 // Security fields
 
-/** True for `true`, and for text that may become `true`. */
+/** Returns true for `true`, for text that may become `true`, and for objects that are enabled. */
 function isOn(value: unknown): boolean {
   if (isObject(value)) return value['enabled'] === true;
   return value === true || (typeof value === 'string' && /^(?:true|yes|on)$|[$%]|\{\{/i.test(value));
@@ -295,7 +303,10 @@ function isNumber(value: unknown, test: (number: number) => boolean): boolean {
   return (typeof value === 'number' || (typeof value === 'string' && /^\d+$/.test(value))) && test(Number(value));
 }
 
-/** Names such as `SYS_ADMIN` and `CAP_CHOWN`. Other lists of capabilities have other words. */
+/**
+ * Matches capability names such as `SYS_ADMIN` and `CAP_CHOWN`. Lists of other kinds of capabilities contain other
+ * words.
+ */
 const CAPABILITY =
   /^(?:CAP_\w+|ALL|[A-Z]+_[A-Z_]+|CHOWN|FOWNER|FSETID|KILL|MKNOD|SETGID|SETUID|SETFCAP|SETPCAP|LEASE)$/;
 
@@ -314,13 +325,16 @@ function isSysctls(value: unknown): boolean {
   return Array.isArray(value) && value.some((item) => isObject(item) && typeof item['name'] === 'string');
 }
 
-/** A patch of the pod spec as text. */
+/** Returns true for a textual patch of the pod spec that contains security fields. */
 function isSecurityPatch(value: unknown): boolean {
   const names = /host(?:IPC|Network|PID|Path|Port|Users)|privileged|securityContext|PrivilegeEscalation/;
   return typeof value === 'string' && names.test(value);
 }
 
-/** A value that cannot weaken a pod, such as `hostNetwork: false`, is not reported. */
+/**
+ * Functions that return true for values that can weaken a pod, by field name. A value such as `hostNetwork: false` is
+ * not reported.
+ */
 const TESTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   allowPrivilegeEscalation: isOn,
   appArmorProfile: isUnconfined,
@@ -341,10 +355,10 @@ const TESTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   sysctls: isSysctls,
 };
 
-/** True for a field of an object that probably configures the security of a pod. */
+/** Returns true for a field that probably configures the security of a pod. */
 function isSecurityField(owner: JsonObject, name: string): boolean {
   const value = owner[name];
-  // A mount of a node that runs in a container, such as a node of kind.
+  // The object describes a mount of a node that runs in a container, such as a kind node.
   if (name === 'hostPath' && owner['containerPath'] !== undefined) return false;
   if (/securityContext$/i.test(name)) return isSet(value);
   return Object.hasOwn(TESTS, name) && (TESTS[name]?.(value) ?? false);

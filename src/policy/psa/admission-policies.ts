@@ -32,9 +32,9 @@ interface PolicySettings {
 }
 
 export interface AdmissionPolicyOptions {
-  /** Whether to generate policies for all modes, or only for enforce mode. */
+  /** Generates policies for all modes, or only for enforce mode. */
   readonly modes: 'all' | 'enforce';
-  /** Minor version of the oldest API server that evaluates the policies, at least `MIN_POLICY_MINOR`. */
+  /** Kubernetes 1.x minor version of the oldest API server that evaluates the policies. At least `MIN_POLICY_MINOR`. */
   readonly kubernetesMinor: number;
 }
 
@@ -43,12 +43,12 @@ export const MIN_POLICY_MINOR = 35;
 
 /**
  * Maximum total number of containers, volumes, ports, added capabilities, sysctls and annotations that the policies
- * evaluate. Pods that exceed it violate the policies. The API server's evaluation time grows quadratically, and a pod
- * with 60,000 capabilities would exceed its timeout of 34 s.
+ * evaluate. Pods that exceed the maximum violate the policies. The API server's evaluation time grows quadratically,
+ * and a pod with 60,000 capabilities would exceed the request timeout of 34 s.
  */
 export const MAX_POLICY_ITEMS = 500;
 
-/** Returns a CEL bool that is false for pods that exceed this limit. */
+/** Returns a CEL bool that is false for pods that exceed `MAX_POLICY_ITEMS`. */
 function isSmall({ containers, volumes, annotations, spec }: CelInputs): string {
   return `size(${containers}) <= ${MAX_POLICY_ITEMS} && size(${containers}) + size(${volumes}) + size(${annotations}) + size(${spec}.?securityContext.?sysctls.orValue([])) + ${containers}.map(c, size(c.?ports.orValue([])) + size(c.?securityContext.?capabilities.?add.orValue([]))).sum() <= ${MAX_POLICY_ITEMS}`;
 }
@@ -67,7 +67,7 @@ export interface PolicyObject<K extends PolicyKind | DefaultsKind = PolicyKind> 
 
 /**
  * Generates the policies for the modes, each followed by its bindings. The result depends only on the arguments. The
- * policies let the exempt namespaces, users and runtime classes pass. The settings must be valid.
+ * policies allow requests with exempt namespaces, users or runtime classes. The settings must be valid.
  */
 export function generatePolicies(settings: PolicySettings, options: AdmissionPolicyOptions): readonly PolicyObject[] {
   const context = { settings, options };
@@ -115,7 +115,8 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
     matchConditions: [
       ...exceptUsers(exemptions.usernames),
       { name: 'significant-updates', expression: IS_SIGNIFICANT },
-      // API servers evaluate validations and their messages separately. Most pods need neither.
+      // API servers evaluate validations and their messages separately. For most pods, this condition makes both
+      // unnecessary.
       {
         name: 'may-violate',
         expression: `!${passesEveryVersion(celScope(context, [level]), pod, isSmall)}`,
@@ -159,7 +160,8 @@ function levelPolicy(context: Context, mode: BlockingMode, level: Level): Policy
 }
 
 /**
- * Returns the audit policy. A single policy covers both levels, because its name is the prefix of its annotation keys.
+ * Returns the audit policy and its binding. A single policy covers both levels, because its name is the prefix of the
+ * audit annotation keys.
  */
 function auditPolicy(context: Context): PolicyObject[] {
   const { usernames, namespaces, runtimeClasses } = context.settings.podSecurity.configuration.exemptions;
@@ -172,7 +174,7 @@ function auditPolicy(context: Context): PolicyObject[] {
     { reason: 'user', test: `request.userInfo.username in ${celList(usernames)}`, names: usernames },
     {
       reason: 'runtimeClass',
-      // If nothing is required, the policy does not read the runtime class.
+      // If no mode enforces a level, upstream does not read the runtime class, so neither does the policy.
       test: `!variables.isPrivileged && ${isExemptRuntimeClass(runtimeClasses)}`,
       names: runtimeClasses,
     },
@@ -182,7 +184,7 @@ function auditPolicy(context: Context): PolicyObject[] {
   const spec = {
     failurePolicy: 'Ignore',
     matchConstraints: { resourceRules: [POD_RULE, ...WORKLOAD_RULES] },
-    // Match conditions would need another pass over the request.
+    // The policy has no match conditions, because they would require another pass over the request.
     variables: [
       ...variables,
       { name: 'isSignificant', expression: IS_SIGNIFICANT },
@@ -221,8 +223,8 @@ function policyName(name: string): string {
 }
 
 /**
- * Returns an admission policy or binding with the labels that all generated policies have. It contains the defaults of
- * API servers, so applying it again changes nothing, and a second field manager does not conflict with the first.
+ * Returns an admission policy or binding with the labels that all generated policies have. The object includes API
+ * server defaults, so applying it again changes nothing, and a second field manager does not conflict with the first.
  */
 export function createPolicyObject<K extends PolicyKind | DefaultsKind>(
   kind: K,
@@ -234,7 +236,7 @@ export function createPolicyObject<K extends PolicyKind | DefaultsKind>(
   return withApiDefaults({ apiVersion: 'admissionregistration.k8s.io/v1', kind, metadata, spec });
 }
 
-/** Renames a policy, or a binding together with its reference to the policy. */
+/** Renames a policy, or a binding and its reference to the policy. */
 export function renamePolicy<K extends PolicyKind | DefaultsKind>(
   { metadata, spec, ...object }: PolicyObject<K>,
   rename: (name: string) => string,
@@ -274,7 +276,10 @@ const WORKLOAD_RULES: readonly Rule[] = [...Map.groupBy(WORKLOADS, ([, resource]
 
 const IS_POD = 'request.resource.resource == "pods"';
 
-/** The pod, or the pod template of a workload. Empty for a ReplicationController that has no template. */
+/**
+ * CEL expression for the pod, or for the pod template of a workload. Empty for a ReplicationController that has no
+ * template.
+ */
 const POD_OR_TEMPLATE = [
   `${IS_POD} ? dyn(object) : `,
   ...[...Map.groupBy(WORKLOADS, ([, { podTemplate = [] }]) => podTemplate.join('.?'))]
@@ -288,9 +293,10 @@ const POD_OR_TEMPLATE = [
 ].join('');
 
 /**
- * Selects the pod updates to evaluate, which add containers or change images. Metadata updates and `resize` subresource
- * updates pass. API servers neither remove nor change ephemeral containers, so lists that differ have a new one.
- * Comparing their names would exceed the cost limit of policies, and so deny metadata updates of pods with many of them.
+ * CEL bool that is true for requests to evaluate. Pod updates are evaluated only if they add containers or change
+ * images, so metadata updates and `resize` subresource updates pass. API servers neither remove nor change ephemeral
+ * containers, so if the lists differ, there is a new one. Comparing the names of ephemeral containers would exceed the
+ * cost limit of policies, so metadata updates of pods with many of them would be denied.
  */
 const IS_SIGNIFICANT = [
   'request.operation != "UPDATE"',
@@ -326,7 +332,9 @@ function namespaceSelector(matchExpressions: readonly Requirement[]) {
 }
 
 interface NamespaceSelection {
-  /** Suffix of the binding's name. `-version` selects namespaces that have only the mode's version label. */
+  /**
+   * Suffix of the binding's name. The `-version` binding selects namespaces that have only the mode's version label.
+   */
   readonly suffix: '' | '-unlabeled' | '-version';
   readonly selector: readonly Requirement[];
   /** Defaults to the policy's rules. */
@@ -334,7 +342,7 @@ interface NamespaceSelection {
 }
 
 /**
- * Selects the namespaces whose policy has the given level: labeled namespaces and, if it is the default level,
+ * Selects the namespaces whose policy has the given level. These are labeled namespaces and, for the default level,
  * unlabeled namespaces.
  */
 function selectNamespaces({ settings }: Context, mode: BlockingMode, level: Level): NamespaceSelection[] {
@@ -384,12 +392,15 @@ function label(key: string, fallback: string): string {
 
 const IS_LEVEL = celList(LEVELS);
 
-/** CEL bool that is true if a string is a valid version label. The number must fit into a signed 64-bit integer. */
+/**
+ * Returns a CEL bool that is true if a string is a valid version label. The number must fit into a signed 64-bit
+ * integer.
+ */
 function isVersion(text: string): string {
   return `(${text} == "latest" || ${text}.matches("^v1[.](0|[1-9][0-9]{0,18})$") && (size(${text}) < 22 || ${text}.substring(3) <= "9223372036854775807"))`;
 }
 
-/** Version from a label, or `latest` if the label is invalid. */
+/** Returns variables for the version from a label, which is `latest` if the label is invalid. */
 export function versionVariables(name: string, expression: string): CelVariable[] {
   return [
     { name: `${name}Label`, expression },
@@ -397,7 +408,7 @@ export function versionVariables(name: string, expression: string): CelVariable[
   ];
 }
 
-/** The enforce policy. */
+/** Returns the variables for the enforce policy. */
 function enforceVariables({ settings }: Context): CelVariable[] {
   const { enforce } = settings.podSecurity.defaults;
   return [
@@ -411,7 +422,7 @@ function enforceVariables({ settings }: Context): CelVariable[] {
   ];
 }
 
-/** Version of a mode in a namespace that has a level for that mode. */
+/** Returns the variables for a mode's version in a namespace that has a level for that mode. */
 function modeVariables(context: Context, mode: BlockingMode, level: Level): CelVariable[] {
   const { defaults } = context.settings.podSecurity;
   const own = label(MODE_LABELS[mode].version, defaults[mode].version);
@@ -423,7 +434,7 @@ function modeVariables(context: Context, mode: BlockingMode, level: Level): CelV
 
 const ENFORCE_POLICY = '(variables.isPrivileged ? "privileged:latest" : variables.enforcePolicy)';
 
-/** The enforce and audit policies, and the label errors. */
+/** Returns the variables for the enforce and audit policies and the label errors. */
 function auditVariables(context: Context): CelVariable[] {
   const { audit, warn } = context.settings.podSecurity.defaults;
   const errors = Object.values(POD_SECURITY_LABELS).map((key) => {
@@ -452,7 +463,8 @@ function auditVariables(context: Context): CelVariable[] {
         'variables.error == ""',
         'variables.level == "privileged"',
         `${label(POD_SECURITY_LABELS.warn, warn.level)} == "privileged"`,
-        // Workloads are never denied. If there is no warn label, an enforce label raises the warn level.
+        // Workloads are never denied, so their enforce level does not matter unless it raises the warn level. This
+        // requires an enforce label and no warn label.
         `(variables.enforceLevel == "privileged" || !(${IS_POD}) && (${celString(MODE_LABELS.warn.level)} in variables.labels || !(${celString(MODE_LABELS.enforce.level)} in variables.labels)))`,
       ].join(' && '),
     },
@@ -461,15 +473,15 @@ function auditVariables(context: Context): CelVariable[] {
 
 interface Evaluation {
   readonly variables: readonly CelVariable[];
-  /** A string such as `restricted:latest`. */
+  /** CEL string such as `restricted:latest`. */
   readonly policy: string;
   readonly violations: string;
 }
 
 /**
- * Variables up to `variables.isDenied`, which is true for a pod that the enforce policy denies. As in Pod Security
- * Admission, a denied pod gets no warnings. API servers evaluate a variable only when an expression reads it, so pods
- * without warnings incur no extra cost.
+ * Returns the variables up to `variables.isDenied`, which is true for a pod that the enforce policy denies. As in Pod
+ * Security Admission, a denied pod gets no warnings. API servers evaluate a variable only when an expression reads it,
+ * so pods without warnings incur no extra cost.
  */
 function denialVariables(context: Context, existing: readonly CelVariable[]): readonly CelVariable[] {
   const scope = celScope(context, POLICY_LEVELS);
@@ -493,14 +505,15 @@ function celScope({ settings, options }: Context, levels: readonly Level[]): Cel
   };
 }
 
-/** Converts a variable's version to its minor version. */
+/** Returns a variable with the minor version of the version in another variable. */
 function minorVariable(name: string, version: string, scope: CelScope): CelVariable {
   const value = `variables.${version}`;
   return { name, expression: `${value} == "latest" ? ${latestMinor(scope)} : int(${value}.substring(3))` };
 }
 
 /**
- * Variables of a policy up to `variables.passes`. If there are several levels, `variables.level` contains the level.
+ * Returns the evaluation of the checks. Its last variable is `variables.passes`. If there are several levels,
+ * `variables.level` contains the level.
  */
 function evaluation(
   context: Context,

@@ -38,7 +38,7 @@ export interface PodSecurityConfiguration {
   readonly exemptions: Readonly<Record<ExemptionsField, readonly string[]>>;
 }
 
-/** The configuration of a cluster that sets none. Every mode is privileged, and there are no exemptions. */
+/** The configuration if the cluster sets none. Every mode is privileged, and there are no exemptions. */
 export const DEFAULT_CONFIGURATION: PodSecurityConfiguration = {
   defaults: {
     enforce: 'privileged',
@@ -51,7 +51,7 @@ export const DEFAULT_CONFIGURATION: PodSecurityConfiguration = {
   exemptions: { usernames: [], namespaces: [], runtimeClasses: [] },
 };
 
-/** A default that is not a level or version. `field` is relative to `defaults`. */
+/** A default that is not a valid level or version. `field` is relative to `defaults`. */
 interface DefaultsError {
   readonly field: DefaultsField;
   readonly detail: string;
@@ -105,7 +105,7 @@ export function validateConfiguration({ defaults, exemptions }: PodSecurityConfi
   ];
 }
 
-/** Does not report invalid items as duplicates. */
+/** Returns the errors in a list of exemptions. Invalid items are not also reported as duplicates. */
 function validateNames(path: string, names: readonly string[], findErrors: (name: string) => string[]): FieldError[] {
   const seen = new Set<string>();
   return names.flatMap((name, index) => {
@@ -120,7 +120,7 @@ function validateNames(path: string, names: readonly string[], findErrors: (name
 /** The reason for an exemption, which is also the value of the `exempt` audit annotation. */
 export type Exemption = 'namespace' | 'user' | 'runtimeClass';
 
-/** Returns true for exempt names. Names must match exactly. Empty and absent names are never exempt. */
+/** Returns true if the name is exempt. Names must match exactly. Empty and absent names are never exempt. */
 export type Exemptions = Readonly<Record<Exemption, (name: string | null | undefined) => boolean>>;
 
 export function createExemptions(lists: PodSecurityConfiguration['exemptions']): Exemptions {
@@ -171,7 +171,9 @@ export interface PodSecurity {
   readonly configuration: PodSecurityConfiguration;
   readonly defaults: Policies;
   readonly exemptions: Exemptions;
-  /** Resolves the policies once per Namespace object. The store replaces the object when a namespace changes. */
+  /**
+   * Resolves the policies once per Namespace object, because the store replaces the object when a namespace changes.
+   */
   namespaceRules(namespace: Namespace): NamespaceRules;
 }
 

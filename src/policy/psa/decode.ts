@@ -25,13 +25,16 @@ import {
   type WorkloadResource,
 } from '../pod/index.ts';
 
-/** The result of decoding. `absent` means that the request has no object. A decoded object includes its own kind. */
+/**
+ * The result of decoding an object. `absent` means that the request has no object. The kind of a decoded object comes
+ * from the object itself.
+ */
 export type Decoded = { readonly outcome: 'absent' } | FailedObject | DecodedObject;
 
 interface FailedObject {
   readonly outcome: 'failed';
   readonly error: string;
-  /** The limit that a valid object exceeds. */
+  /** The limit that an otherwise valid object exceeds. */
   readonly limit: LimitName | undefined;
 }
 
@@ -47,8 +50,8 @@ export interface DecodedObject {
 }
 
 /**
- * Decodes an object based on its own apiVersion and kind, which default to the request's kind. As in the API server,
- * unknown fields are ignored. If a field that reviews read has the wrong type, returns an error in the API server's
+ * Decodes an object based on its own apiVersion and kind, which default to the request's kind. Ignores unknown fields,
+ * as the API server does. If a field that reviews read has the wrong type, returns an error in the API server's
  * wording.
  */
 export function decodeObject(raw: unknown, requestKind: GroupVersionKind): Decoded {
@@ -83,12 +86,12 @@ export type DecodedWorkload =
       readonly unknown: readonly string[];
     };
 
-/** Maximum number of templates in one object. All of its templates together may have as many containers as one pod. */
+/** Maximum number of templates in one object. All templates together may have only as many containers as one pod. */
 const MAX_TEMPLATES = 100;
 
 /**
- * Decodes the object of a request. In objects of the given resources, it finds templates by their path or shape. The
- * first template beyond the limits is reported as unknown, and later templates are not decoded.
+ * Decodes the object of a request. In objects of the given resources, finds templates by their path or shape. The first
+ * template beyond the limits is reported as unknown, and later templates are not decoded.
  */
 export function decodeWorkload(
   { object, kind, resource: { group, resource } }: AdmissionRequest,
@@ -112,17 +115,17 @@ export function decodeWorkload(
   return { outcome: 'templates', templates: located, unknown: unknown.map(printFieldPath) };
 }
 
-/** Returns true for an object that has the given kind in the core group. */
+/** Returns true for a decoded object that has the given kind in the core group. */
 export function isCore(decoded: Decoded, kind: string): decoded is DecodedObject {
   return decoded.outcome === 'decoded' && decoded.kind.group === '' && decoded.kind.kind === kind;
 }
 
-/** Formats a kind as `apps/v1, Kind=Deployment`, or `/v1, Kind=Service` in the core group. */
+/** Formats a kind, such as `apps/v1, Kind=Deployment`, or `/v1, Kind=Service` in the core group. */
 export function printKind({ group, version, kind }: GroupVersionKind): string {
   return `${group}/${version}, Kind=${kind}`;
 }
 
-/** The audit annotation includes the cause, but the response does not. */
+/** Denies a request with an error. The audit annotation includes the cause, but the response does not. */
 export function denyWithError(status: Status, cause?: string): Decision {
   const error = cause === undefined ? status.message : `${status.message}: ${cause}`;
   return deny(status, { auditAnnotations: { error } });
@@ -140,7 +143,7 @@ export function denyUndecodable(decoded: Decoded, kind: string): Decision {
   return denyWithError(badRequest(`failed to decode ${old}object`), error);
 }
 
-/** Returns the kind or an error. */
+/** Returns the object's kind, or an error message. */
 function readKind(raw: unknown, requestKind: GroupVersionKind): GroupVersionKind | string {
   const prefix = `couldn't get version/kind; json parse error: `;
   if (!isObject(raw)) return prefix + unmarshalError(raw, '', 'struct');
@@ -178,7 +181,7 @@ function readObject(object: JsonObject, { group, kind }: GroupVersionKind): Read
   return decodePodAt(template);
 }
 
-/** Follows the path to the template. Also verifies the type of `spec.replicas`. */
+/** Follows the path to the template, and verifies the type of `spec.replicas`. */
 function findTemplate(source: DecodeSource, path: readonly string[]): DecodeSource | undefined {
   const [key, ...rest] = path;
   if (key === undefined) return source;
@@ -207,7 +210,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 const KNOWN = new Map(Object.entries(KINDS).map(([apiVersion, kinds]) => [apiVersion, new Set(kinds.split(/\s+/))]));
 
-/** Returns true if the upstream webhook decodes objects of this kind. The list kinds of known kinds are also known. */
+/** Returns true if the upstream webhook decodes objects of this kind. It also decodes lists of these objects. */
 export function isKnownKind(apiVersion: string, kind: string): boolean {
   const kinds = KNOWN.get(apiVersion);
   if (kinds === undefined) return false;
@@ -236,7 +239,10 @@ function differByPosition(containers: readonly ContainerFields[], old: readonly 
   return containers.length !== old.length || containers.some(({ image }, index) => image !== old[index]?.image);
 }
 
-/** Removed containers are not significant. If several containers have the same name, the first one is compared. */
+/**
+ * Returns true if the ephemeral containers changed significantly. Removed containers are not significant. If several
+ * containers have the same name, the first one is compared.
+ */
 function differByName(containers: readonly ContainerFields[], old: readonly ContainerFields[]): boolean {
   const images = new Map(old.toReversed().map(({ name, image }) => [name, image]));
   return containers.some(({ name, image }) => images.get(name) !== image);

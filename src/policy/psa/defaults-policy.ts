@@ -1,5 +1,5 @@
 /**
- * The MutatingAdmissionPolicy that sets the pod defaults in API servers.
+ * Generates the MutatingAdmissionPolicy that sets the pod defaults in API servers.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
  */
 import type { DefaultsKind } from '../../api/admission-policies.ts';
@@ -21,8 +21,8 @@ import {
 const CONTAINER_LISTS = ['initContainers', 'containers'] as const;
 
 /**
- * Excludes pods with more containers than `withPodDefaults` changes. API servers would need seconds for them, even
- * without a patch.
+ * Excludes pods that `withPodDefaults` does not change because they have too many containers. API servers would need
+ * seconds for them, even without a patch.
  */
 const NOT_TOO_LARGE = {
   name: 'not-too-large',
@@ -50,7 +50,7 @@ export function generateDefaultsPolicy(
   const unlessEnforced = scc.mode === 'off' ? '' : `${isSelected(selectEnforcedNamespaces(scc))} ? [] : `;
   return [
     createPolicyObject('MutatingAdmissionPolicy', name, `Sets absent security context fields of new pods: ${names}.`, {
-      // Ignoring failures is safe because Pod Security evaluates the pod even if the defaults are missing.
+      // Ignoring failures is safe, because Pod Security evaluates the pod even if the defaults are missing.
       failurePolicy: 'Ignore',
       reinvocationPolicy: 'IfNeeded',
       matchConstraints: {
@@ -73,8 +73,8 @@ export function generateDefaultsPolicy(
 }
 
 /**
- * Returns a CEL bool that is true if the namespace satisfies the requirements. Supports the operators `Exists` and
- * `NotIn`.
+ * Returns a CEL bool that is true if the namespace satisfies the requirements. Supports the `Exists` and `NotIn`
+ * operators.
  */
 function isSelected(requirements: readonly Requirement[]): string {
   const labels = 'namespaceObject.metadata.?labels.orValue({})';
@@ -102,7 +102,7 @@ function celIsKept({ cel }: PodDefault): string {
   return `${IS_PRIVILEGED} || ${cel.isExcepted}`;
 }
 
-/** Returns the variables that contain the targets of a default, as `findTargets` finds them. */
+/** Returns the variables that contain the same targets of a default as `findTargets` returns. */
 function targetVariables(podDefault: PodDefault): readonly CelVariable[] {
   const [field] = podDefault.path;
   const absent = `variables.containers.filter(c, !(${podDefault.cel.isSet}))`;
@@ -116,7 +116,10 @@ function targetVariables(podDefault: PodDefault): readonly CelVariable[] {
   ];
 }
 
-/** Returns the patch, which adds parent objects before the values. Adding a parent twice is harmless. */
+/**
+ * Returns the expression for the patch. The patch adds parent objects before the values. Adding a parent twice is
+ * harmless.
+ */
 function patchExpression(chosen: readonly PodDefault[]): string {
   const add = (targets: string, path: string, value: string): string =>
     `${targets}.map(c, JSONPatch{op: "add", path: c.path + ${celString(`/securityContext${path}`)}, value: ${value}})`;

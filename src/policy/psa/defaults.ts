@@ -1,7 +1,7 @@
 /**
- * Safe defaults for the security contexts of new pods, so a pod without a security context complies with the restricted
- * level. A default is set only if the field is absent. Explicit values are never changed. Each default exists in
- * TypeScript for the webhook and for templates, and in CEL for the policy of `defaults-policy.ts`.
+ * Sets safe defaults in the security contexts of new pods, so a pod without a security context complies with the
+ * restricted level. A default is set only if the field is absent. Explicit values are never changed. Each default is
+ * defined in TypeScript for the webhook and for templates, and in CEL for the policy in `defaults-policy.ts`.
  */
 import type { V1LabelSelector, V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { celString } from '../../kube/cel.ts';
@@ -22,7 +22,7 @@ export type DefaultField = (typeof DEFAULT_FIELDS)[number];
 export interface PodDefaults {
   readonly mode: 'off' | 'apply';
   readonly fields: readonly DefaultField[];
-  /** LabelSelector for the namespaces. An empty selector matches all namespaces. */
+  /** Selects the namespaces in which the defaults apply. An empty selector matches all namespaces. */
   readonly namespaceSelector: Wire<V1LabelSelector>;
   readonly exemptNamespaces: readonly string[];
 }
@@ -37,18 +37,18 @@ export interface DefaultsSettings {
 type Target = SecurityContextFields & Partial<Pick<ContainerFields, 'name' | 'privileged' | 'capabilities'>>;
 
 /**
- * The default for a field. The expressions read `c`, where `c.fields` is a container or the pod spec and `c.path` is
- * its JSON pointer.
+ * The default for a field. The CEL expressions read `c`, where `c.fields` is a container or the pod spec and `c.path`
+ * is its JSON pointer.
  */
 export interface PodDefault {
   /** Path of the value in the security context. */
   readonly path: readonly [DefaultField, ...string[]];
   readonly value: unknown;
-  /** True if pods have the field too and containers inherit it. */
+  /** True if pods also have the field and containers inherit it. */
   readonly isInherited: boolean;
-  /** Returns true if the value is set explicitly. */
+  /** Returns true if the target sets the field explicitly. */
   isSet(target: Target): boolean;
-  /** Returns true if the value would be invalid or would conflict with an explicit setting of the pod. */
+  /** Returns true if the default would be invalid or would conflict with an explicit setting of the pod. */
   isExcepted(target: Target, pod: PodFields): boolean;
   readonly cel: Readonly<Record<'isSet' | 'isExcepted', string>>;
 }
@@ -64,7 +64,10 @@ const ALL = /^ALL$/i;
 /** The kubelet rejects this Windows user if `runAsNonRoot` is true. */
 const WINDOWS_ROOT = /^ContainerAdministrator$/i;
 
-/** Node 22 does not support this syntax in its own patterns. */
+/**
+ * Returns a CEL string with a case-insensitive pattern. Node 22 does not support the `(?i:)` syntax in its own
+ * patterns.
+ */
 function celIgnoreCase(pattern: RegExp): string {
   return celString(`(?i:${pattern.source})`);
 }
@@ -132,7 +135,7 @@ export function selectDefaults(fields: readonly DefaultField[]): readonly PodDef
   return DEFAULT_FIELDS.filter((field) => fields.includes(field)).map((field) => DEFAULTS[field]);
 }
 
-/** Privileged containers and HostProcess containers get no defaults. */
+/** Returns true for privileged containers and HostProcess containers, which get no defaults. */
 function isPrivileged({ privileged = false, hostProcess }: Target, pod: PodFields): boolean {
   return privileged || hostProcess || pod.hostProcess;
 }
@@ -211,7 +214,7 @@ export function completeNewPod(object: unknown, namespace: Namespace, defaults: 
   return completed === object ? undefined : completed;
 }
 
-/** Applies the defaults of its namespace to a pod template. */
+/** Applies the defaults of the namespace to a pod template. */
 export function completeTemplate(template: PodFields, namespace: Namespace, settings: DefaultsSettings): PodFields {
   if (!hasDefaults(namespace, settings)) return template;
   const completed = withPodDefaults(template, settings.defaults.fields);
@@ -219,8 +222,8 @@ export function completeTemplate(template: PodFields, namespace: Namespace, sett
 }
 
 /**
- * Returns the pod if all containers that lack the field can inherit the default. Otherwise, returns the containers to
- * set it on.
+ * Returns the targets on which the default is set. This is the pod if all containers that lack the field can inherit
+ * the default, or else the individual containers.
  */
 function findTargets(
   { isInherited, isSet, isExcepted }: PodDefault,

@@ -1,4 +1,4 @@
-/** Decides about writes of PodSecurityExceptions: the authors and approvers to record, and the writes to deny. */
+/** Reviews writes to PodSecurityExceptions. Records authors and approvers, and denies invalid writes. */
 import { APPROVAL_ANNOTATIONS, AUTHORS_ANNOTATION } from '../../api/names.ts';
 import { type AdmissionRequest, allow, type Allowed, type Decision, deny } from '../../kube/admission.ts';
 import { defined } from '../../kube/defined.ts';
@@ -33,7 +33,7 @@ interface ExceptionWrite {
   hashSpec(spec: unknown): string;
 }
 
-/** Records the authors and approvers in the object. */
+/** Records the authors and the approver in the object. */
 export function recordExceptionWrite(write: ExceptionWrite): Allowed {
   const change = readChange(write);
   if (change === undefined) return allow();
@@ -46,7 +46,10 @@ export function recordExceptionWrite(write: ExceptionWrite): Allowed {
   return allow({ object: { ...object, status: { ...object.status, approval: recorded } } });
 }
 
-/** Denies an exception that exceeds the limits in the settings. An approval also requires the `approve` permission. */
+/**
+ * Denies a write if the exception exceeds the limits in the settings. An approval also requires the `approve`
+ * permission.
+ */
 export function reviewExceptionWrite(write: ExceptionWrite): {
   readonly decision: Decision;
   readonly isApproval: boolean;
@@ -92,18 +95,21 @@ interface ExceptionChange extends Pick<ExceptionWrite, 'settings' | 'nowMs' | 'h
   /** True if the approval is added, changed or removed. */
   readonly isApproval: boolean;
   readonly approval: NonNullable<PodSecurityException['status']>['approval'];
-  /** Value of the authors annotation in the request, and the value that it must have. */
+  /** Value of the authors annotation in the request, and the value that the annotation must have. */
   readonly authors: string | undefined;
   readonly expectedAuthors: string | undefined;
   /** True if an approval in the annotations is added or changed. */
   readonly isApplied: boolean;
-  /** The deployer and the time that the annotations must contain if they are not changed. */
+  /** The deployer and the time that the annotations must contain if the approval does not change. */
   readonly recorded: { readonly through: string | undefined; readonly at: string | undefined };
 }
 
 const { by: BY, proposedBy: PROPOSED_BY, specHash: SPEC_HASH, through: THROUGH, at: AT } = APPROVAL_ANNOTATIONS;
 
-/** Reads the change in a request, in the same way for all versions, patches and subresources. */
+/**
+ * Returns the change in a request. Treats all operations and subresources in the same way. Returns `undefined` if there
+ * is no exception.
+ */
 function readChange({ request, ...context }: ExceptionWrite): ExceptionChange | undefined {
   const { userInfo, namespace = '', subResource = '' } = request;
   const isWrite = request.operation === 'CREATE' || request.operation === 'UPDATE';

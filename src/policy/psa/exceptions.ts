@@ -12,7 +12,7 @@ export interface ExceptionSettings {
   readonly mode: 'off' | 'approved';
   readonly maxDurationMs: number;
   readonly forbiddenChecks: readonly string[];
-  /** Namespaces where exceptions apply. If empty, they apply in all namespaces. */
+  /** Namespaces in which exceptions apply. If empty, they apply in all namespaces. */
   readonly namespaces: readonly string[];
   readonly selfApproval: boolean;
   /** Users that may apply an exception together with its approval. */
@@ -52,7 +52,7 @@ export interface ExceptionProblem {
 
 const AUTHORS_UNKNOWN = 'its authors are unknown because it was stored without a review. Delete it and create it again';
 
-/** Returns the reason that an exception does not apply to new pods, or `undefined` if it applies. */
+/** Returns the reason why an exception does not apply to new pods, or `undefined` if it applies. */
 export function findExceptionProblem(
   exception: PreparedException,
   settings: ExceptionSettings,
@@ -61,7 +61,7 @@ export function findExceptionProblem(
   return findLastingProblem(exception, settings) ?? findTimeProblem(exception, nowMs);
 }
 
-/** Returns the problem of an exception that does not depend on the time. */
+/** Returns a problem with an exception that does not depend on the time, or `undefined` if there is none. */
 export function findLastingProblem(
   exception: PreparedException,
   settings: ExceptionSettings,
@@ -69,7 +69,7 @@ export function findLastingProblem(
   return findLimit(exception, settings) ?? findApprovalProblem(exception, settings);
 }
 
-/** Maximum difference between the clocks of the replicas. */
+/** Maximum allowed difference between the clocks of the replicas. */
 export const CLOCK_SKEW_MS = 60_000;
 
 /**
@@ -84,7 +84,7 @@ export function findTimeProblem(
   return { reason: 'NotApproved', message: `its approval is in the future: ${formatTimestamp(approvedMs)}` };
 }
 
-/** Returns the setting that forbids an exception, regardless of its approval. */
+/** Returns a problem if a setting forbids the exception, regardless of its approval. */
 export function findLimit(
   { namespace, spec }: Pick<PreparedException, 'namespace' | 'spec'>,
   { mode, namespaces, forbiddenChecks }: ExceptionSettings,
@@ -104,7 +104,7 @@ function findApprovalProblem(
   { name, namespace, approval, approvedMs, authors, specHash, rule }: PreparedException,
   { maxDurationMs, selfApproval, trustedApprovers }: ExceptionSettings,
 ): ExceptionProblem | undefined {
-  // A function, so evaluating many exceptions does not format commands that are never printed.
+  // This is a function, so that evaluating many exceptions does not format commands that are never printed.
   const command = (): string => `portcullis exception approve ${name} -n ${namespace}`;
   if (approval === undefined) return { reason: 'NotApproved', message: `it is not approved: ${command()}` };
   if (authors.length === 0) return { reason: 'NotApproved', message: AUTHORS_UNKNOWN };
@@ -148,7 +148,7 @@ export function prepareException(
     name,
     serviceAccountName: spec.serviceAccountName,
     allow: spec.allow,
-    // Treat a malformed time as expired.
+    // A malformed time is treated as expired.
     expiresAtMs: parseTimestamp(spec.expiresAt) ?? 0,
   };
   const approval = findApproval(metadata?.annotations ?? {}, status, specHash);
@@ -170,8 +170,8 @@ function findApproval(
 }
 
 /**
- * Returns false if an exception cannot be approved, without parsing it. Authors can create any number of exceptions, but
- * neither their status nor the annotations of an approval by a trusted user.
+ * Returns false if an exception cannot have an approval, without parsing it. Authors can create any number of
+ * exceptions, but they can set neither the status nor the annotations that record an approval by a trusted user.
  */
 export function mayBeApproved(
   { metadata, status }: PodSecurityException,
@@ -182,8 +182,8 @@ export function mayBeApproved(
 }
 
 /**
- * Returns why other components deny an exception's pods, and the command to resolve it. The PodSecurity plugin and the
- * floor enforce the upstream label and the default, and do not support exceptions.
+ * Returns the reason why other components deny an exception's pods, with the command that resolves the problem. The
+ * PodSecurity plugin and the floor enforce the upstream label and the default, and do not support exceptions.
  */
 export function findShadow(
   { namespace, spec }: Pick<PreparedException, 'namespace' | 'spec'>,
@@ -205,7 +205,7 @@ export function findShadow(
   return `the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace ${namespace} ${changes} --overwrite`;
 }
 
-// Exceptions that a change to the settings ends
+// Exceptions that end due to a change to the settings
 
 interface EndedExceptions {
   readonly ended: readonly string[];
@@ -222,7 +222,7 @@ interface ExceptionsChange {
   readonly nowMs: number;
 }
 
-/** Finds the exceptions that apply only before the change. Each step ends with a `yield`. */
+/** Finds the exceptions that apply before the change but not after it. Yields before each exception. */
 export function* findEndedExceptions(change: ExceptionsChange): Generator<void, EndedExceptions, boolean> {
   const { objects, read, before, next, nowMs } = change;
   const ended: string[] = [];
@@ -240,7 +240,7 @@ export function* findEndedExceptions(change: ExceptionsChange): Generator<void, 
   return { ended, workloads: [...workloads], isComplete: true };
 }
 
-/** Returns the warning about a change to the settings, or `undefined` if it ends no exception. */
+/** Returns the warning about a change to the settings, or `undefined` if the change ends no exception. */
 export function endedExceptionsWarning(
   { ended, workloads, isComplete }: EndedExceptions,
   showsNames: boolean,

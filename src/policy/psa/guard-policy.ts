@@ -1,6 +1,6 @@
 /**
- * The ValidatingAdmissionPolicy that guards the labels of namespaces. RBAC cannot limit updates of namespaces to some
- * labels, so without the policy, everyone who may update a namespace can lower its level.
+ * Generates the ValidatingAdmissionPolicy that guards the labels of namespaces. RBAC cannot restrict updates to
+ * individual labels, so without the policy, every user who may update a namespace can lower its level.
  */
 import { ENFORCE_LABEL, FAIL_OPEN, RELAXED_LABEL, TEMPORARY_GRANTS_ANNOTATION, TIER_LABEL } from '../../api/names.ts';
 import { celList, celString } from '../../kube/cel.ts';
@@ -22,18 +22,18 @@ interface GuardInput {
   readonly scc: { readonly mode: SccMode; readonly exemptNamespaces: readonly string[] };
 }
 
-/** The permission to lower the level of a namespace, and to exempt it. The name is the name of the namespace. */
+/** The permission to lower the level of a namespace or to exempt it. The resource name is the name of the namespace. */
 export const LOWER_LEVEL = {
   verb: 'lower',
   apiGroup: RESOURCES.PodSecurityException.group,
   resource: 'podsecuritylevels',
 } as const;
 
-/** Labels that exempt a namespace, or let a controller lower its level, and their values. */
+/** Labels that exempt a namespace or allow a controller to lower its level, and the values that have this effect. */
 const EXEMPTING = { [TIER_LABEL]: [FAIL_OPEN], [LABEL_SYNC_LABEL]: ['true'] };
 const SCC_EXEMPTING = { [RUN_LEVEL_LABEL]: ['0', '1'], [DISABLE_LABEL]: ['true'] };
 
-/** Suffixes of the variables for the namespace before and after the request. A new namespace had no labels before. */
+/** Metadata of the namespace before and after the request, by variable suffix. A new namespace had no labels before. */
 const STATES = {
   Old: 'oldObject == null ? dyn({}) : dyn(oldObject.metadata)',
   New: 'dyn(object.metadata)',
@@ -80,7 +80,7 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
       {
         failurePolicy: 'Fail',
         matchConstraints: {
-          // The subresources accept changes of labels, too.
+          // Subresources also accept label changes.
           resourceRules: [
             {
               apiGroups: [''],
@@ -100,7 +100,8 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
         ],
         validations: [
           {
-            // Without a namespace, only cluster-wide grants match, so the holders of a RoleBinding to cluster-admin do not.
+            // The check specifies no namespace, so only cluster-wide grants match. A RoleBinding to cluster-admin is
+            // not sufficient.
             expression: `size(variables.findings) == 0 || authorizer.group(${celString(apiGroup)}).resource(${celString(resource)}).name(object.metadata.name).check(${celString(verb)}).allowed()`,
             reason: 'Forbidden',
             message: 'lowers the level of a namespace, or exempts it',
@@ -121,14 +122,16 @@ function readLabel(state: string, key: string, fallback = ''): string {
 }
 
 /**
- * Returns the labels and annotations of a namespace, its level, the highest level of both labels, its version and its SCC
- * mode. Levels and modes are positions in their lists. The API server does not evaluate the label of Portcullis, so
- * the label cannot replace the upstream label.
+ * Returns variables for the labels, annotations, level, version and SCC mode of a namespace, and for the higher level
+ * of the two enforce labels. Levels and modes are represented by their positions in the lists. The API server does not
+ * evaluate the `ENFORCE_LABEL`, so it cannot replace the upstream label.
  */
 function stateVariables(state: keyof typeof STATES, { podSecurity, scc }: Omit<GuardInput, 'guard'>): CelVariable[] {
   const { enforce } = podSecurity.defaults;
   const read = (key: string, fallback: string): string => readLabel(state, key, fallback);
-  /** Returns the position of a value. Invalid values have the strictest position, as in reviews. */
+  /**
+   * Returns a CEL expression for the position of a value. Invalid values have the strictest position, as in reviews.
+   */
   const position = (text: string, order: readonly string[], strictest: number): string =>
     `${order.flatMap((value, index) => (index === strictest ? [] : [`${text} == ${celString(value)} ? ${index} : `])).join('')}${strictest}`;
   const strictest = LEVELS.length - 1;
@@ -158,8 +161,8 @@ function stateVariables(state: keyof typeof STATES, { podSecurity, scc }: Omit<G
 }
 
 /**
- * Lists the labels and annotations that have changed although they may not change. Reads keys by name, because API
- * servers need seconds to iterate over thousands of labels.
+ * Returns a CEL list of the guarded labels and annotations that have changed. Reads keys by name, because API servers
+ * need seconds to iterate over thousands of labels.
  */
 function changedKeys(hasSccs: boolean): string {
   const changed = (field: string, keys: readonly string[]): string => {

@@ -1,4 +1,7 @@
-/** Pod Security Admission: configuration, namespace labels, reviews, and the policies that need no server. */
+/**
+ * Pod Security Admission, which includes configuration, namespace labels, reviews, and admission policies that require
+ * no webhook.
+ */
 export {
   generatePolicies,
   MAX_POLICY_ITEMS,

@@ -5,7 +5,7 @@ import type { ExceptionIndex, Version } from '../pss/index.ts';
 import type { PodSecurity } from './configuration.ts';
 import type { DecodedWorkload } from './decode.ts';
 
-/** Input for a review. Reviews call a function only if the response depends on it. */
+/** Input for a review. Reviews call the functions only if the response depends on their results. */
 export interface PodSecurityInput {
   readonly request: AdmissionRequest;
   /** The workload object after SCC admission has defaulted its templates. Absent where SCCs do not apply. */
@@ -17,13 +17,13 @@ export interface PodSecurityInput {
   readonly workloadResources?: readonly WorkloadResource[];
   /** Returns `undefined` if the namespace does not exist. */
   findNamespace(name: string): Namespace | undefined;
-  /** Returns all pods in a namespace, or `undefined` if they cannot be listed. */
+  /** Returns all pods in a namespace, or `undefined` if the pods cannot be listed. */
   listPods(namespace: string): readonly Pod[] | undefined;
   /** Returns the approved, unexpired exceptions in a namespace. If absent, there are no exceptions. */
   readonly findExceptions?: ((namespace: string) => ExceptionIndex) | undefined;
   /** Limits for reviewing the pods of a namespace. */
   readonly limits: PodReviewLimits;
-  /** Returns monotonic time in milliseconds. */
+  /** Returns the monotonic time in milliseconds. */
   now(): number;
   /** Deadline of the request, on the same clock as `now`. */
   readonly deadlineMs?: number;

@@ -18,12 +18,12 @@ import {
   setsMode,
 } from './policy.ts';
 
-/** Yields after each pod. The value sent back is false if there is no time left for another pod. */
+/** Yields before each pod. The caller passes false to `next` if there is no time left for another pod. */
 type NamespaceReview<T = Decision> = Generator<void, T, boolean>;
 
 /**
  * Reviews a request for a namespace. Denies invalid labels, and warns about existing pods that violate a stricter
- * policy. These reviews are not counted in metrics, and users are not exempt.
+ * policy. These reviews are not counted in metrics. Exemptions of users do not apply.
  */
 export function* reviewNamespace(input: PodSecurityInput): NamespaceReview {
   const { request } = input;
@@ -59,7 +59,7 @@ function* reviewUpdate(input: PodSecurityInput): NamespaceReview {
   return warnings.length === 0 ? allow() : allow({ warnings });
 }
 
-/** Errors that already exist do not block other changes. */
+/** Returns true if both lists contain the same errors. Errors that already exist must not block other changes. */
 function areEqual(errors: readonly FieldError[], old: readonly FieldError[]): boolean {
   return (
     errors.length === old.length &&
@@ -76,7 +76,10 @@ function canAddViolations({ enforce }: NamespacePolicy, { enforce: old }: Namesp
   return enforce.version !== old.version || isStricter(enforce.level, old.level);
 }
 
-/** As in upstream, the message lists only the modes that have labels, so the list may be empty. */
+/**
+ * Warns that the namespace is exempt. The message lists only the modes that have labels, as upstream does, so the list
+ * may be empty.
+ */
 function warnOfExemption(namespace: Namespace, policies: NamespacePolicy, input: PodSecurityInput): Decision {
   if (isFullyPrivileged(policies) || areEquivalent(policies, input.podSecurity.defaults)) return allow();
   const list = MODES.filter(
@@ -138,7 +141,9 @@ function timeLimit({ limits, now, deadlineMs = Infinity }: PodSecurityInput): nu
   return Math.min(limits.timeoutMs, (deadlineMs - now()) / 2);
 }
 
-/** Pods of the same controller are alike, so all but the first one move to the end. */
+/**
+ * Moves all but the first pod of each controller to the end, because pods of the same controller are usually identical.
+ */
 function onePerControllerFirst(pods: readonly Pod[]): readonly Pod[] {
   const seen = new Set<string>();
   const siblings: Pod[] = [];
@@ -152,7 +157,7 @@ function onePerControllerFirst(pods: readonly Pod[]): readonly Pod[] {
   return siblings.length === 0 ? firsts : [...firsts, ...siblings];
 }
 
-/** Pods that have the same violations. `name` is the first pod name in byte order. */
+/** A group of pods that have the same violations. `name` is the first pod name in byte order. */
 interface Group {
   name: string;
   pods: number;

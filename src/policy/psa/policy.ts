@@ -24,7 +24,7 @@ export function isStricter(level: Level, than: Level): boolean {
   return STRICTNESS[level] > STRICTNESS[than];
 }
 
-/** Returns true if level and version are equal. The version matters even for privileged policies. */
+/** Returns true if the levels and versions are equal. The version matters even for privileged policies. */
 export function isSamePolicy(a: Policy, b: Policy): boolean {
   return a.level === b.level && a.version === b.version;
 }
@@ -48,19 +48,21 @@ export function parsePolicy(text: string): Policy {
 }
 
 /**
- * Returns the phrase with which all commands and API servers name the policy that a pod violates, and the version that
- * is evaluated if the version of the policy is not known.
+ * Returns the phrase that commands and API servers use for the policy that a pod violates, such as `PodSecurity
+ * "restricted:latest"`. Adds the evaluated version if the policy's version is not known.
  */
 export function printPodSecurity(policy: Policy): string {
   return `PodSecurity ${quote(printPolicy(policy))}${printEvaluatedAs(policy)}`;
 }
 
-/** Returns the name of a level in messages, with its version unless that is `latest` or has no effect. */
+/** Formats a policy for messages. Omits the version if it is `latest` or has no effect. */
 export function printLevel({ level, version }: Policy): string {
   return version === 'latest' || level === 'privileged' ? level : `${level}:${version}`;
 }
 
-/** Returns, for example, ` (evaluated as v1.37, the newest known version)`, or nothing for a known version. */
+/**
+ * Returns a suffix such as ` (evaluated as v1.37, the newest known version)`, or an empty string for a known version.
+ */
 export function printEvaluatedAs({ level, version }: Policy): string {
   const note = level === 'privileged' ? undefined : evaluatedAs(version);
   return note === undefined ? '' : ` (${note})`;
@@ -75,7 +77,7 @@ export function listNewerVersions(policies: Iterable<Policy>): readonly string[]
   return sortedSet(notes);
 }
 
-/** Formats a policy as `restricted:v1.30`. */
+/** Formats a policy, such as `restricted:v1.30`. */
 export function printPolicy({ level, version }: Policy): string {
   return `${level}:${version}`;
 }
@@ -84,7 +86,7 @@ export type Labels = Readonly<Record<string, unknown>>;
 
 /** The policies of a namespace, and the errors in its labels. Invalid labels are replaced with substitute values. */
 export interface NamespacePolicy extends Policies {
-  /** In the order enforce, enforce-version, audit, audit-version, warn, warn-version. */
+  /** The errors in the order enforce, enforce-version, audit, audit-version, warn, warn-version. */
   readonly errors: readonly FieldError[];
 }
 
@@ -118,7 +120,7 @@ export function setsMode(labels: Labels | null | undefined, mode: Mode): boolean
   return labels != null && keys.some((key) => labels[key] !== undefined);
 }
 
-/** Level and version default independently, so a version label without a level label uses the default level. */
+/** Level and version default independently, so a namespace with only a version label has the default level. */
 function readPolicy(labels: Labels, mode: Mode, fallback: Policy, errors: FieldError[]): Policy {
   const names = MODE_LABELS[mode];
   const level = readLevel(labels, names.level, SUBSTITUTES[mode], errors);
@@ -147,7 +149,7 @@ function getLabel(labels: Labels, name: string): unknown {
   return value === null ? '' : value;
 }
 
-/** Portcullis's own label only raises the level. */
+/** The `ENFORCE_LABEL` can only raise the level. */
 function raiseEnforce(labels: Labels, enforce: Policy, errors: FieldError[]): Policy {
   const level = readLevel(labels, ENFORCE_LABEL, SUBSTITUTES.enforce, errors);
   return level !== undefined && isStricter(level, enforce.level) ? { ...enforce, level } : enforce;
@@ -172,17 +174,17 @@ const PREFIX = 'pod-security.kubernetes.io/';
 const KNOWN: readonly string[] = Object.values(POD_SECURITY_LABELS);
 const SUFFIXES = KNOWN.map((label) => label.slice(PREFIX.length));
 
-/** A label or annotation without effect. */
+/** A label or annotation that has no effect. */
 interface UnusedKey {
   readonly field: 'labels' | 'annotations';
   readonly key: string;
-  /** One sentence that describes how to give the key an effect. */
+  /** One sentence that explains how to correct the key. */
   readonly fix: string;
 }
 
 /**
- * Returns the labels and annotations of an object that begin with the prefix of Pod Security labels, or are similar to
- * these labels, but have no effect. API servers read only the six labels, and only in namespaces.
+ * Returns the labels and annotations of an object that look like Pod Security labels because of their prefix or
+ * spelling, but have no effect. API servers read only the six labels, and only in namespaces.
  */
 export function findUnusedKeys(metadata: unknown, kind: string): readonly UnusedKey[] {
   return (['labels', 'annotations'] as const).flatMap((field) =>

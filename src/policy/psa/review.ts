@@ -1,6 +1,6 @@
 /**
- * Reviews requests as Pod Security Admission does. Reviews are pure functions that get the clock and the cluster state
- * as input.
+ * Reviews requests as Pod Security Admission does. Reviews are pure functions whose input includes the clock and the
+ * cluster state.
  */
 import { type AdmissionRequest, allow, type Allowed, type Decision, deny } from '../../kube/admission.ts';
 import { formatFieldErrors } from '../../kube/field-error.ts';
@@ -48,8 +48,8 @@ export function reviewPodSecurity(input: PodSecurityInput): PodSecurityReview {
 }
 
 /**
- * True if a review may deny the request. It denies pods only if a level other than privileged is enforced, and denies
- * invalid levels on every namespace.
+ * Returns true if a review may deny the request. Reviews deny pods only if a level other than privileged is enforced,
+ * and deny invalid levels on every namespace.
  */
 export function mayDeny(
   request: AdmissionRequest,
@@ -152,8 +152,8 @@ function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecur
 }
 
 /**
- * If a pod violates the enforced policy and its namespace has exceptions, evaluates the pod again with these
- * exceptions.
+ * Evaluates a pod against the enforced policy. If the pod violates the policy and its namespace has exceptions,
+ * evaluates it again with these exceptions.
  */
 function applyExceptions(
   pod: PodFields,
@@ -172,8 +172,8 @@ function evaluate(pod: PodFields, policy: Policy, emulationVersion: Version | un
 }
 
 /**
- * Reviews an object with a pod template. Always allows the request, because the pods are reviewed when they are
- * created. The response contains only audit annotations and warnings.
+ * Reviews an object with a pod template. Always allows the request, because pods are reviewed when they are created.
+ * The response contains only audit annotations and warnings.
  */
 function reviewWorkload(input: PodSecurityInput): PodSecurityReview {
   const { request, podSecurity } = input;
@@ -242,7 +242,7 @@ function recordTemplate(
 }
 
 /**
- * If an exception allows a template's pods, the template gets no warning unless the warn policy differs from the
+ * If an exception allows the pods of a template, the template gets no warning unless the warn policy differs from the
  * enforced policy.
  */
 function recordAuditAndWarning(
@@ -264,7 +264,7 @@ function recordError(findings: Findings, error: string): void {
   findings.counts.push({ metric: 'errors', fatal: true });
 }
 
-/** All templates of an object share one annotation. */
+/** Adds a text to an audit annotation, because all templates of an object share one annotation. */
 function annotate({ auditAnnotations }: Findings, key: string, text: string): void {
   const before = auditAnnotations[key];
   auditAnnotations[key] = before === undefined ? text : `${before}; ${text}`;
@@ -293,14 +293,14 @@ function namespaceNotFound(namespace: string): { readonly message: string; reado
   return { message: `failed to lookup namespace ${name}`, cause: `namespaces ${name} not found` };
 }
 
-/** The response parts that the modes contribute. */
+/** The parts of the response that the modes contribute. */
 interface Findings {
   readonly auditAnnotations: Record<string, string>;
   readonly warnings: string[];
   readonly counts: PodSecurityCount[];
 }
 
-/** Starts with the namespace's label errors. */
+/** Creates findings that contain the errors in the namespace's labels. */
 function startFindings({ errors }: NamespacePolicy): Findings {
   if (errors.length === 0) return { auditAnnotations: {}, warnings: [], counts: [] };
   return {
@@ -315,7 +315,10 @@ function recordEnforcement(findings: Findings, policies: NamespacePolicy, decisi
   findings.counts.push({ metric: 'evaluations', decision, mode: 'enforce', policy: policies.enforce });
 }
 
-/** `location` is the prefix for a template whose path the kind does not determine. */
+/**
+ * Records a violation of the audit policy. `location` is the prefix for a template whose path the kind does not
+ * determine.
+ */
 function recordAudit(findings: Findings, policies: NamespacePolicy, evaluation: Evaluation, location = ''): void {
   if (evaluation.allowed) return;
   const violations = `${location}would violate ${formatViolation(policies, 'audit', evaluation)}`;
@@ -330,14 +333,14 @@ function recordWarning(findings: Findings, policies: NamespacePolicy, evaluation
 }
 
 /**
- * Formats the violations for a denial or a warning, such as `violates PodSecurity "baseline:latest": privileged (…)`,
- * without the verb.
+ * Formats the violations for a denial or a warning without the verb, such as `PodSecurity "baseline:latest": privileged
+ * (…)`.
  */
 function formatViolation(policies: NamespacePolicy, mode: Mode, evaluation: Evaluation): string {
   return `PodSecurity ${quote(printPolicy(policies[mode]))}: ${evaluation.detail}`;
 }
 
-/** Denies the request if `status` is set. */
+/** Returns the review. Denies the request if `status` is set. */
 function conclude({ auditAnnotations, warnings, counts }: Findings, status?: Status): PodSecurityReview {
   const notes = {
     ...(Object.keys(auditAnnotations).length === 0 ? {} : { auditAnnotations }),

@@ -26,9 +26,9 @@ export interface SccLevelOptions {
 }
 
 export interface SccLevel {
-  /** The strictest level that all pods under the SCC satisfy, considering only what SCCs control. */
+  /** The strictest level that all pods under the SCC satisfy, based only on the fields that SCCs control. */
   readonly level?: Level;
-  /** Why the SCC cannot be evaluated. If set, the level is `privileged`. */
+  /** The reason why the SCC cannot be evaluated. If set, the level is `privileged`. */
   readonly error?: string;
 }
 
@@ -72,7 +72,7 @@ interface Input {
   readonly namespace: NamespaceRanges;
   readonly profile: SccLevelProfile;
   readonly version: Version;
-  /** True if pods have user namespaces and these are taken into account. */
+  /** True if pods have user namespaces and the level takes these into account. */
   readonly hasUserNamespaces: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Defaults the templates of workloads as their pods will be defaulted. */
+/** Defaults the templates of workloads in the same way as their pods will be defaulted. */
 import type { Namespace } from '../../kube/types.ts';
 import type { PodFields } from '../pod/index.ts';
 import { admitTemplate, sccMode, type SccSettings, type TemplateInput, templateWarnings } from '../scc/index.ts';
@@ -7,7 +7,7 @@ import { completeTemplate, hasDefaults, type PodDefaults } from './defaults.ts';
 
 /** A workload in a namespace where SCCs or defaults apply. */
 export interface AdmittedWorkload {
-  /** The workload with the defaults that SCC admission or the pod defaults set in its templates. */
+  /** The workload with templates that SCC admission or the pod defaults have defaulted. */
   readonly object: DecodedWorkload;
   /** Warnings about pods that SCC admission denies. */
   readonly warnings: readonly string[];
@@ -23,7 +23,7 @@ export interface WorkloadSettings {
 interface WorkloadState {
   readonly namespace: Namespace;
   readonly settings: WorkloadSettings;
-  /** Returns the SCCs, and the namespace with its ranges. Called only where SCCs apply. */
+  /** Returns the SCCs and the namespace with its ranges. Called only where SCCs apply. */
   findSccs(mode: 'enforce' | 'report'): Pick<TemplateInput, 'namespace' | 'namespaceRanges' | 'sccs' | 'access'>;
 }
 

@@ -6,7 +6,7 @@ import { checks } from './checks/index.ts';
 import { checksAt, latestVersion } from './evaluate.ts';
 import { compareVersions, type Level, type Version } from './policy.ts';
 
-/** The levels and versions that a set of variables covers. */
+/** The levels and the newest version that a set of variables covers. */
 export interface CelScope {
   readonly levels: readonly Level[];
   /** The version that `latest` refers to. Defaults to the newest known version. */
@@ -21,7 +21,7 @@ export interface CelVariable {
 
 /** The combined verdict of all checks. */
 interface CelVerdict {
-  /** The inputs of the checks, followed by a variable for each check that contains whether the pod passes. */
+  /** The inputs of the checks, followed by a variable for each check that is true if the pod passes. */
   readonly variables: readonly CelVariable[];
   /** CEL bool that is true if the pod passes all checks. */
   readonly passes: string;
@@ -29,7 +29,7 @@ interface CelVerdict {
 
 /** The combined verdict and message of all checks. Each check also has a variable with its message. */
 interface CelChecks extends CelVerdict {
-  /** CEL string with the violations and their details, as in Pod Security Admission messages. */
+  /** CEL string with the violations and their details, in the format of Pod Security Admission messages. */
   readonly violations: string;
 }
 
@@ -38,7 +38,7 @@ export function latestMinor({ emulationVersion }: Pick<CelScope, 'emulationVersi
   return minorVersion(latestVersion(emulationVersion));
 }
 
-/** References to the variables of the inputs. `buildCelChecks` returns those that the checks read. */
+/** References to the variables of the inputs. `buildCelChecks` returns the variables that the checks read. */
 export const INPUT_VARIABLES: CelInputs = {
   spec: 'variables.spec',
   annotations: 'variables.annotations',
@@ -57,7 +57,9 @@ interface References extends CelInputs {
   readonly level: string;
 }
 
-/** Creates references that record which of them are read, because an expression contains what was read to build it. */
+/**
+ * Creates references that record their use. An expression contains exactly the references that were read to build it.
+ */
 function recordReferences(print: (name: string) => string) {
   const used = new Set<string>();
   const references = new Proxy({} as References, {
@@ -87,12 +89,12 @@ export function buildCelChecks(scope: CelScope): CelChecks {
   };
 }
 
-/** A second verdict in a policy, about another level and version. */
+/** Options for a second verdict in a policy, which is about another level and version. */
 interface SecondVerdict {
   /** Names of the variables with the minor version and the level. */
   readonly minor: string;
   readonly level: string;
-  /** Prefix of the variables of checks that the existing variables do not contain. */
+  /** Prefix for the variables of checks whose expressions the existing variables do not contain. */
   readonly prefix: string;
   readonly existing: readonly CelVariable[];
 }
@@ -112,7 +114,7 @@ export function buildSecondVerdict(scope: CelScope, { existing, prefix, ...names
   };
 }
 
-/** Returns the inputs that expressions read, and those that these inputs read. */
+/** Returns the inputs that expressions read, and the inputs on which these depend. */
 function usedInputs(references: References, used: ReadonlySet<string>): readonly CelVariable[] {
   return Object.entries(CEL_INPUTS)
     .toReversed()
@@ -123,7 +125,7 @@ function usedInputs(references: References, used: ReadonlySet<string>): readonly
 /**
  * Builds a CEL bool that is true only if a pod passes all checks of the levels at every version. It ignores the
  * exceptions of the checks. `pod` is the pod expression. `condition` builds an additional bool that must be true. The
- * result reads no variables because match conditions cannot read them.
+ * result reads no variables, because match conditions cannot read them.
  */
 export function passesEveryVersion(scope: CelScope, pod: string, condition: (inputs: CelInputs) => string): string {
   const { references, used } = recordReferences((name) => name);
@@ -136,14 +138,11 @@ export function passesEveryVersion(scope: CelScope, pod: string, condition: (inp
   );
 }
 
-/**
- * The rule of a check at one level. It applies from one version until the next selection. There is no rule if the check
- * does not run.
- */
+/** The rule of a check at one level. It applies from one version until the next selection. */
 interface Selection {
   readonly since: Version;
   readonly level: Level;
-  /** Builds the rule. */
+  /** Builds the rule. Undefined if the check does not run. */
   readonly build: BuildCel | undefined;
   readonly unless: Exception | undefined;
 }
@@ -213,7 +212,7 @@ interface Choice {
   readonly expression: string;
 }
 
-/** Returns an expression that selects a choice by version, or the choice itself if all choices are equal. */
+/** Returns an expression that selects one of the choices by version, or the choice itself if all choices are equal. */
 function chooseByVersion(choices: readonly Choice[], { minor }: Pick<References, 'minor'>): string {
   const sorted = choices.toSorted((a, b) => compareVersions(a.since, b.since));
   const changes = sorted.filter(({ expression }, index) => expression !== sorted[index - 1]?.expression);

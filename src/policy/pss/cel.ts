@@ -1,12 +1,15 @@
 /**
- * The checks in CEL, for ValidatingAdmissionPolicies. This file defines the expressions of one revision, their inputs, and
- * the parts of expressions that checks share. The API server evaluates them on defaulted objects that contain no nulls and
- * no unknown fields.
+ * Builds the checks in CEL for ValidatingAdmissionPolicies. This file defines the types of expressions, their inputs,
+ * and the parts of expressions that checks share. The API server evaluates the expressions on defaulted objects that
+ * contain no nulls and no unknown fields.
  * @see https://kubernetes.io/docs/reference/using-api/cel/
  */
 import { celString } from '../../kube/cel.ts';
 
-/** The expressions of a check at one revision. Equal expressions of several revisions are generated only once. */
+/**
+ * The expressions of a check at one revision. If several revisions have equal expressions, they are generated only
+ * once.
+ */
 export interface CelRule {
   /** CEL bool that is true if the pod passes. It must use only functions that Kubernetes 1.34 supports. */
   readonly passes: string;
@@ -20,10 +23,10 @@ export interface CelRule {
 export interface CelInputs {
   readonly spec: string;
   readonly annotations: string;
-  /** All containers, init containers and ephemeral containers. */
+  /** All init, regular and ephemeral containers. */
   readonly containers: string;
   readonly volumes: string;
-  /** CEL bools of the pods that checks except. */
+  /** CEL bools that are true for pods that checks except. */
   readonly isWindows: string;
   readonly hasUserNamespace: string;
 }
@@ -33,7 +36,7 @@ export type BuildCel = (inputs: CelInputs) => CelRule;
 
 type Definition = (inputs: CelInputs & { readonly pod: string }) => string;
 
-/** The values of the inputs, in evaluation order. They read the pod or pod template, and the inputs that precede them. */
+/** Definitions of the inputs, in evaluation order. They read the pod or pod template and the preceding inputs. */
 export const CEL_INPUTS: Readonly<Record<keyof CelInputs, Definition>> = {
   spec: ({ pod }) => `${pod}.?spec.orValue({})`,
   annotations: ({ pod }) => `${pod}.?metadata.?annotations.orValue({})`,
@@ -45,12 +48,12 @@ export const CEL_INPUTS: Readonly<Record<keyof CelInputs, Definition>> = {
   hasUserNamespace: ({ spec }) => `!${spec}.?hostUsers.orValue(true)`,
 };
 
-/** The input that is true for the pods of each exception. */
+/** For each exception, the input that is true for excepted pods. */
 export const EXCEPTIONS = { windows: 'isWindows', userNamespace: 'hasUserNamespace' } as const;
 
 /**
- * Returns an expression that evaluates values once, each of which it may read by name. A value may read the values that
- * precede it. These are not variables of policies, because API servers prepare all of those for each request, even if no
+ * Returns an expression that evaluates each value once and may read it by name. A value may read the preceding values.
+ * They are not policy variables, because API servers prepare all policy variables for each request, even if no
  * expression reads them.
  */
 export function bind(values: Readonly<Record<string, string>>, expression: string): string {
@@ -58,15 +61,15 @@ export function bind(values: Readonly<Record<string, string>>, expression: strin
 }
 
 /**
- * Returns the names of the containers for which `passes` is false. `passes` is an expression that reads the container
- * `c`.
+ * Returns a CEL list of the names of containers for which `passes` is false. `passes` is an expression that reads the
+ * container `c`.
  */
 export function violatingNames({ containers }: Pick<CelInputs, 'containers'>, passes: string): string {
   return `${containers}.filter(c, !(${passes})).map(c, c.name)`;
 }
 
 /**
- * Returns the CEL string `container "a"` or `containers "a", "b"` for a list of names. `noun` replaces the word
+ * Returns a CEL string such as `container "a"` or `containers "a", "b"` for a list of names. `noun` replaces the word
  * `container`.
  */
 export function celNames(names: string, noun = 'container'): string {
@@ -78,7 +81,10 @@ export function celQuotedList(items: string): string {
   return `"\\"" + ${items}.join("\\", \\"") + "\\""`;
 }
 
-/** Returns the distinct strings in a list of lists, sorted by bytes. Kubernetes 1.34 added these functions. */
+/**
+ * Returns a CEL list of the distinct strings in a list of lists, sorted by bytes. Kubernetes 1.34 added these
+ * functions.
+ */
 export function celSortedSet(lists: string): string {
   return `${lists}.flatten().distinct().sort()`;
 }
@@ -88,14 +94,14 @@ export function celPlural(list: string, singular: string, plural: string): strin
   return `(size(${list}) == 1 ? ${celString(singular)} : ${celString(plural)})`;
 }
 
-/** The expressions for a rule on the security contexts of the pod and its containers. */
+/** The expressions for a rule about the security contexts of the pod and its containers. */
 interface OwnerExpressions {
   readonly passes: string;
-  /** Values to bind, each with the name of the rule as its prefix. */
+  /** Values to bind. Their names start with the name of the rule. */
   readonly values: Readonly<Record<string, string>>;
-  /** Name of the bound list of the violating owners, such as `pod` and `container "a"`. */
+  /** Name of the bound list that contains the violating owners, such as `pod` and `container "a"`. */
   readonly owners: string;
-  /** Returns the sorted distinct strings that the expression yields for the violating owners. */
+  /** Returns a CEL list of the sorted distinct values of an expression for the violating owners. */
   read(value: (owner: string) => string): string;
 }
 

@@ -1,4 +1,4 @@
-/** The type of a check, and helpers that checks share, such as exceptions, violating owners and message formatting. */
+/** The type of a check, and helpers that checks share. The helpers find violating owners and format messages. */
 import { type FieldError, forbiddenField, requiredField } from '../../kube/field-error.ts';
 import { plural, sortedSet } from '../../kube/text.ts';
 import { type ContainerFields, fieldPath, type PodFields, type Repair } from '../pod/index.ts';
@@ -18,19 +18,19 @@ import type { Level, Version } from './policy.ts';
 export interface Check {
   readonly id: string;
   readonly level: Exclude<Level, 'privileged'>;
-  /** What a violating pod can do, in one or two sentences. */
+  /** One or two sentences that explain what a violating pod can do. */
   readonly why: string;
-  /** One sentence that describes how to fix a violation. */
+  /** One sentence that explains how to fix a violation. */
   readonly fix: string;
   /** A field that violates the check in an otherwise compliant pod. */
   readonly violation: FieldExample;
-  /** The corrected field, if `check --fix` cannot correct it. */
+  /** The corrected field. Set if `check --fix` cannot correct it. */
   readonly correction?: FieldExample;
   /** Recommendations of the CIS Kubernetes Benchmark. */
   readonly cis?: string;
   /** The recommended setting in the NSA/CISA Kubernetes Hardening Guide. */
   readonly nsa?: string;
-  /** How `check --fix` changes the violating fields. */
+  /** The repairs with which `check --fix` changes the violating fields. */
   readonly repairs?: readonly Repair[];
   /** Revisions, in ascending order of version. */
   readonly versions: readonly Revision[];
@@ -69,19 +69,21 @@ export function isExcepted({ osName, hostUsers }: PodFields, exception: Exceptio
 export interface Finding {
   /** A short reason without names or values. */
   readonly reason: string;
-  /** The violating containers and values. Empty where the detail of upstream is empty. */
+  /** The violating containers and values. Empty where upstream's detail is empty. */
   readonly detail: string;
-  /** Returns the violating fields. It is called only if the caller needs the fields. */
+  /** Returns the violating fields. Called only if the fields are needed. */
   fields(): readonly FieldError[];
-  /** Returns violating fields that upstream reports only once the others are fixed. Absent if there are none. */
+  /**
+   * Returns the violating fields that upstream reports only once the other fields are fixed. Absent if there are none.
+   */
   omitted?(): readonly FieldError[];
 }
 
-/** Note for repairs that make the kubelet reject images that run as root. */
+/** Note on repairs after which the kubelet rejects images that run as root. */
 export const IMAGE_USER =
   'the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image';
 
-/** Note for repairs of a container or pod that explicitly runs as root. */
+/** Note on repairs of a container or pod that explicitly runs as root. */
 export const EXPLICIT_ROOT =
   'ran as root. The image must work as another user, either its own numeric USER or the one in runAsUser. Operations that need root or a dropped capability, such as chown, fail. To change the group of volumes, set fsGroup in the pod instead';
 
@@ -143,7 +145,7 @@ function isContainer(owner: SecurityContextOwner): owner is ContainerFields {
 
 /** Formats names as `volume "v"` or `volumes "v", "w"`. */
 export function formatNames(noun: string, items: readonly { readonly name: string }[]): string {
-  // String concatenation, here and below, is several times faster than map and join.
+  // String concatenation is several times faster than map and join.
   let names = '';
   for (const { name } of items) names += (names === '' ? '"' : '", "') + name;
   return `${plural(items.length, noun)} ${names}"`;
@@ -161,7 +163,7 @@ export function distinct(items: readonly string[]): readonly string[] {
   return items.length < 2 ? items : sortedSet(items);
 }
 
-/** Joins two strings with a separator, unless one of them is empty. */
+/** Joins two strings with a separator. If one of them is empty, returns the other one. */
 export function joinTexts(first: string, separator: string, other: string): string {
   return first === '' || other === '' ? first + other : first + separator + other;
 }
@@ -186,7 +188,7 @@ function withValue(error: FieldError, value: unknown): FieldError {
 
 /** A rule for a security context field. */
 interface ContextRule<Owner extends SecurityContextOwner> {
-  /** Prefix for the names of CEL values. */
+  /** Prefix of the names of CEL values. */
   readonly name: string;
   readonly reason: string;
   /** Path below the pod spec or the container. */
@@ -194,13 +196,13 @@ interface ContextRule<Owner extends SecurityContextOwner> {
   violates(owner: Owner): boolean;
   /** Returns a CEL bool that is true if the owner, which is the spec or a container, passes. */
   passes(owner: string): string;
-  /** Returns the requirement. `values` are the quoted values of the violating owners. */
+  /** Returns the requirement as a verb phrase. `values` are the quoted values of the violating owners. */
   must(values: string): string;
   /** Returns the violating value. */
   value(owner: Owner): unknown;
-  /** Returns the violating value as CEL, if `must` contains the values. */
+  /** Returns a CEL expression for the violating value. Set if `must` contains the values. */
   celValue?(owner: string): string;
-  /** Returns the field error for a violating owner. Defaults to a forbidden value. */
+  /** Returns the field error for a violating owner. By default, the error is a forbidden value. */
   error?(owner: Owner): FieldError;
 }
 

@@ -13,7 +13,7 @@ import { compareVersions, isLevel, type Level, LEVELS, parseVersion, type Policy
 
 /** A violation of one check. */
 export interface Violation {
-  /** ID of the check, `decode` if a field has the wrong type, or `tooLarge`. */
+  /** ID of the check, `decode` if a field has the wrong type, or `tooLarge` if the pod is too large. */
   readonly check: string;
   /** A short reason without names or values. */
   readonly reason: string;
@@ -28,25 +28,25 @@ export interface Evaluation {
   readonly allowed: boolean;
   /** In check order. Baseline checks come before restricted checks, and each group is sorted by ID. */
   readonly violations: readonly Violation[];
-  /** The reasons, joined. */
+  /** All reasons in one string. */
   readonly reason: string;
-  /** The reasons with their details, joined. */
+  /** All reasons with their details in one string. */
   readonly detail: string;
 }
 
 export interface SelectOptions extends Policy {
-  /** Evaluates as the Kubernetes release of this version does. */
+  /** Kubernetes version to emulate. Pods are evaluated as this release does. */
   readonly emulationVersion?: Version | undefined;
 }
 
 export interface EvaluateOptions extends SelectOptions {
   /** Adds the violating fields to each violation. */
   readonly fields?: boolean;
-  /** Returns true for a finding that is not a violation. If absent, every finding is a violation. */
+  /** Returns true for a finding that does not count as a violation. If absent, every finding is a violation. */
   readonly isCovered?: (check: string, finding: Finding) => boolean;
 }
 
-/** A check at one version. */
+/** A check as it applies at one version. */
 export interface SelectedCheck extends Revision {
   readonly id: string;
 }
@@ -66,7 +66,7 @@ export interface Evaluator {
    * evaluatePod(pod, { level: 'baseline', version: 'latest' }).detail; // 'host namespaces (hostNetwork=true)'
    */
   evaluatePod(pod: unknown, options: EvaluateOptions): Evaluation;
-  /** Evaluates a decoded pod. Used by callers that evaluate it against several policies. */
+  /** Evaluates a pod that has already been decoded, for callers that evaluate it against several policies. */
   evaluateDecoded(pod: DecodedPod, options: EvaluateOptions): Evaluation;
   readonly checksAt: Selector;
   /** The newest known version. Newer versions are evaluated as this version. */
@@ -87,7 +87,7 @@ const TOO_LARGE = {
   fix: `Reduce the number or size of the containers, volumes and annotations to less than ${LIMITS.storedPodBytes / 1024} KiB, not counting environment variables, commands and resources.`,
 };
 
-/** The check fields that evaluations read. */
+/** The fields of a check that evaluations read. */
 export type CheckRegistry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
 
 /**
@@ -116,7 +116,10 @@ export function createEvaluator(registry: CheckRegistry): Evaluator {
   };
 }
 
-/** An object of another kind would be read as a pod without containers, and an unknown level as restricted. */
+/**
+ * Without this check, an object of another kind would be read as a pod without containers, and an unknown level as
+ * restricted.
+ */
 function findArgumentError(pod: unknown, options: EvaluateOptions | undefined): FieldError | undefined {
   if (!isLevel(options?.level)) return notSupported('options.level', options?.level, LEVELS);
   return isObject(pod) ? findKindError(pod, 'Pod') : undefined;
@@ -150,7 +153,7 @@ export function decodeError(podLike: unknown): string | undefined {
 
 const REPAIRS: ReadonlyMap<string, readonly Repair[]> = new Map(checks.map(({ id, repairs = [] }) => [id, repairs]));
 
-/** Returns the repairs of a check. There are none for unknown checks and for pods that cannot be decoded. */
+/** Returns the repairs of a check, or an empty list for unknown checks and for pods that cannot be decoded. */
 export function checkRepairs(id: string): readonly Repair[] {
   return REPAIRS.get(id) ?? [];
 }
@@ -158,7 +161,7 @@ export function checkRepairs(id: string): readonly Repair[] {
 const FIXES: ReadonlyMap<string, string> = new Map([...checks, DECODE, TOO_LARGE].map(({ id, fix }) => [id, fix]));
 
 /**
- * Returns one sentence that describes how to fix a violation of a check, or an empty string for an unknown check.
+ * Returns one sentence that explains how to fix a violation of a check, or an empty string for an unknown check.
  * @example
  * checkFix('runAsNonRoot'); // 'Set runAsNonRoot: true, and do not set it to false in any container.'
  */

@@ -28,10 +28,10 @@ export const CHECKS_WITHOUT_VALUES: readonly string[] = [
   'windowsHostProcess',
 ];
 
-/** Represents a required value that is missing, such as a seccomp profile or dropped capabilities. */
+/** Represents a missing value that is required, such as a seccomp profile or a dropped capability. */
 const UNSET = 'nil';
 
-/** Checks of fields that only pods have, and checks of fields that only containers have. */
+/** Checks of fields that only pods have, followed by checks of fields that only containers have. */
 const POD_CHECKS = ['hostNamespaces', 'hostPathVolumes', 'restrictedVolumes', 'sysctls'];
 const CONTAINER_CHECKS = [
   'allowPrivilegeEscalation',
@@ -44,7 +44,7 @@ const CONTAINER_CHECKS = [
   'procMount_restricted',
 ];
 
-/** The values that findings can have. */
+/** The set of values that the findings of a check can have. */
 interface Values {
   readonly description: string;
   test(value: string): boolean;
@@ -57,7 +57,7 @@ const VOLUMES: Values = {
 };
 const SECCOMP = profileTypes('Unconfined', UNSET);
 
-/** The values of checks whose findings cannot have every value. */
+/** The possible values of findings, for each check whose findings cannot have arbitrary values. */
 const VALUES: Readonly<Record<string, Values>> = {
   appArmorProfile: profileTypes('Unconfined'),
   hostNamespaces: oneOf('hostNetwork', 'hostPID', 'hostIPC'),
@@ -85,7 +85,7 @@ function profileTypes(...types: readonly string[]): Values {
   };
 }
 
-/** Returns the parts of the entries that match no field of any pod. */
+/** Returns the parts of the entries that cannot match any field of any pod. */
 export function findUnusable(allow: readonly ExceptionEntry[]): readonly UnusablePart[] {
   return allow.flatMap(({ check, container, values = [] }, index) => {
     const path = ['spec', 'allow', index];
@@ -104,10 +104,10 @@ export function findUnusable(allow: readonly ExceptionEntry[]): readonly Unusabl
   });
 }
 
-/** A part of an exception that matches no field of any pod. */
+/** A part of an exception that cannot match any field of any pod. */
 interface UnusablePart {
   readonly path: readonly (string | number)[];
-  /** Why it has no effect. */
+  /** The reason why the part has no effect. */
   readonly reason: string;
 }
 
@@ -119,8 +119,8 @@ const PAIRS: readonly (readonly [check: string, other: string])[] = checks.flatM
 ]);
 
 /**
- * Maps each check to itself, the checks that it overrides, and the checks that override it. They report the same
- * fields.
+ * Maps each check to a set of checks that report the same fields. The set contains the check itself, the checks that it
+ * overrides, and the checks that override it.
  */
 const RELATED: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   [...Map.groupBy(PAIRS, ([check]) => check)].map(([check, pairs]) => [
@@ -142,7 +142,7 @@ export function unexpired(exceptions: readonly ExceptionRule[], nowMs: number): 
 /** The exceptions in a namespace, indexed for lookup by reviews. */
 export interface ExceptionIndex {
   readonly rules: readonly ExceptionRule[];
-  /** By service account and then by check, container and value. Sorted by exception name. */
+  /** Entries by service account and then by check, container and value. Lists are sorted by exception name. */
   readonly entries: ReadonlyMap<string, ReadonlyMap<string, readonly IndexedEntry[]>>;
 }
 
@@ -182,15 +182,15 @@ function entryKey(check: string, container: string | undefined, value: string | 
 
 export const NO_EXCEPTIONS = indexExceptions([]);
 
-/** An evaluation, and the sorted names of the exceptions that it needs. */
+/** An evaluation and the sorted names of the exceptions on which it depends. */
 export interface ExceptedEvaluation {
   readonly evaluation: Evaluation;
   readonly exceptions: readonly string[];
 }
 
 /**
- * Evaluates a pod with exceptions. The result does not depend on their order. If several exceptions cover a finding,
- * only the first one by name is returned.
+ * Evaluates a pod with exceptions. The result does not depend on the order of the exceptions. If several exceptions
+ * cover a finding, returns only the first one by name.
  */
 export function evaluateExcepted(
   pod: PodFields,
@@ -215,7 +215,7 @@ export function evaluateExcepted(
   return { evaluation, exceptions: sortedSet(used) };
 }
 
-/** Maximum length of a value in an entry. */
+/** Maximum length of a value in a suggested entry. */
 const MAX_VALUE = 512;
 
 /** Returns the narrowest entries that cover all findings in a pod that violates a level. */

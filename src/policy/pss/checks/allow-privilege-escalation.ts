@@ -17,7 +17,7 @@ const RULE = containerRule({
 });
 
 /**
- * Every container must disallow privilege escalation, for example through setuid binaries.
+ * Every container must disallow privilege escalation, such as through setuid binaries.
  *
  * Fields   spec.{init,ephemeral,}containers[*].securityContext.allowPrivilegeEscalation
  * Allowed  false

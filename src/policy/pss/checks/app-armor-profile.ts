@@ -91,7 +91,7 @@ function profileType(owner: SecurityContextFields): string {
   return owner.appArmorProfile ?? '';
 }
 
-/** Also checks annotations for containers that do not exist. */
+/** Returns true for an annotation that sets an unsafe profile, even if its container does not exist. */
 function isUnsafeAnnotation(key: string, value: string): boolean {
   if (!key.startsWith(APP_ARMOR_ANNOTATION_PREFIX)) return false;
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);

@@ -20,8 +20,8 @@ import {
 const FIELD = 'securityContext.capabilities.add';
 
 /**
- * Returns the expressions for added capabilities. The values to bind are named `prefix` plus `Names` and `prefix` plus
- * `Containers`.
+ * Returns the expressions for added capabilities. The values to bind are named `<prefix>Names` and
+ * `<prefix>Containers`.
  */
 export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string, { containers }: CelInputs) {
   const added = 'c.?securityContext.?capabilities.?add.orValue([])';
@@ -32,7 +32,7 @@ export function addedCapabilitiesCel(allowed: Iterable<string>, prefix: string, 
       [`${prefix}Names`]: celSortedSet(`${containers}.map(c, ${added}.filter(name, !(${isAllowed})))`),
       [`${prefix}Containers`]: violatingNames({ containers }, passes),
     },
-    /** Expression that reads the container `c`. */
+    /** CEL bool that reads the container `c`. */
     passes,
     detail: `${celNames(`${prefix}Containers`)} + " must not include " + ${celQuotedList(`${prefix}Names`)} + " in ${FIELD}"`,
   };

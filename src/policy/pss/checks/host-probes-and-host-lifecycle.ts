@@ -8,7 +8,7 @@ const HOSTS = HANDLERS.flatMap((handler) =>
   ['httpGet', 'tcpSocket'].map((action) => `c.?${handler}.?${action}.?host.orValue("")`),
 );
 
-/** A conjunction of terms, because building a list is more expensive. */
+/** Conjunction of a term for each host. Building a list of the hosts would be more expensive. */
 const CONTAINER_PASSES = HOSTS.map((host) => `${host} == ""`).join(' && ');
 const cel: BuildCel = ({ containers }) => ({
   passes: `${containers}.all(c, ${CONTAINER_PASSES})`,
@@ -39,7 +39,10 @@ export const hostProbesAndHostLifecycle: Check = {
   versions: [{ since: 'v1.34', check: noHosts, cel }],
 };
 
-/** As in upstream, container names are distinct and sorted. Other checks do not do this. */
+/**
+ * Returns a finding if any host is set. Container names are distinct and sorted, as in upstream, but unlike in other
+ * checks.
+ */
 function noHosts({ handlerHosts }: PodFields): Finding | undefined {
   if (handlerHosts.length === 0) return undefined;
   const containers = distinct(handlerHosts.map(({ container }) => container.name));

@@ -5,7 +5,7 @@ import { type Check, containerRule } from '../check.ts';
 const FIELD = 'securityContext.procMount';
 const ALLOWED = 'Default';
 
-/** Denies all types except `Default`. The empty string is also denied. */
+/** Denies all types except `Default`, including the empty string. */
 export const ONLY_DEFAULT_PROC_MOUNT = containerRule({
   name: 'procMount',
   reason: 'procMount',

@@ -86,12 +86,12 @@ function onlySafeAnnotations(pod: PodFields): Finding | undefined {
   };
 }
 
-/** Treats the empty string as unsafe, too. */
+/** Returns true for an unsafe annotation value. The empty string is also unsafe. */
 function isUnsafeValue(value: string): boolean {
   return !ALLOWED_ANNOTATIONS.includes(value) && !value.startsWith(ALLOWED_ANNOTATION_PREFIX);
 }
 
-/** Ignores annotations for containers that do not exist. */
+/** Returns true for an annotation that sets a profile. Annotations for containers that do not exist set none. */
 function isProfile(pod: PodFields, key: string): boolean {
   if (key === SECCOMP_POD_ANNOTATION) return true;
   if (!key.startsWith(SECCOMP_CONTAINER_ANNOTATION_PREFIX)) return false;

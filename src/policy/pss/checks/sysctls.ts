@@ -24,7 +24,7 @@ export const sysctls: Check = {
   versions: VERSIONS.map(revision),
 };
 
-/** Compares names exactly, so a name that is written with slashes does not match. */
+/** Creates a revision that compares names exactly, so a name that is written with slashes does not match. */
 function revision(version: Version): Revision {
   const names = SAFE_SYSCTLS.filter(({ since }) => compareVersions(since, version) <= 0).map(({ name }) => name);
   const safe: ReadonlySet<string> = new Set(names);
