@@ -218,13 +218,13 @@ export function evaluateExcepted(
 /** Maximum length of a value in a suggested entry. */
 const MAX_VALUE = 512;
 
-/** Returns the narrowest entries that cover all findings in a pod that violates a level. */
+/** Returns the narrowest entries that cover all findings in a pod. */
 export function suggestEntries(
   pod: PodFields,
   options: EvaluateOptions,
 ): {
   readonly entries: readonly ExceptionEntry[];
-  /** Findings that no entry can cover. */
+  /** Paths of findings that no entry can cover. */
   readonly uncovered: readonly string[];
 } {
   const entries = new Map<string, ExceptionEntry>();
@@ -250,11 +250,11 @@ export function suggestEntries(
 
 interface Located {
   readonly path: string;
-  /** The container that the field belongs to. Absent for pod-level fields. */
+  /** The container to which the field belongs. Absent for pod-level fields. */
   readonly container: ContainerFields | undefined;
-  /** Image of the container. `undefined` if it cannot be read. */
+  /** Image of the container, or `undefined` if the image reference is invalid. */
   readonly image: ImageReference | undefined;
-  /** The violating values. `undefined` if no entry can name them. */
+  /** The violating values, or `undefined` if no entry can list them. */
   readonly values: readonly string[] | undefined;
 }
 
@@ -262,7 +262,7 @@ function listFindings(pod: PodFields, check: string, { fields, omitted }: Findin
   const errors = [...fields(), ...(omitted?.() ?? [])];
   // No exception can cover a finding that has no fields.
   if (errors.length === 0) return [{ path: '', container: undefined, image: undefined, values: undefined }];
-  // A pod can have thousands of containers and volumes.
+  // Use maps, because a pod can have thousands of containers and volumes.
   const containers = new Map(pod.containers.map((container) => [container.location, container]));
   const hostPaths = new Map(pod.volumes.map(({ index, hostPath }) => [index, hostPath]));
   return errors.map((error) => {
@@ -322,7 +322,7 @@ function coversOwner(
 }
 
 interface ImageReference {
-  /** Includes the registry, as in `docker.io/library/nginx`. */
+  /** The repository with its registry, such as `docker.io/library/nginx`. */
   readonly repository: string;
   readonly tag: string | undefined;
   readonly digest: string | undefined;

@@ -1,4 +1,7 @@
-/** Evaluates pods against the Pod Security Standards, with exceptions, fixes, and the checks as CEL. */
+/**
+ * Evaluates pods against the Pod Security Standards, supports exceptions and fixes, and generates CEL expressions from
+ * the checks.
+ */
 export {
   buildCelChecks,
   buildSecondVerdict,

@@ -7,7 +7,7 @@ export type Level = (typeof LEVELS)[number];
 /** A Pod Security Standards version, as used in namespace labels. */
 export type Version = 'latest' | `v1.${number}`;
 
-/** A level and version, as set by namespace labels. */
+/** A level and version, which namespace labels set. */
 export interface Policy {
   readonly level: Level;
   readonly version: Version;
@@ -40,7 +40,8 @@ export function parseVersion(text: string): Version | undefined {
 }
 
 /**
- * Returns a negative number if `a` is older than `b`, and 0 if they are equal. `latest` is newer than every number.
+ * Compares two versions. Returns a negative number if `a` is older than `b`, and 0 if they are equal. `latest` is newer
+ * than every number.
  * @example
  * ['latest', 'v1.10', 'v1.9'].sort(compareVersions); // [ 'v1.9', 'v1.10', 'latest' ]
  */
@@ -51,7 +52,7 @@ export function compareVersions(a: Version, b: Version): number {
   return compareDecimals(a.slice('v1.'.length), b.slice('v1.'.length));
 }
 
-/** Compares numbers exactly, even if they exceed the precision of a JavaScript number. */
+/** Compares decimal numbers exactly, even if they exceed the precision of a JavaScript number. */
 function compareDecimals(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;
   if (a === b) return 0;

@@ -1,9 +1,9 @@
-/** Controls of hardening standards, and the checks that correspond to them. Each check names its controls. */
+/** Lists the controls of hardening standards with the corresponding checks. Each check names its controls. */
 import { defined } from '../../kube/defined.ts';
 import { checks } from './checks/index.ts';
 import type { Level } from './policy.ts';
 
-/** Standards by the name of their field in the checks. */
+/** Titles of the standards. Each key is the name of a field in the checks. */
 export const STANDARDS = {
   cis: 'CIS Kubernetes Benchmark v1.12 and v2.0',
   nsa: 'NSA and CISA, Kubernetes Hardening Guide',
@@ -11,8 +11,8 @@ export const STANDARDS = {
 export type Standard = keyof typeof STANDARDS;
 
 /**
- * Recommendations of the CIS benchmark about pods. Their numbers and titles are the same in v1.12, for Kubernetes 1.32
- * and 1.33, and in v2.0, for 1.34 and 1.35. The hardening guide does not number its settings.
+ * Recommendations of the CIS benchmark about pods. The numbers and titles are the same in v1.12 (for Kubernetes 1.32
+ * and 1.33) and in v2.0 (for 1.34 and 1.35). The NSA/CISA guide does not number its settings.
  */
 const CIS_TITLES: Readonly<Record<string, string>> = {
   '5.2.1': 'Ensure that the cluster has at least one active policy control mechanism in place',
@@ -35,11 +35,14 @@ export interface Control {
   readonly id: string;
   readonly title: string;
   readonly checks: readonly string[];
-  /** The lowest level that contains all of the checks. A control without checks requires any level except privileged. */
+  /**
+   * The lowest level that includes all of the checks. A control without checks only requires a level other than
+   * privileged.
+   */
   readonly level: Exclude<Level, 'privileged'>;
 }
 
-/** Lists the controls of a standard, in its order. */
+/** Lists the controls of a standard, in the order of the standard. */
 export function listControls(standard: Standard): readonly Control[] {
   const titles =
     standard === 'cis'

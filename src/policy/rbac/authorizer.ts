@@ -12,23 +12,24 @@ import {
   type User,
 } from './rules.ts';
 
-/** Object names, or `any` for all objects. */
+/** A set of object names, or `any` for all objects. */
 type Names = ReadonlySet<string> | 'any';
 
 /** An authorizer whose RBAC objects can be added and removed. */
 export interface Rbac {
   put(kind: RbacKind, object: unknown): void;
-  /** Removes an object, which must be identical (`===`) to the added one. */
+  /** Removes an object, which must be identical (`===`) to the object that was added. */
   remove(kind: RbacKind, object: unknown): void;
   readonly allows: Authorizer;
   /**
-   * Returns the names of the objects in the namespace that the user may perform the action on. Ignores the name and the
-   * namespace in the action, which must be the same object in all calls.
+   * Returns the names of the objects in the namespace on which the user may perform the action. Ignores the name and
+   * the namespace in the action. Callers must pass the identical action object in all calls, because it is the cache
+   * key.
    */
   namesFor(user: User, action: Action, namespace: string): Names;
 }
 
-/** The name and namespace of a role. The namespace is empty for a ClusterRole. */
+/** A reference to a role. The namespace is empty for a ClusterRole. */
 interface RoleRef {
   readonly namespace: string;
   readonly name: string;
@@ -38,11 +39,11 @@ interface RoleRef {
 interface Bindings {
   /** The roles that the bindings refer to. The roles might not exist. */
   readonly roles: Map<unknown, RoleRef>;
-  /** The names that the bindings grant for an action, which are valid until a role or binding changes. */
+  /** The cached names for which the bindings grant an action. They are valid until a role or binding changes. */
   names?: { readonly action: Action; readonly isCurrent: () => boolean; readonly names: Names };
 }
 
-/** Rules by role and bindings by subject, for one namespace or for the whole cluster. */
+/** The rules by role and the bindings by subject, either in one namespace or cluster-wide. */
 interface Scope {
   /** Increases with every change. */
   revision: number;
@@ -54,9 +55,10 @@ interface Scope {
 const CLUSTER = '';
 
 /**
- * Creates an empty authorizer. The cost of a query depends only on the user's bindings, and the names for an action are
- * computed only once for each subject until a role or binding of the namespace or of the cluster changes. The cost of a
- * change depends only on the changed object, because bindings refer to roles instead of copying their rules.
+ * Creates an authorizer without roles and bindings. The cost of a query depends only on the user's bindings. The names
+ * for an action are computed only once for each subject, until a role or binding in the namespace or a cluster-wide one
+ * changes. The cost of a change depends only on the changed object, because bindings refer to roles instead of copying
+ * their rules.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/rbac/validation/rule.go
  */
 export function createRbac(): Rbac {
@@ -91,7 +93,8 @@ export function createRbac(): Rbac {
     return scope.groups.size > 0 && (groups?.some((group) => someBoundRule(scope.groups.get(group), test)) ?? false);
   };
   /**
-   * Returns true if the predicate is true for any cluster-wide rule of the user or any rule in the action's namespace.
+   * Returns true if the predicate is true for a rule that applies to the user cluster-wide or in the action's
+   * namespace.
    */
   const someRule = (
     user: User,
@@ -165,7 +168,7 @@ function updateBinding(scope: Scope, binding: JsonObject, namespace: string, isP
 /** Maximum length of a username or group. */
 const MAX_SUBJECT = LIMITS.nameCharacters;
 
-/** Returns the distinct subjects of a binding that can match a user, but at most `max`. */
+/** Returns at most `max` distinct subjects of a binding that can match a user. */
 export function selectSubjects(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
   binding: JsonObject,
@@ -189,14 +192,14 @@ function pickSubject({ apiGroup, kind, name, namespace }: JsonObject): JsonObjec
   return { kind, name, ...(Object.values(scope)[0] == null ? {} : scope) };
 }
 
-/** Returns the role that a binding refers to. A Role is in the binding's namespace. */
+/** Returns a reference to the role to which a binding refers. A Role is in the binding's namespace. */
 export function readRoleRef(ref: unknown, namespace: string): RoleRef | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
   return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;
 }
 
-/** Returns the index key of a subject. The key of a service account is its username. */
+/** Returns the index entry for a subject. A service account is indexed by its username. */
 export function readSubject(
   subject: unknown,
   bindingNamespace: string,

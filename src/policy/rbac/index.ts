@@ -1,4 +1,4 @@
-/** Evaluates the stored roles and bindings: what a user may do, and who may do it. */
+/** Evaluates the stored roles and bindings. Determines whether a user may perform an action, and who may perform it. */
 export {
   createAuthorizer,
   createRbac,

@@ -11,7 +11,7 @@ export interface PolicyRule {
   readonly verbs: readonly string[];
   readonly apiGroups?: readonly string[];
   readonly resources?: readonly string[];
-  /** If empty or absent, the rule applies to all objects. */
+  /** Names of the objects to which the rule applies. If empty or absent, it applies to all objects. */
   readonly resourceNames?: readonly string[];
   readonly nonResourceURLs?: readonly string[];
 }
@@ -21,7 +21,7 @@ export interface RoleLike extends Pick<KubeObject, 'metadata'> {
   readonly rules?: readonly PolicyRule[] | null;
 }
 
-/** The subject of a binding: a `User`, a `Group` or a `ServiceAccount`. */
+/** The subject of a binding, which is a `User`, a `Group` or a `ServiceAccount`. */
 export interface Subject {
   readonly kind: string;
   readonly name: string;
@@ -52,7 +52,7 @@ export interface User {
   readonly groups?: readonly string[];
 }
 
-/** A request for a resource, or for a non-resource URL if `nonResourceURL` is set. */
+/** An action on a resource, or on a non-resource URL if `nonResourceURL` is set. */
 export interface Action {
   readonly verb: string;
   /** Empty or absent for the core group. */
@@ -73,16 +73,16 @@ export const USE_SCC: Required<Pick<Action, 'verb' | 'apiGroup' | 'resource'>> =
   resource: RESOURCES.SecurityContextConstraints.resource,
 };
 
-/** Returns whether the action is allowed. */
+/** Returns true if the user may perform the action. */
 export type Authorizer = (user: User, action: Action) => boolean;
 
-/** A rule whose types were verified. */
+/** A rule whose field types have been verified. */
 export type VerifiedRule = Required<PolicyRule>;
 
 const ALL = '*';
 
 /**
- * Reads the rules of a role. Drops malformed rules, because a rule that loses one of its lists might grant more
+ * Reads the rules of a role. Drops malformed rules, because a rule without one of its lists might grant more
  * permissions.
  */
 export function readRules(rules: unknown): readonly VerifiedRule[] {
@@ -119,7 +119,7 @@ export function ruleAllows(rule: VerifiedRule, action: Action): boolean {
   );
 }
 
-/** Returns true if the rule grants the action on at least some objects of the resource. */
+/** Returns true if the rule grants the action on at least one object of the resource, regardless of the name. */
 export function ruleCovers(rule: VerifiedRule, { verb, apiGroup, resource, subresource }: Action): boolean {
   return (
     matches(rule.verbs, verb) &&
@@ -130,7 +130,7 @@ export function ruleCovers(rule: VerifiedRule, { verb, apiGroup, resource, subre
 
 /**
  * Returns the parts of a role's rules that grant an action on a resource, with at most `maxNames` names in each rule.
- * Rules that differ only in their names are merged. The result never grants more than the rules.
+ * Rules that differ only in their names are merged. The result never grants more than the original rules.
  */
 export function selectRules(
   rules: unknown,
@@ -177,7 +177,10 @@ function matchesResource(granted: readonly string[], resource: string, subresour
   return matches(granted, `${resource}/${subresource}`) || granted.includes(`*/${subresource}`);
 }
 
-/** A pattern that ends with an asterisk matches every URL with that prefix. */
+/**
+ * Returns true if one of the patterns matches the URL. A pattern that ends with an asterisk matches every URL with that
+ * prefix.
+ */
 function matchesUrl(granted: readonly string[], url: string): boolean {
   return granted.some(
     (pattern) => pattern === url || (pattern.endsWith(ALL) && url.startsWith(trimAsterisks(pattern))),

@@ -10,20 +10,20 @@ export interface ObjectName {
   readonly namespace?: string;
 }
 
-/** A `User`, a `Group`, or a `ServiceAccount` and its namespace. */
+/** The name of a `User` or `Group`, or the name and namespace of a `ServiceAccount`. */
 export type SubjectName = ObjectName;
 
-/** A subject, and the role and binding that grant the action to it. */
+/** A subject with the role and the binding that grant the action to it. */
 export interface RbacGrant {
   readonly subject: SubjectName;
   readonly role: ObjectName;
-  /** A binding without a namespace applies to the whole cluster. */
+  /** The binding. If it has no namespace, it applies to the whole cluster. */
   readonly binding: ObjectName;
 }
 
 /**
- * Returns the grants of an action in all namespaces. Cluster-wide bindings come first, followed by namespaced bindings
- * sorted by namespace and name. Malformed objects grant no permissions.
+ * Returns the grants of an action in all namespaces. Cluster-wide grants come first, followed by namespaced grants
+ * sorted by the namespace and name of the binding. Malformed objects grant no permissions.
  */
 export function findGrants(objects: RbacObjects, action: Action): readonly RbacGrant[] {
   const granting = new Set([
@@ -54,7 +54,7 @@ export function whoCan(objects: RbacObjects, action: Action): readonly RbacGrant
   });
 }
 
-/** Returns the kind and the name of a subject, such as `ServiceAccount shop/operator`. */
+/** Formats the kind and name of a subject, such as `ServiceAccount shop/operator`. */
 export function printSubject({ kind, name, namespace }: SubjectName): string {
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }
@@ -77,7 +77,7 @@ function findGrantingRoles(kind: 'Role' | 'ClusterRole', roles: readonly unknown
   return [...allowed].filter(([, isAllowed]) => isAllowed).map(([key]) => key);
 }
 
-/** Returns the distinct subjects, in the order of the binding. */
+/** Returns the distinct subjects in the order in which the binding lists them. */
 function readSubjects(subjects: readonly unknown[], bindingNamespace: string): readonly SubjectName[] {
   const distinct = new Map<string, SubjectName>();
   for (const subject of subjects) {

@@ -24,7 +24,7 @@ export interface ObjectChange {
 /** Namespaces whose level may have changed. */
 export type AffectedNamespaces = ReadonlySet<string> | 'all';
 
-/** The data that determines which grants are relevant. */
+/** The cluster state that determines which grants are relevant. */
 interface GrantContext {
   /** Names of all SCCs. */
   readonly sccNames: readonly string[];
@@ -36,7 +36,7 @@ interface GrantContext {
 }
 
 const NONE: AffectedNamespaces = new Set();
-/** Fields that affect neither the SCC's level nor its grants. */
+/** Fields that affect neither the level of an SCC nor its grants. */
 const IRRELEVANT_FIELDS = { apiVersion: '', kind: '', metadata: {}, priority: 0 };
 
 /**
@@ -79,7 +79,8 @@ export function grantedSccs(role: KubeObject | undefined, sccNames: readonly str
 }
 
 /**
- * Returns the users and groups in a binding's subjects that can match a service account, as the authorizer reads them.
+ * Returns the usernames and groups of a binding's subjects that can match a service account, as the authorizer reads
+ * them.
  */
 export function serviceAccountSubjects(
   kind: 'RoleBinding' | 'ClusterRoleBinding',
@@ -108,7 +109,7 @@ function affectedByBinding(
   return affected === 'all' || affected.has(namespace) ? new Set([namespace]) : NONE;
 }
 
-/** Returns the namespaces of the service accounts that have the given username or group. */
+/** Returns the namespaces of the service accounts that the username or group matches. */
 function accountNamespaces(subject: string): AffectedNamespaces {
   if (subject === 'system:serviceaccounts' || subject === 'system:authenticated') return 'all';
   const [system, kind, namespace = '', name] = subject.split(':');

@@ -1,4 +1,4 @@
-/** The conditions that describe the state of enforcement. */
+/** Computes the conditions that describe the state of enforcement. */
 import { type Condition, type ConditionState, readyConditions } from '../../kube/conditions.ts';
 import { defined } from '../../kube/defined.ts';
 import { ENFORCEMENT_MODES, isEnforcementMode } from '../../kube/psa-enforcement-config.ts';
@@ -14,25 +14,25 @@ import {
 } from './enforcement.ts';
 import type { RolloutPhase } from './settings.ts';
 
-/** The cluster state that the conditions are computed from. */
+/** The cluster state from which the conditions are computed. */
 interface CurrentState
   extends
     Pick<EnforcementInput, 'phase' | 'gate' | 'spec' | 'status' | 'specOwner' | 'evaluation' | 'currentEnforce'>,
     Pick<EnforcementPlan, 'enforce' | 'syncer' | 'want'>,
     Pick<EnforcementFacts, 'unlabeled' | 'unreleased' | 'raise'> {
   readonly generation: number;
-  /** The level that each live replica runs. */
+  /** The level that each live replica enforces. */
   readonly replicas: readonly PublishedLevel[];
 }
 
-/** The default takes effect once every replica runs it. */
+/** Condition while replicas switch to a raised default. The default takes effect once every replica enforces it. */
 const ROLLING_OUT = {
   status: 'False',
   reason: 'RollingOutConfiguration',
   message: 'replicas are switching to the restricted default level',
 } as const;
 
-/** Returns the conditions for the current state. Makes no new decision. */
+/** Returns the conditions for the current state without making a new decision. */
 export function currentConditions(state: CurrentState): readonly ConditionState[] {
   const { spec, status, want, enforce, syncer, generation, replicas, unlabeled, unreleased = [], raise } = state;
   const isRollingOut = enforce === 'restricted' && !areAllRaised({ level: enforce, generation }, replicas);
@@ -47,31 +47,33 @@ export function currentConditions(state: CurrentState): readonly ConditionState[
   );
 }
 
-/** State that the conditions describe in addition to the plan. */
+/** The plan, and the additional state that the conditions describe. */
 interface EnforcementFacts {
   readonly input: EnforcementInput;
   readonly plan: EnforcementPlan;
-  /** RFC 3339. */
+  /** Time of the last complete evaluation, in RFC 3339 format. */
   readonly lastEvaluationTime?: string | undefined;
   readonly violating?: readonly string[];
   /** Number of workloads that need a restart because their running pods violate the level. */
   readonly restarts?: number;
-  /** Managed namespaces that lack their label. */
+  /** Managed namespaces that lack the enforce label. */
   readonly unlabeled?: readonly string[] | undefined;
   /** Namespaces whose enforce label the syncer still has to remove. */
   readonly unreleased?: readonly string[];
   readonly raise?: RaiseTimes | undefined;
 }
 
-/** When the default level is raised after all managed namespaces have labels. */
+/** Determines when the default level is raised after all managed namespaces have labels. */
 export interface RaiseTimes {
   /** Time for which the labels must have existed. */
   readonly raiseSettleMs: number;
-  /** Earliest time (RFC 3339), because of the minimum time after the previous raise. Absent if it has passed. */
+  /**
+   * Earliest time of the raise (RFC 3339), which results from the minimum time between raises. Absent if it has passed.
+   */
   readonly nextRaiseTime?: string | undefined;
 }
 
-/** Returns, for example, `after all labels have existed for 30s, and not before 2026-11-22T12:05:00Z`. */
+/** Formats the times, such as `after all labels have existed for 30s, and not before 2026-11-22T12:05:00Z`. */
 export function printRaiseTimes({ raiseSettleMs, nextRaiseTime }: RaiseTimes): string {
   const earliest = nextRaiseTime === undefined ? '' : `, and not before ${nextRaiseTime}`;
   return `after all labels have existed for ${raiseSettleMs / 1000}s${earliest}`;
@@ -86,7 +88,7 @@ export function findNextRaise(raisedAtMs: number | undefined, nowMs: number | un
 
 type State = Omit<ConditionState, 'type'>;
 
-/** Returns the conditions of the configuration object. Omits conditions that do not apply. */
+/** Returns the conditions of the PSAEnforcementConfig. Omits conditions that do not apply. */
 export function enforcementConditions(facts: EnforcementFacts): readonly ConditionState[] {
   const states: Readonly<Record<string, State | undefined>> = {
     Evaluated: evaluated(facts),
@@ -173,13 +175,13 @@ function progressing(facts: EnforcementFacts): State {
   return no('AsExpected');
 }
 
-/** Describes the wait between the labeling of all managed namespaces and the raise of the default level. */
+/** Describes why the default level has not been raised yet although all managed namespaces have labels. */
 function describeWait({ unlabeled, raise }: Pick<EnforcementFacts, 'unlabeled' | 'raise'>): string | undefined {
   if (unlabeled?.length !== 0 || raise === undefined) return undefined;
   return `all managed namespaces have labels, and the default level is raised ${printRaiseTimes(raise)}`;
 }
 
-/** Returns true if no mode is requested and no evaluation determines the mode. */
+/** Returns true if no mode is requested and no evaluation has determined the mode yet. */
 function isWaiting({ phase, evaluation }: EnforcementInput, { spec, status }: EnforcementPlan): boolean {
   return phase === 'Enforce' && spec === '' && status !== 'Restricted' && evaluation !== 'violations';
 }
@@ -207,7 +209,7 @@ function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | unde
   );
 }
 
-/** Reasons of `Enforcing=False` that remain until a user changes the mode, a workload or the feature gate. */
+/** Reasons of `Enforcing=False` that persist until a user changes the mode, a workload or the feature gate. */
 const BLOCKED: readonly string[] = ['LegacyMode', 'FeatureGateDisabled'];
 
 /** Reasons of `Ready=True` in each phase. */
@@ -217,7 +219,7 @@ const REACHED: Readonly<Record<RolloutPhase, readonly string[]>> = {
   Enforce: ['Enforcing', ...BLOCKED],
 };
 
-/** Returns the Ready condition of the PSAEnforcementConfig if it describes another phase or is not true. */
+/** Returns the Ready condition of the PSAEnforcementConfig if it is not true or describes another phase. */
 export function findPendingPhase(
   conditions: readonly Condition[],
   phase: RolloutPhase,
@@ -232,13 +234,14 @@ interface PhaseInput extends Pick<EnforcementInput, 'phase' | 'evaluation' | 'sp
   readonly states: readonly ConditionState[];
   /** Generation of the PSAEnforcementConfig. */
   readonly generation: number | undefined;
-  /** Generation that the leader has decided on. */
+  /** Generation for which the leader has made a decision. */
   readonly decidedGeneration: number | undefined;
 }
 
 /**
- * Returns the conditions for tools that wait for the requested phase or for an upgrade. The phase is reached if all
- * replicas apply it, or if only a user can continue it, so tools do not time out.
+ * Returns the conditions for tools that wait for the requested phase or for an upgrade. The phase counts as reached
+ * once all replicas apply it. It also counts as reached if only a user can continue the rollout, so tools do not time
+ * out.
  */
 export function phaseConditions(input: PhaseInput): readonly ConditionState[] {
   const { phase, spec, status, generation } = input;

@@ -1,6 +1,6 @@
 /**
- * The state machine of the enforcement rollout. It determines whether the cluster enforces the Pod Security Standards
- * by default, and the order in which the default level and the namespace labels change.
+ * The state machine for the enforcement rollout. It determines whether the cluster enforces the Pod Security Standards
+ * by default, and in which order the default level and the namespace labels change.
  */
 import {
   type EnforcementMode,
@@ -14,8 +14,8 @@ import type { PodSecurityConfiguration } from '../psa/index.ts';
 import type { RolloutPhase } from './settings.ts';
 
 /**
- * Result of evaluating the namespaces. `never` means that there was no evaluation, `stale` that the last evaluation is
- * too old, and `inconclusive` that it has no verdict for some namespaces.
+ * Result of evaluating the namespaces. `never` means that there has been no evaluation, `stale` means that the last one
+ * is too old, and `inconclusive` means that it has no verdict for some namespaces.
  */
 export type EvaluationResult = 'never' | 'stale' | 'clean' | 'violations' | 'inconclusive';
 
@@ -23,8 +23,9 @@ export type EvaluationResult = 'never' | 'stale' | 'clean' | 'violations' | 'inc
 export type DefaultLevel = 'privileged' | 'restricted';
 
 /**
- * How the label syncer handles enforce labels. `Enforce` maintains them, `Hold` leaves existing labels unchanged, and
- * `Advise` removes the labels that the syncer owns. The syncer maintains warn and audit labels in every mode.
+ * Determines how the label syncer handles enforce labels. It maintains them in `Enforce` mode, leaves existing ones
+ * unchanged in `Hold` mode, and removes those that it owns in `Advise` mode. The syncer maintains warn and audit labels
+ * in every mode.
  */
 export const SYNCER_MODES = ['Enforce', 'Hold', 'Advise'] as const;
 export type SyncerMode = (typeof SYNCER_MODES)[number];
@@ -82,14 +83,14 @@ function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spe
   return evaluation === 'violations' ? { spec: proposeLegacy(input), status: 'Legacy' } : { spec, status };
 }
 
-/** Leave the mode empty if another manager owns the empty value. */
+/** Returns `Legacy`, or the unchanged mode if it is not empty or if another manager owns the empty value. */
 function proposeLegacy({ spec, specOwner }: EnforcementInput): string {
   return spec === '' && specOwner !== 'others' ? 'Legacy' : spec;
 }
 
 /**
- * Returns whether enforcement is desired. Every replica computes this itself, so a requested `Legacy` mode takes effect
- * even before a leader has made a decision.
+ * Returns true if enforcement is desired. Every replica computes this on its own, so a requested `Legacy` mode takes
+ * effect even before a leader has made a decision.
  */
 export function isEnforcementDesired({
   phase,
@@ -118,16 +119,16 @@ export function planEffect({
   return { enforce: currentEnforce === 'restricted' || isSettled ? 'restricted' : 'privileged', syncer: 'Enforce' };
 }
 
-/** A default level that is published or that a replica runs, and its generation. */
+/** A default level that is published or that a replica enforces, and its generation. */
 export interface PublishedLevel {
   readonly level: DefaultLevel;
-  /** 0 if nothing has been published yet. */
+  /** Generation of the level. 0 if nothing has been published yet. */
   readonly generation: number;
 }
 
 /**
- * Returns the strictest default that any replica may enforce. A replica that has an older generation may still run the
- * restricted level. If the default was never raised, no replica enforces it.
+ * Returns the strictest default that any replica may enforce. A replica that has an older generation may still enforce
+ * the restricted level. If the default was never raised, no replica enforces that level.
  */
 export function defaultInForce(
   published: PublishedLevel,
@@ -144,7 +145,7 @@ export function defaultInForce(
 }
 
 /**
- * Returns true if there is at least one replica and all replicas run the restricted default of the published
+ * Returns true if there is at least one replica and all replicas enforce the restricted default of the published
  * generation.
  */
 export function areAllRaised({ generation }: PublishedLevel, replicas: readonly PublishedLevel[]): boolean {
@@ -157,9 +158,9 @@ export function areAllRaised({ generation }: PublishedLevel, replicas: readonly 
 /** All times are in milliseconds on the same clock. */
 interface RaiseInput {
   readonly nowMs: number;
-  /** Time from which every managed namespace has had its label. Absent if a namespace lacks its label. */
+  /** Time since which every managed namespace has had its label. Absent if a namespace lacks its label. */
   readonly labeledSinceMs?: number | undefined;
-  /** Time from which enforcement has been desired. Labels that were observed earlier may be outdated. */
+  /** Time since which enforcement has been desired. Labels that were observed earlier may be outdated. */
   readonly decidedAtMs?: number | undefined;
   /** Time when the default was last raised. */
   readonly lastRaiseMs?: number | undefined;
@@ -171,7 +172,7 @@ export const RAISE_INTERVAL_MS = 300_000;
 
 /**
  * Returns true if the labels have settled and the last raise was long enough ago. `waitMs` is the remaining delay if
- * only time is missing.
+ * all other conditions are met.
  */
 export function planRaise(input: RaiseInput): { readonly isSettled: boolean; readonly waitMs?: number } {
   const { nowMs, labeledSinceMs, decidedAtMs = 0, lastRaiseMs = -Infinity, settleMs } = input;
@@ -181,7 +182,7 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
 }
 
-/** Returns the warning about a write of a PSAEnforcementConfig, whose fields are not validated yet. */
+/** Returns the warning about a write to a PSAEnforcementConfig. Its fields have not been validated yet. */
 export function enforcementWarning(object: unknown, oldObject: unknown): string | undefined {
   const config = readConfig(object);
   return config && forcedWarning(config, readConfig(oldObject));
@@ -217,7 +218,7 @@ export function forcedWarning(
   return `spec.enforcementMode: Restricted is enforced immediately although workloads in ${printCount(names.length, 'namespace')} would be denied: ${summarizeNames(names)}`;
 }
 
-/** Name of the readiness controller, and the field manager of the modes that it writes. */
+/** Name of the readiness controller, and field manager of the modes that it writes. */
 export const ROLLOUT_MANAGER = 'PodSecurityReadinessController';
 
 /** Returns the requested and decided modes in the configuration object. If there is no object, no mode is requested. */
@@ -232,7 +233,7 @@ export function readEnforcement(
   };
 }
 
-/** A field that several managers own is treated as owned by another manager. */
+/** Returns the owner of the mode. If several managers own the field, they are treated as another manager. */
 function findSpecOwner(config: PSAEnforcementConfig | undefined): EnforcementInput['specOwner'] {
   const owners = (config?.metadata?.managedFields ?? []).filter(({ fieldsV1 }) => ownsMode(fieldsV1));
   if (owners.length === 0) return undefined;
@@ -254,7 +255,7 @@ export interface SweepSummary {
 
 interface EvaluationInput {
   readonly status: PSAEnforcementConfig['status'];
-  /** This process's last evaluation. Defaults to the stored result. */
+  /** The last evaluation in this process. Defaults to the stored result. */
   readonly newest?: SweepSummary | undefined;
   readonly nowMs: number;
   readonly maxAgeMs: number;
@@ -272,7 +273,7 @@ export function getEvaluationResult({ status, newest, nowMs, maxAgeMs }: Evaluat
   return isFresh(storedMs) ? 'clean' : 'stale';
 }
 
-/** After a restart, falls back to the stored condition. */
+/** Returns true if the newest evaluation is inconclusive. After a restart, falls back to the stored condition. */
 function isInconclusive(status: PSAEnforcementConfig['status'], newest: SweepSummary | undefined): boolean {
   if (newest) return newest.inconclusive > 0;
   return status?.conditions?.some(({ type, reason }) => type === 'Evaluated' && reason === 'Inconclusive') === true;
@@ -327,15 +328,15 @@ const PREVIEWS: ReadonlySet<string> = new Set(['TechPreviewNoUpgrade', 'DevPrevi
 
 interface GateOptions {
   readonly name: string;
-  /** The version of Portcullis. Each component reads the entry for its own version. */
+  /** The Portcullis version. Each component reads the entry for its own version. */
   readonly version: string;
-  /** The fallback if the object does not specify the feature. */
+  /** The state of the feature if the object does not specify it. */
   readonly fallback: boolean;
 }
 
 /**
- * Returns the state of a feature. The order of precedence is: the computed entry for the version, the custom lists, the
- * feature set, and the fallback.
+ * Returns true if a feature is enabled. The computed entry for the version takes precedence, followed by the custom
+ * lists, the feature set, and the fallback.
  * @see https://github.com/openshift/api/blob/master/config/v1/types_feature.go
  */
 export function isFeatureOn(object: FeatureGate | undefined, { name, version, fallback }: GateOptions): boolean {
@@ -352,7 +353,7 @@ function findInSet(name: string, spec: FeatureGate['spec']): boolean | undefined
   return PREVIEWS.has(set) ? true : undefined;
 }
 
-/** A feature that is in both lists is disabled. */
+/** Finds a feature in the lists. A feature that is in both lists is disabled. */
 function findIn(name: string, enabled: readonly string[], disabled: readonly string[]): boolean | undefined {
   if (disabled.includes(name)) return false;
   return enabled.includes(name) ? true : undefined;

@@ -29,15 +29,19 @@ import type { SccMode } from '../scc/index.ts';
 import { isPlatformNamespace } from './managed-namespaces.ts';
 import type { TemplatePod } from './template-pod.ts';
 
-/** Why workloads in a namespace violate the level. A namespace can be in both `userSCC` and `unknown`. */
+/**
+ * Category of the reasons why workloads in a namespace violate the level. A namespace can be in both `userSCC` and
+ * `unknown`.
+ */
 export type Category = 'unknown' | 'openshift' | 'runLevelZero' | 'disabledSyncer' | 'userSCC';
 
 /** The subject whose permissions allowed a violating pod. */
 type Cause = 'user' | 'serviceAccount';
 
 /**
- * The verdict for a workload. `deniedNow` means that the current policy denies its pods, `wouldBeDenied` that only the
- * planned policy denies them, and `restart` that a policy denies its running pods but admits their replacements.
+ * The verdict for a workload. `deniedNow` means that the current policy denies its pods, and `wouldBeDenied` means that
+ * only the planned policy denies them. `restart` means that a policy denies its running pods but admits their
+ * replacements.
  */
 export const WORKLOAD_VERDICTS = ['deniedNow', 'wouldBeDenied', 'restart'] as const;
 export type WorkloadVerdict = (typeof WORKLOAD_VERDICTS)[number];
@@ -61,13 +65,13 @@ export interface NamespaceEvaluation {
   readonly verdict: NamespaceVerdict;
   /** True if enforcement changes the namespace's level, so the decision to enforce depends on the namespace. */
   readonly isSelected: boolean;
-  /** Why the planned level denies workloads. Empty if it denies none or if the namespace is not selected. */
+  /** Reasons why the planned level denies workloads. Empty if it denies none or if the namespace is not selected. */
   readonly categories: readonly Category[];
-  /** Sorted by kind and name. */
+  /** Violating workloads, sorted by kind and name. */
   readonly workloads: readonly ViolatingWorkload[];
   /** Workloads whose new pods are admitted only because of exceptions, sorted by kind and name. */
   readonly excepted: readonly ExceptedWorkload[];
-  /** Why the verdict is inconclusive. */
+  /** The reason why the verdict is inconclusive. */
   readonly error?: string;
   /** The limit beyond which the evaluation omits details. */
   readonly limit?: LimitName;
@@ -97,26 +101,26 @@ export interface ExceptedWorkload extends Pick<
 
 interface AppliedException {
   readonly name: string;
-  /** RFC 3339. */
+  /** Expiry time in RFC 3339 format. */
   readonly expiresAt: string;
 }
 
-/** A violation of one check, and how to fix it. */
+/** A violation of one check with its fix. */
 export interface FixableViolation {
   readonly check: string;
   readonly reason: string;
   readonly detail: string;
   /** Paths in the workload, such as `spec.template.spec.hostNetwork`. */
   readonly fields: readonly string[];
-  /** One sentence. */
+  /** One sentence that explains how to fix the violation. */
   readonly fix: string;
 }
 
 const RUN_LEVEL_ZERO: ReadonlySet<string> = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease']);
 
 /**
- * Returns the categories of a violating namespace. They depend on its name and its label-sync label and, if
- * these do not determine a category, on the causes of its violating workloads.
+ * Returns the categories of a violating namespace. They depend on its name and its label-sync label. If these do not
+ * determine a category, they depend on the causes of its violating workloads.
  */
 export function classify(
   namespace: Namespace,
@@ -139,19 +143,22 @@ interface Owner {
   readonly name: string;
 }
 
-/** Kinds whose objects are created by a parent of another kind. Their name is the parent's name plus a suffix. */
+/**
+ * Kinds whose objects may be created by a parent of another kind. The name of such an object is the parent's name
+ * followed by a suffix.
+ */
 const OWNER_KINDS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
   ['ReplicaSet', 'Deployment'],
   ['Job', 'CronJob'],
 ]);
 
-/** Matches the kinds that API servers serve. */
+/** Matches kinds that are valid in API servers. */
 const KIND = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/i;
 
 /**
  * Returns the outermost controller of a pod, or the pod itself if it has none. API servers accept any text as the kind
- * and name of an owner, so a reference that cannot be one is ignored. Otherwise, pod authors could write commands into
- * events, or texts that are too long for events and reports.
+ * and name of an owner, so invalid references are ignored. Otherwise, pod authors could inject commands into events, or
+ * texts that are too long for events and reports.
  */
 export function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
   const controller = pod.metadata?.ownerReferences?.find((reference) => reference.controller === true);
@@ -195,14 +202,14 @@ export interface NamespaceInput extends ProvenanceContext {
   /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
   readonly pods: readonly Pod[];
-  /** Templates after defaulting by admission. They are produced lazily because defaulting is slow. */
+  /** Templates that admission has defaulted. They are produced lazily, because defaulting is slow. */
   readonly templates: Iterable<TemplatePod>;
   readonly exemptions: Pick<Exemptions, 'runtimeClass'>;
   /** Exceptions that apply to new pods. */
   readonly exceptions?: ExceptionIndex | undefined;
   /**
-   * Characters of details and fields that the evaluation contains, for callers that keep it. The violations of further
-   * workloads have neither. If absent, there is no limit.
+   * Maximum number of characters in details and fields, for callers that keep the evaluation in memory. The violations
+   * of workloads beyond the maximum have neither details nor fields. If absent, there is no limit.
    */
   readonly detailCharacters?: number | undefined;
   /** Returns the pod that admission would produce if this pod were recreated. */
@@ -212,8 +219,8 @@ export interface NamespaceInput extends ProvenanceContext {
 }
 
 /**
- * Evaluates a namespace: first the templates and the pods, then the verdict of each workload. Yields after each of them
- * so the caller can yield to the event loop.
+ * Evaluates the templates and the pods of a namespace, and then determines the verdict of each workload. Yields after
+ * each of them, so the caller can yield to the event loop.
  */
 export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, NamespaceEvaluation> {
   const { namespace, current, planned, isSelected } = input;
@@ -241,7 +248,7 @@ export function* evaluateStepwise(input: NamespaceInput): Generator<undefined, N
   const excepted: ExceptedWorkload[] = [];
   const limit = createDetailLimit(input);
   yield;
-  // Names are ASCII, and a space precedes all of their characters.
+  // Kinds and names are ASCII, and a space sorts before all of their characters.
   for (const [, denials] of [...byOwner].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const workload = violatingWorkload(denials, limit);
     if (workload) workloads.push(workload);
@@ -296,7 +303,7 @@ function orderPolicies(current: Policy, planned: Policy): readonly EvaluatedPoli
     .sort((a, b) => Number(isStricter(b.level, a.level)) - Number(isStricter(a.level, b.level)));
 }
 
-/** The denials of the templates and the pods of one workload, or of a pod without a controller. */
+/** The denials of a workload's templates and pods, or of a pod that has no controller. */
 interface WorkloadDenials {
   readonly owner: Owner;
   readonly templates: PodFields[];
@@ -307,9 +314,9 @@ interface WorkloadDenials {
   userPods: number;
   readonly causes: Set<Cause>;
   ofNewPods?: Denial;
-  /** The denial of running pods whose replacements would be admitted. */
+  /** The denial of running pods if their replacements would be admitted. */
   ofRunningPods?: Denial;
-  /** The denial that exceptions prevent. */
+  /** The denial that would occur without exceptions. */
   prevented?: Denial;
 }
 
@@ -372,11 +379,11 @@ function addPod(
   else if (!denials.hasDeniedTemplate) denials.ofRunningPods = mergeDenials(denials.ofRunningPods, denial, false);
 }
 
-/** A pod is not a part of another object. */
+/** Returns the field of a pod unchanged, because a pod is not part of another object. */
 const podField = (field: string): string => field;
 
 /**
- * The policies that deny a pod or would deny it if there were no exceptions, and its violations of the strictest of
+ * Describes which policies deny a pod, or would deny it without exceptions, and its violations of the strictest of
  * them.
  */
 interface Denial extends EvaluatedPolicy {
@@ -385,7 +392,7 @@ interface Denial extends EvaluatedPolicy {
   readonly violations: readonly FixableViolation[];
 }
 
-/** Returns the denial of a pod. Evaluates without `fields` first, because most pods satisfy the level. */
+/** Returns the denial of a pod. Evaluates the pod without `fields` first, because most pods satisfy the level. */
 function findDenial(
   decoded: DecodedPod,
   sourceField: (podField: string) => string,
@@ -429,11 +436,11 @@ function findDenial(
   };
 }
 
-/** Length of a detail and number of fields that reports and events of controllers contain. */
+/** Maximum length of a detail and maximum number of fields in the reports and events of controllers. */
 const MAX_DETAIL = 1024;
 const MAX_FIELDS = 20;
 
-/** Lists the violations of all templates, but of only one pod. */
+/** Merges two denials. The result lists the violations of all templates, but of only one pod. */
 function mergeDenials(before: Denial | undefined, denial: Denial, isTemplate: boolean): Denial {
   if (before === undefined) return denial;
   return {
@@ -447,9 +454,10 @@ function mergeDenials(before: Denial | undefined, denial: Denial, isTemplate: bo
 
 /**
  * Returns true if a replacement for the pod would be admitted. This is the case if the policies admit the pod after
- * defaulting and without ephemeral containers, for example because it predates SCC enforcement or was debugged. It is
- * also the case if the template has all of the pod's containers and volumes, which means that the pod comes from an
- * older template. If the template lacks some of them, a webhook added them, and would add them to new pods too.
+ * defaulting and without ephemeral containers. For example, the pod may predate SCC enforcement, or it may have been
+ * debugged. It is also the case if the template has all of the pod's containers and volumes, because the pod then comes
+ * from an older template. If the template lacks some of them, a webhook added them, and would also add them to new
+ * pods.
  */
 function isReplaceable(
   running: Pod,
@@ -465,7 +473,7 @@ function isReplaceable(
   return templates.length > 0 && listParts(pod).every((part) => parts.has(part));
 }
 
-/** Lists the containers and volumes of a pod, except the token volume, because its name is generated. */
+/** Lists the containers and volumes of a pod. Omits the token volume, because its name is generated. */
 function listParts({ containers, volumes }: PodFields): readonly string[] {
   return [
     ...containers.map(({ name }) => `container ${name}`),
@@ -475,7 +483,7 @@ function listParts({ containers, volumes }: PodFields): readonly string[] {
 
 type DetailLimit = ReturnType<typeof createDetailLimit>;
 
-/** Removes details and fields as soon as those of earlier workloads reach the limit. */
+/** Creates a limit that removes details and fields once the details and fields of earlier workloads reach it. */
 function createDetailLimit({ detailCharacters: left = Infinity }: NamespaceInput) {
   return {
     isExceeded: (): boolean => left < 0,
@@ -489,8 +497,8 @@ function createDetailLimit({ detailCharacters: left = Infinity }: NamespaceInput
 }
 
 /**
- * Returns the verdict of a workload whose pods are denied. Attributes a template's violation to users only if the pods
- * show that they need a user's permissions.
+ * Returns a workload whose pods are denied, with its verdict. Attributes a template's violation to users only if
+ * running pods were admitted because of a user's permissions.
  */
 function violatingWorkload(denials: WorkloadDenials, limit: DetailLimit): ViolatingWorkload | undefined {
   const { owner, ofNewPods, ofRunningPods, violatingPods, userPods, hasDeniedTemplate } = denials;
@@ -504,7 +512,10 @@ function violatingWorkload(denials: WorkloadDenials, limit: DetailLimit): Violat
   return { ...owner, verdict, level, version, pods: violatingPods, causes, violations };
 }
 
-/** Returns a workload that only exceptions allow. A workload with other denied pods is violating, not excepted. */
+/**
+ * Returns a workload that is allowed only because of exceptions. A workload that also has denied pods is violating
+ * rather than excepted.
+ */
 function exceptedWorkload(
   { owner, ofNewPods, prevented }: WorkloadDenials,
   { exceptions = NO_EXCEPTIONS }: NamespaceInput,

@@ -1,4 +1,7 @@
-/** Raises namespaces to the enforced level: label sync, evaluation, readiness, enforcement, reports. */
+/**
+ * Rolls out enforcement of the Pod Security Standards. Syncs labels, evaluates namespaces, decides on enforcement, and
+ * reports results.
+ */
 export {
   type AffectedNamespaces,
   type AffectingKind,

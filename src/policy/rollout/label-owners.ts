@@ -19,12 +19,14 @@ export const LEVEL_LABELS: readonly string[] = [enforce, audit, warn];
 export const ENFORCE_LABELS: readonly string[] = [enforce, enforceVersion];
 
 /**
- * Manager of fields that existed before the first server-side apply, whose real owner is unknown.
+ * Manager of fields that existed before the first server-side apply. The actual owner of these fields is unknown.
  * @see https://kubernetes.io/docs/reference/using-api/server-side-apply/
  */
 const UNKNOWN_MANAGER = 'before-first-apply';
 
-/** `previous` means that an early release of the syncer wrote the fields with plain updates. */
+/**
+ * Classifies a field owner. `previous` means that an early release of the syncer wrote the fields with plain updates.
+ */
 export function classifyOwner({
   manager,
   operation,
@@ -38,7 +40,7 @@ export function classifyOwner({
 
 const NO_FIELDS: Pick<FieldOwner, 'labels' | 'annotations'> = { labels: new Set(), annotations: new Set() };
 
-/** Returns the fields that the syncer applied. An apply that omits one of these fields removes it. */
+/** Returns the fields that the syncer has applied. If the next apply omits one of these fields, it is removed. */
 export function getOwnFields(owners: readonly FieldOwner[]): Pick<FieldOwner, 'labels' | 'annotations'> {
   return owners.find((owner) => classifyOwner(owner) === 'syncer') ?? NO_FIELDS;
 }
@@ -58,8 +60,8 @@ export function getOwnership(key: string, namespace: Namespace, owners: readonly
 }
 
 /**
- * Binds an apply to the object that was read. The UID prevents the apply from recreating a deleted namespace, and the
- * resource version prevents it from overwriting a concurrent change.
+ * Returns a document for an apply that fails if the namespace has changed since it was read. The UID prevents the apply
+ * from recreating a deleted namespace, and the resource version prevents it from overwriting a concurrent change.
  */
 export function namespaceDocument({ metadata }: Namespace, fields: Namespace['metadata']): Namespace {
   const { name = '', uid, resourceVersion } = metadata ?? {};
@@ -73,15 +75,15 @@ export function namespaceDocument({ metadata }: Namespace, fields: Namespace['me
 // Namespaces that SCC admission skips
 
 /**
- * Namespaces that SCC admission skips because their pods may need all permissions. Unlike on OpenShift, SCC admission
- * applies to `default`.
+ * Namespaces that SCC admission skips because their pods may need all permissions. SCC admission applies to `default`,
+ * unlike on OpenShift.
  */
 export const RUN_LEVEL_ZERO_NAMESPACES = ['kube-system', 'kube-public'] as const;
 
 /**
- * Returns the document to apply as `RUN_LEVEL_ZERO_MANAGER`, which makes one of these namespaces privileged in every
- * mode. Returns `undefined` for all other namespaces and if nothing changes. Unlike OpenShift, it keeps labels that
- * another manager set. It also keeps version labels.
+ * Returns the document to apply as `RUN_LEVEL_ZERO_MANAGER`, which sets the level of one of these namespaces to
+ * privileged in every mode. Returns `undefined` for other namespaces, and if nothing changes. Unlike OpenShift, it
+ * keeps labels that another manager set. It also keeps version labels.
  * @see
  * https://github.com/openshift/cluster-policy-controller/blob/master/pkg/psalabelsyncer/privileged_namespaces_controller.go
  */

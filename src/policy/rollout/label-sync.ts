@@ -1,5 +1,5 @@
 /**
- * Plans namespaces' Pod Security labels based on the SCCs that their service accounts may use.
+ * Plans the Pod Security labels of namespaces based on the SCCs that their service accounts may use.
  * @see https://github.com/openshift/cluster-policy-controller/tree/master/pkg/psalabelsyncer
  */
 import { ENFORCE_LABEL } from '../../api/names.ts';
@@ -24,7 +24,7 @@ import {
 import { isManaged, isOptedIn, isRelaxed, isTerminating, type ManagementSettings } from './managed-namespaces.ts';
 import { findNeededLevel, type NeededLevel, type NeededLevelInput } from './needed-level.ts';
 
-// Labels and their owners.
+// Labels and their owners
 
 const { enforce, enforceVersion, audit, warn, warnVersion } = POD_SECURITY_LABELS;
 
@@ -55,7 +55,7 @@ export interface LabelSyncPlan {
   readonly apply?: Namespace | undefined;
   /** A JSON patch. Set only if there is nothing to apply. */
   readonly patch?: readonly JsonPatchOp[] | undefined;
-  /** Events to record once for as long as their cause persists. */
+  /** Events that are recorded only once while their cause persists. */
   readonly events: readonly LabelSyncEvent[];
 }
 
@@ -80,7 +80,7 @@ interface LabelState {
 
 type Fields = Readonly<Record<string, string>>;
 
-/** Plans the labels of a namespace. Yields like `findNeededLevel`. */
+/** Plans the labels of a namespace. Yields as often as `findNeededLevel`. */
 export function* planLabels(input: LabelSyncInput): Generator<undefined, LabelSyncPlan> {
   const { namespace, settings, mode } = input;
   const owners = getMetadataOwners(namespace.metadata);
@@ -114,7 +114,7 @@ export function* planLabels(input: LabelSyncInput): Generator<undefined, LabelSy
 /**
  * Returns true if SCC admission defaults pods in the namespace, except in OpenShift compatibility mode. The API
  * server's PodSecurity plugin evaluates a template before an SCC adds fields to it, so it would warn about nearly every
- * template. Even if there is no warn label, an enforce label causes warnings. The warn label is therefore set to
+ * template. An enforce label causes warnings even if there is no warn label. The warn label is therefore set to
  * privileged, and the webhook evaluates the template with the added fields.
  */
 function warnsByWebhook(namespace: Namespace, scc: SccSettings): boolean {
@@ -122,8 +122,8 @@ function warnsByWebhook(namespace: Namespace, scc: SccSettings): boolean {
 }
 
 /**
- * Sets the namespace's warn level to the level that it needs, or to the enforced level if that is stricter, unless
- * another manager owns the label.
+ * Returns the namespace with the warn level that it needs, or with the enforced level if that is stricter. Returns the
+ * namespace unchanged if another manager owns the warn label.
  */
 export function withWarnLevel(namespace: Namespace): Namespace {
   const { labels, annotations } = namespace.metadata ?? {};
@@ -140,8 +140,8 @@ export function withWarnLevel(namespace: Namespace): Namespace {
 }
 
 /**
- * Returns a document that, when applied, releases all of the syncer's labels and annotations. Returns `undefined` if
- * the syncer owns none.
+ * Returns a document whose apply releases all of the syncer's labels and annotations. Returns `undefined` if the syncer
+ * owns none.
  */
 export function releaseLabels(namespace: Namespace): Namespace | undefined {
   const owners = getMetadataOwners(namespace.metadata);
@@ -151,8 +151,8 @@ export function releaseLabels(namespace: Namespace): Namespace | undefined {
 }
 
 /**
- * Returns the labels that the syncer owns after the apply, which releases omitted labels. If Portcullis itself enforces
- * the level, there are no enforce labels, because the API server's PodSecurity plugin ignores exceptions.
+ * Returns the labels that the syncer owns after the apply. The apply releases all other labels. If Portcullis itself
+ * enforces the level, there are no enforce labels, because the API server's PodSecurity plugin ignores exceptions.
  */
 function plannedLabels(state: LabelState): Fields {
   const isOwnLevel = state.isManaged && state.namespace.metadata?.labels?.[ENFORCE_LABEL] !== undefined;
@@ -165,9 +165,10 @@ function plannedLabels(state: LabelState): Fields {
 }
 
 /**
- * If the level is unknown, labels stay unchanged, because removing one would change the enforced level. Enforce labels
- * are removed only in `Advise` mode. Once the PodSecurity plugin rather than the webhook returns warnings again, the
- * warn label is set to the last known level, which the other labels still have.
+ * Returns the planned value of a label, or `undefined` if the syncer should not own it. If the level is unknown, labels
+ * stay unchanged, because removing one would change the enforced level. Enforce labels are removed only in `Advise`
+ * mode. If the PodSecurity plugin returns warnings instead of the webhook, the warn label is set to the last known
+ * level, which the other labels still have.
  */
 function plannedLabel(key: string, state: LabelState): string | undefined {
   const { namespace, owners, mode, neededLevel: need } = state;
@@ -184,8 +185,8 @@ function plannedLabel(key: string, state: LabelState): string | undefined {
 }
 
 /**
- * Returns true if the syncer must keep the label's value, because another manager owns it or because its owner is
- * unknown and its value is valid.
+ * Returns true if the syncer must keep the label's current value because another manager owns it, or because its owner
+ * is unknown and its value is valid.
  */
 function isKept(key: string, state: LabelState, level: Level): boolean {
   const { namespace, owners } = state;
@@ -227,7 +228,7 @@ function isApplied(planned: Fields, current: Fields | null | undefined, own: Rea
   return ownCount === entries.length && entries.every(([key, value]) => own.has(key) && current?.[key] === value);
 }
 
-/** `fieldsV1` paths of the fields that the syncer may own. */
+/** Paths in `fieldsV1` of the fields that the syncer may own. */
 const SYNCED_PATHS: readonly (readonly string[])[] = [
   ...PSA_LABELS.map((key) => ['f:metadata', 'f:labels', `f:${key}`]),
   ['f:metadata', 'f:annotations', `f:${SUFFICIENT_LEVEL_ANNOTATION}`],
@@ -236,7 +237,7 @@ const SYNCED_PATHS: readonly (readonly string[])[] = [
 /**
  * Returns a patch that removes the ownership that early releases recorded in the managed fields, once the syncer owns
  * the fields through apply. Returns `undefined` if there is nothing to remove. Labels and other entries do not change.
- * Because of the resource version, the patch fails if the namespace has changed concurrently.
+ * The patch contains the resource version, so it fails if the namespace has changed concurrently.
  */
 function removeFormerOwners(
   { metadata: { resourceVersion, managedFields } = {} }: Namespace,
@@ -271,7 +272,7 @@ function omitPath(object: JsonObject, [name, ...rest]: readonly string[]): JsonO
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
-// Events.
+// Events
 
 function levelEvents({ metadata }: Namespace, { level, cause }: NeededLevel): readonly LabelSyncEvent[] {
   if (cause === undefined) {
@@ -284,7 +285,10 @@ function levelEvents({ metadata }: Namespace, { level, cause }: NeededLevel): re
   return [{ type: 'Warning', reason: 'LevelPrivileged', message }];
 }
 
-/** Reports other managers' labels that are kept, or that are overwritten because the namespace opted in. */
+/**
+ * Returns events about labels that belong to other managers. They report that a label is kept, or that it is
+ * overwritten because the namespace opted in.
+ */
 function labelEvents(state: LabelState, level: Level, labels: Fields): readonly LabelSyncEvent[] {
   const { namespace, owners } = state;
   const own = getOwnFields(owners).labels;

@@ -11,8 +11,8 @@ export interface ManagementSettings {
   /** Namespaces that are never managed. */
   readonly exemptNamespaces: ReadonlySet<string>;
   /**
-   * The syncer skips namespaces that do not enforce SCCs. There, the label that enables the syncer works only if the
-   * cluster enforces SCCs by default.
+   * The syncer skips namespaces that do not enforce SCCs. In these namespaces, the label that enables the syncer has an
+   * effect only if the cluster enforces SCCs by default.
    */
   readonly scc: SccSettings;
 }
@@ -45,7 +45,10 @@ export function managementSettings(scc: ManagementSettings['scc']): ManagementSe
   return { exemptNamespaces: UNMANAGED_NAMESPACES, scc };
 }
 
-/** Returns true if the namespace label enables the syncer, which then even overwrites the labels of other managers. */
+/**
+ * Returns true if the namespace label enables the syncer. In this case, the syncer even overwrites the labels of other
+ * managers.
+ */
 export function isOptedIn(namespace: Namespace): boolean {
   return namespace.metadata?.labels?.[LABEL_SYNC_LABEL] === 'true';
 }
@@ -56,8 +59,8 @@ export function isPlatformNamespace(name: string): boolean {
 }
 
 /**
- * Returns true while break-glass relaxes the enforce label. Until it is restored, the namespace's Pod Security labels
- * do not change.
+ * Returns true while break-glass relaxes the enforce label. The namespace's Pod Security labels do not change until
+ * that label is restored.
  */
 export function isRelaxed({ metadata }: Namespace): boolean {
   return metadata?.labels?.[RELAXED_LABEL] !== undefined;

@@ -14,7 +14,7 @@ import {
 } from '../scc/index.ts';
 
 /**
- * Creates a function that returns whether a service account may use an SCC in its namespace, either through the SCC's
+ * Creates a function that returns true if a service account may use an SCC in its namespace, either through the SCC's
  * users and groups or through roles. It ignores the permissions of the users who create pods.
  */
 export function createSccAccess(
@@ -31,27 +31,27 @@ export function createSccAccess(
 }
 
 /**
- * Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. The level is unknown
- * for an SCC that OpenShift cannot map.
+ * Returns the SCCs with the level that their pods satisfy in a namespace, most permissive first. The level is absent
+ * for an SCC that OpenShift cannot map to a level.
  */
 export type SccLevels = (namespace: Namespace) => readonly { readonly scc: PreparedScc; readonly level?: Level }[];
 
 /**
- * A UID range that excludes root, one that includes it, and an invalid range. No other property of a namespace affects
- * an SCC's level.
+ * Namespaces with a UID range that excludes root, a range that includes root, and an invalid range. No other property
+ * of a namespace affects the levels of SCCs.
  */
 const EXAMPLES: readonly Namespace[] = ['1/1', '0/1', 'invalid'].map((range) => ({
   metadata: { name: 'any', annotations: { [NAMESPACE_RANGE_ANNOTATIONS.uidRange]: range } },
 }));
 
-/** Returns the profile for the labels of namespaces. */
+/** Returns the profile with which the levels for namespace labels are computed. */
 export function sccLevelProfile(compatibility: Compatibility): SccLevelOptions['profile'] {
   return compatibility === 'openshift' ? 'upstream' : 'accurate';
 }
 
 /**
- * The order in which the label syncer evaluates SCCs. OpenShift stops at the first privileged SCC and otherwise fails for
- * an SCC whose level is unknown.
+ * The order in which the label syncer evaluates SCCs. OpenShift stops at the first privileged SCC. If there is none, it
+ * fails if the level of an SCC is unknown.
  */
 const BY_PERMISSIVENESS: readonly (Level | undefined)[] = ['privileged', undefined, 'baseline', 'restricted'];
 
@@ -71,14 +71,14 @@ export function createSccLevels(sccs: readonly SecurityContextConstraints[], opt
   };
 }
 
-/** The level that a namespace needs, and why. */
+/** The level that a namespace needs, and its cause. */
 export interface NeededLevel {
   readonly level: Level;
   /** The service account and SCC that require the level. Absent if no service account may use any SCC. */
   readonly cause?: { readonly serviceAccount: string; readonly scc: string };
 }
 
-/** A namespace, and what determines its level. */
+/** A namespace, and the state that determines its level. */
 export interface NeededLevelInput extends Pick<SccSettings, 'compatibility'> {
   readonly namespace: Namespace;
   /** Names of all service accounts in the namespace. */
@@ -89,9 +89,9 @@ export interface NeededLevelInput extends Pick<SccSettings, 'compatibility'> {
 
 /**
  * Returns the strictest level that admits every pod that the namespace's service accounts may run. The level is
- * restricted if they may not use any SCC. In OpenShift compatibility mode, the level is unknown in this case, and if an
- * SCC cannot be mapped. Returns `undefined` for an unknown level, and until the namespace has a UID range and a service
- * account. Yields at least once for each service account.
+ * restricted if they may not use any SCC. In OpenShift compatibility mode, the level is unknown in this case, and also
+ * if an SCC cannot be mapped to a level. Returns `undefined` if the level is unknown or until the namespace has a UID
+ * range and a service account. Yields at least once for each service account.
  */
 export function* findNeededLevel(input: NeededLevelInput): Generator<undefined, NeededLevel | undefined> {
   const { namespace, serviceAccounts, sccLevels, access, compatibility } = input;

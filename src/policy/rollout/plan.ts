@@ -1,11 +1,11 @@
-/** The enforcement plan and its effect on each namespace. Commands, reports and the dashboard display it. */
+/** Plans the effect of enforcement on each namespace. Commands, reports and the dashboard display the plan. */
 import type { Namespace } from '../../kube/types.ts';
 import { isStricter } from '../psa/index.ts';
 import type { Level, Policy, Version } from '../pss/index.ts';
 import type { NamespaceEvaluation, NamespaceInput, ViolatingWorkload, WorkloadVerdict } from './evaluation.ts';
 import { violationReason } from './readiness.ts';
 
-/** The verdict of an evaluation. `exempt` means that no level applies to the namespace. */
+/** The verdict of an evaluation, or `exempt` if no level applies to the namespace. */
 type PlanVerdict = NamespaceEvaluation['verdict'] | 'exempt';
 
 export interface PlannedNamespace extends Pick<
@@ -14,35 +14,38 @@ export interface PlannedNamespace extends Pick<
 > {
   /** Source of the current level. */
   readonly currentSource: 'label' | 'default' | 'exemption';
-  /** The level under enforcement and its version. Absent if it cannot be computed. */
+  /** The level under enforcement and its version. Absent if they cannot be computed. */
   readonly planned?: Level | undefined;
   readonly plannedVersion?: Version | undefined;
   readonly verdict: PlanVerdict;
   /** The reason in the PSAEnforcementConfig status. */
   readonly reason?: string | undefined;
-  /** Why the evaluation is inconclusive. */
+  /** The reason why the evaluation is inconclusive. */
   readonly error?: string | undefined;
   readonly steps: readonly NextStep[];
 }
 
 /** A next step for a namespace. */
 export interface NextStep {
-  /** A sentence, or a phrase before the command. */
+  /** A sentence, or a phrase that introduces the command. */
   readonly text: string;
   readonly command?: string | undefined;
 }
 
-/** A planned change to settings or labels. */
+/** The scope of a plan, and a planned change to settings or labels. */
 export interface PlanScope {
   /** The only namespace to plan. If absent, all namespaces are planned. */
   readonly only?: string | undefined;
   /** Default policy for unlabeled namespaces. Defaults to the rollout's default. */
   readonly policy?: Policy | undefined;
-  /** Level that replaces weaker labels or, combined with `only`, any label. If absent, namespaces keep their labels. */
+  /**
+   * Level that replaces less strict labels. If `only` is set, it replaces any label. If absent, namespaces keep their
+   * labels.
+   */
   readonly newLabel?: Level | undefined;
 }
 
-/** Chooses which policies to evaluate for a namespace, based on the rollout or on a change. */
+/** Chooses the policies to evaluate for a namespace, based on the rollout or on a planned change. */
 export function choosePolicies(
   { isSelected, current, planned }: Pick<NamespaceInput, 'current' | 'planned' | 'isSelected'>,
   { only, policy, newLabel }: PlanScope,
@@ -57,7 +60,7 @@ export function choosePolicies(
   };
 }
 
-/** Returns the plan for a namespace that no level applies to. */
+/** Returns the plan for a namespace to which no level applies. */
 export function planExempt({ metadata }: Namespace): PlannedNamespace {
   const latest = { currentVersion: 'latest', plannedVersion: 'latest' } as const;
   const level = { current: 'privileged', planned: 'privileged', currentSource: 'exemption', ...latest } as const;
@@ -65,7 +68,7 @@ export function planExempt({ metadata }: Namespace): PlannedNamespace {
   return { name: metadata?.name ?? '', ...level, verdict: 'exempt', ...nothing };
 }
 
-/** Kubernetes versions before and after the upgrade. */
+/** The Kubernetes versions before and after the upgrade. */
 export interface Upgrade {
   readonly from: Version;
   readonly to: Version;
@@ -105,7 +108,7 @@ export function planUpgrade(
 export interface PlanContext extends Pick<PlannedNamespace, 'currentSource' | 'planned' | 'plannedVersion'> {
   /** True if the plan changes the namespace's label. */
   readonly isNewLabel: boolean;
-  /** True if the namespace also has Portcullis's own label, so a weaker upstream label has no effect. */
+  /** True if the namespace also has the `ENFORCE_LABEL`, so a less strict upstream label has no effect. */
   readonly hasOwnLabel: boolean;
 }
 
@@ -129,7 +132,7 @@ export function planNamespace(evaluation: NamespaceEvaluation, context: PlanCont
   };
 }
 
-/** Numbers of namespaces by verdict, of workloads, and of the workloads' running pods. */
+/** Numbers of namespaces by verdict, and of workloads and their running pods by verdict. */
 export interface NamespaceCounts extends Readonly<Record<PlanVerdict | 'namespaces', number>> {
   readonly workloads: Readonly<Record<WorkloadVerdict, WorkloadCount>>;
 }

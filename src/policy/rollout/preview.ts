@@ -1,4 +1,4 @@
-/** Determines the levels that enforcement would set, and previews them for users. */
+/** Determines the levels that enforcement would apply, and previews the effect for users. */
 import type { AdmissionRequest } from '../../kube/admission.ts';
 import { deepEqual } from '../../kube/equality.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -25,7 +25,7 @@ import { isTerminating } from './managed-namespaces.ts';
 import type { RolloutSettings } from './settings.ts';
 
 /**
- * Returns true if a level applies to new pods in the namespace, that is, if the namespace is neither exempt nor
+ * Returns true if a level applies to new pods in the namespace, which is the case if it is neither exempt nor
  * terminating.
  */
 export function isEvaluated(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
@@ -33,7 +33,8 @@ export function isEvaluated(namespace: Namespace, exemptions: Pick<Exemptions, '
 }
 
 /**
- * Returns true if enforcement would change the namespace's level, that is, if it is evaluated and has no enforce label.
+ * Returns true if enforcement would change the namespace's level, which is the case if it is evaluated and has no
+ * enforce label.
  */
 export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'namespace'>): boolean {
   const hasLabel = namespace.metadata?.labels?.[POD_SECURITY_LABELS.enforce] !== undefined;
@@ -41,9 +42,9 @@ export function isSelected(namespace: Namespace, exemptions: Pick<Exemptions, 'n
 }
 
 /**
- * Returns the level that enforcement would apply to a namespace: the level that the label syncer plans, the level that
- * it wrote earlier, or restricted, in this order of precedence. Ignores the labels of other managers. Returns
- * `undefined` if the field owners are unknown.
+ * Returns the level that enforcement would apply to a namespace. This is the level that the label syncer plans or,
+ * failing that, the level that it wrote earlier. If there is neither, the level is restricted. Ignores the labels of
+ * other managers. Returns `undefined` if the field owners are unknown.
  */
 export function predictLevel(
   namespace: Namespace,
@@ -73,8 +74,8 @@ interface EnforcementState {
 }
 
 /**
- * Returns true while enforcement is planned, that is, if a date is set, or if the evaluation determines the mode and no
- * user has requested Legacy mode. Legacy mode that the readiness controller proposed is ignored.
+ * Returns true while enforcement is planned. This is the case if a date is set, or if the evaluation determines the
+ * mode and no user has requested Legacy mode. Legacy mode is ignored if the readiness controller proposed it.
  */
 export function isEnforcementPending({ settings, gate, enforce, config }: EnforcementState): boolean {
   if (settings.phase === 'Disabled' || enforce === 'restricted') return false;
@@ -83,7 +84,7 @@ export function isEnforcementPending({ settings, gate, enforce, config }: Enforc
   return settings.phase === 'Enforce' && gate && !(spec === 'Legacy' && specOwner !== 'rollout');
 }
 
-/** Input for a preview. The preview calls a function only if the result depends on it. */
+/** Input for a preview. The preview calls the functions only if the result depends on them. */
 interface PreviewInput {
   readonly request: AdmissionRequest;
   /** The workload object after SCC admission has defaulted its template. Absent where SCCs do not apply. */
@@ -98,9 +99,9 @@ interface PreviewInput {
 }
 
 /**
- * Evaluates a user's request as if enforcement were on. Returns `PodSecurity "restricted:latest": ` followed by the
- * violations, or `undefined` if there are none. Skips objects that have a controller, and updates that do not change
- * the pod.
+ * Evaluates a user's request as if enforcement were on. Returns the violations after a prefix such as `PodSecurity
+ * "restricted:latest": `, or `undefined` if there are none. Skips objects that have a controller, and updates that do
+ * not change the pod.
  */
 export function previewEnforcement(input: PreviewInput): string | undefined {
   const { request, exemptions, emulationVersion } = input;
@@ -123,7 +124,7 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
 }
 
 /**
- * Returns the warning for the user. It does not repeat violations that are already part of another warning.
+ * Formats the warning for the user. It does not repeat violations that are already part of another warning.
  * @param date the announced enforcement date
  */
 export function formatPreviewWarning(
@@ -157,7 +158,7 @@ export function previewLabelRevert(
   return `Portcullis manages the Pod Security labels of this namespace and will set ${values}. To keep your change, also set the label ${LABEL_SYNC_LABEL}=false`;
 }
 
-/** Returns true for Pod and for kinds that have a pod template. */
+/** Returns true for the Pod kind and for kinds that have a pod template. */
 function hasPods({ group, kind }: GroupVersionKind): boolean {
   return (group === '' && kind === 'Pod') || podTemplatePath(group, kind) !== undefined;
 }

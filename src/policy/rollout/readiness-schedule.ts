@@ -1,41 +1,41 @@
-/** Schedules the sweeps, which evaluate all namespaces. */
+/** Schedules sweeps. A sweep evaluates all namespaces. */
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../../kube/units.ts';
 import { readEnforcement } from './enforcement.ts';
 import type { CompletedSweep } from './readiness.ts';
 import type { RolloutSettings } from './settings.ts';
 
-/** What determines whether decisions wait for the next sweep. Times are in milliseconds since the epoch. */
+/** The state that determines whether decisions wait for the next sweep. Times are in milliseconds since the epoch. */
 interface AwaitedSweep {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;
-  /** This process's last sweep. */
+  /** The last sweep in this process. */
   readonly sweep: CompletedSweep | undefined;
-  /** Time from which some namespace's verdict has differed from that sweep. */
+  /** Time since which the verdict of at least one namespace has differed from that sweep. */
   readonly changedSinceMs: number | undefined;
 }
 
-/** Input for the schedule of the sweeps. */
+/** Input for scheduling the next sweep. */
 interface SweepSchedule extends AwaitedSweep {
   readonly nowMs: number;
   /** Number of consecutive incomplete sweeps. */
   readonly failures: number;
-  /** Time of the request in the `portcullis.dev/evaluate` annotation. */
+  /** Time in the `portcullis.dev/evaluate` annotation, which requests a sweep. */
   readonly requestedMs: number | undefined;
-  /** Delay until SCCs and grants have settled. Until then, verdicts are unreliable. */
+  /** Remaining delay until SCCs and grants have settled. Verdicts are unreliable until then. */
   readonly settleMs: number;
-  /** From -0.1 to 0.1. Spreads out the sweeps of many clusters. */
+  /** A number from -0.1 to 0.1 that spreads out the sweeps of many clusters. */
   readonly jitter: number;
 }
 
 const MINUTE_MS = 60_000;
 const MAX_RETRY_MS = 30 * MINUTE_MS;
-/** Delay from a changed verdict to the sweep that it triggers, and minimum time between such sweeps. */
+/** Delay between a changed verdict and the sweep that it triggers, and minimum time between two of these sweeps. */
 const CHANGE_DELAY_MS = MINUTE_MS;
 /** Maximum time that changed verdicts delay a decision. */
 const AWAITED_DELAY_MS = 5_000;
 
-/** Returns the delay until the next sweep. 0 means immediately. */
+/** Returns the delay until the next sweep. A delay of 0 means that the sweep starts immediately. */
 export function scheduleSweep(input: SweepSchedule): number {
   const { object, nowMs, sweep, changedSinceMs } = input;
   const storedMs = parseTimestamp(object.status?.lastEvaluationTime);
@@ -64,20 +64,20 @@ function isSpecNew({ object, sweep }: AwaitedSweep): boolean {
   );
 }
 
-/** Returns true if the evaluation determines the mode, but the last sweep is missing or outdated. */
+/** Returns true if the evaluation determines the mode, but there is no current sweep. */
 function isOutdated(input: AwaitedSweep): boolean {
   return isUndecided(input) && (input.sweep === undefined || input.changedSinceMs !== undefined);
 }
 
-/** Returns true if no mode is requested, so the evaluation determines the mode. */
+/** Returns true if no mode is requested or decided, so the evaluation determines the mode. */
 function isUndecided({ object, settings }: AwaitedSweep): boolean {
   const { spec, status } = readEnforcement(object);
   return settings.phase === 'Enforce' && spec === '' && status !== 'Restricted';
 }
 
 /**
- * Returns the time of the next sweep based on interval, request and retries. The interval starts at the stored time, so
- * a restart does not change it. Incomplete sweeps are retried with exponential backoff from 1 to 30 minutes.
+ * Returns the time of the next sweep based on the interval, a request, and retries. The interval starts at the stored
+ * time, so a restart does not change it. Incomplete sweeps are retried with exponential backoff from 1 to 30 minutes.
  */
 function nextByInterval(input: SweepSchedule, storedMs: number | undefined): number {
   const { settings, nowMs, sweep, failures, requestedMs, jitter } = input;
@@ -85,7 +85,7 @@ function nextByInterval(input: SweepSchedule, storedMs: number | undefined): num
   const completedMs = sweep && failures === 0 ? sweep.endMs : storedMs;
   if (requestedMs !== undefined && requestedMs > (sweep?.startMs ?? completedMs ?? -Infinity)) return nowMs;
   if (failures > 0 && sweep) return sweep.startMs + Math.min(MAX_RETRY_MS, MINUTE_MS * 2 ** (failures - 1));
-  // Ignore a time in the future, because the clock that wrote it was wrong.
+  // A time in the future is ignored, because the clock of the writer was wrong.
   if (completedMs === undefined || completedMs > nowMs) return nowMs;
   if (isUndecided(input) && nowMs - completedMs > settings.maxEvaluationAgeMs) return nowMs;
   return completedMs + settings.evaluationIntervalMs * (1 + jitter);

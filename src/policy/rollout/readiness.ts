@@ -1,4 +1,4 @@
-/** Computes the conditions, the status and the enforcement decision from evaluations of all namespaces. */
+/** Computes the conditions, the status and the enforcement decision from the evaluations of all namespaces. */
 import { type Condition, type ConditionState, withTransitionTimes } from '../../kube/conditions.ts';
 import { defined } from '../../kube/defined.ts';
 import {
@@ -28,7 +28,7 @@ import {
 } from './evaluation.ts';
 import type { RolloutSettings } from './settings.ts';
 
-/** Type suffix of all evaluation conditions, which is also the type of the merged condition. */
+/** Suffix in the types of all evaluation conditions. The suffix alone is the type of the merged condition. */
 const SUFFIX = 'EvaluationConditionsDetected';
 const VIOLATIONS = 'PSViolationsDetected';
 const INCONCLUSIVE = 'PSViolationDecisionInconclusive';
@@ -67,7 +67,7 @@ interface ReadinessCondition {
   readonly namespaces: readonly string[];
 }
 
-/** Returns one condition. If there are namespaces, it is true and its message lists them. */
+/** Returns one condition. It is true if there are namespaces, and its message lists them. */
 export function readinessCondition({ type, reason, namespaces }: ReadinessCondition): ConditionState {
   if (namespaces.length === 0) return { type, status: 'False', reason: 'ExpectedReason', message: '' };
   return {
@@ -85,7 +85,10 @@ function messagePrefix(reason: string): string {
     : 'Unexpected condition for namespace';
 }
 
-/** Namespace names are ASCII, so each character is one byte. 100 bytes are reserved for the rest of the message. */
+/**
+ * Formats as many namespaces as fit. Their names are ASCII, so each character is one byte. 100 bytes are reserved for
+ * the rest of the message.
+ */
 function formatNamespaces(names: readonly string[]): string {
   let length = 0;
   const shown = names.filter((name) => (length += name.length + 1) <= MAX_MESSAGE_BYTES - 100);
@@ -95,7 +98,7 @@ function formatNamespaces(names: readonly string[]): string {
 
 interface MergeOptions {
   readonly before?: Condition | undefined;
-  /** In RFC 3339 format. Used as the transition time if the conditions have none. */
+  /** Time in RFC 3339 format. It is the transition time if the conditions have none. */
   readonly now: string;
 }
 
@@ -141,7 +144,7 @@ function latestTransition(conditions: readonly Condition[]): string | undefined 
     );
 }
 
-/** Maximum number of namespaces that have their own metric. */
+/** Maximum number of namespaces that have their own metric series. */
 const MAX_MEASURED_NAMESPACES = 100;
 
 interface WorkloadCount {
@@ -151,8 +154,8 @@ interface WorkloadCount {
 }
 
 /**
- * Names of the categories in metrics. The ClusterFleetEvaluation of OpenShift calls namespaces without a known cause
- * `customer`.
+ * Names of the categories in metrics. As in OpenShift's ClusterFleetEvaluation, namespaces without a known cause are
+ * called `customer`.
  */
 const CLASSES: Readonly<Record<Category | 'inconclusive', string>> = {
   runLevelZero: 'runLevelZero',
@@ -164,8 +167,8 @@ const CLASSES: Readonly<Record<Category | 'inconclusive', string>> = {
 };
 
 /**
- * Counts findings for metrics. `workloads` and `states` contain the whole cluster, and `detailed` the namespaces that
- * have the most findings.
+ * Counts findings for metrics. `detailed` contains only the namespaces that have the most findings. All other counts
+ * cover the whole cluster.
  */
 export function countFindings(evaluations: readonly NamespaceEvaluation[]): {
   readonly states: Readonly<Record<NamespaceVerdict, number>>;
@@ -207,14 +210,14 @@ function countVerdicts(workloads: NamespaceEvaluation['workloads']): Readonly<Re
   );
 }
 
-/** Returns how often each key occurs. */
+/** Counts how often each key occurs. */
 function countEach<K extends string>(keys: readonly K[], found: readonly K[]): Readonly<Record<K, number>> {
   const counts = Object.fromEntries(keys.map((key) => [key, 0])) as Record<K, number>;
   for (const key of found) counts[key]++;
   return counts;
 }
 
-// The status.
+// The status
 
 /**
  * Returns true if enforcement would deny workloads in the namespace. Ignores workloads that only need a restart, and
@@ -238,7 +241,7 @@ export interface CompletedSweep {
   readonly generation?: number | undefined;
 }
 
-/** Finds any namespace, including namespaces that are not selected. */
+/** Finds a namespace, even if it is not selected. */
 type FindNamespace = (name: string) => Namespace | undefined;
 
 /** Reasons in status entries by category. The first category that has a reason determines the entry's reason. */
@@ -278,7 +281,10 @@ export function nextViolatingNamespaces(
   return retained.sort(compareEntries);
 }
 
-/** Returns false if the entry's namespace was deleted, even if it was recreated with the same name. */
+/**
+ * Returns true if the entry describes this namespace. Returns false if the entry's namespace was deleted, even if it
+ * has been recreated with the same name.
+ */
 function describes({ lastTransitionTime }: ViolatingNamespace, namespace: Namespace | undefined): boolean {
   if (namespace === undefined) return false;
   const createdMs = parseTimestamp(namespace.metadata?.creationTimestamp);
@@ -300,7 +306,7 @@ function previousEntry(entry: ViolatingNamespace, now: string): ViolatingNamespa
   return isPrevious(entry) ? entry : { ...entry, state: 'Previous', lastTransitionTime: now };
 }
 
-/** Sorts entries by retention priority. The first entries are kept if there are too many. */
+/** Compares entries by retention priority. If there are too many entries, the first ones are kept. */
 function compareRetention(a: ViolatingNamespace, b: ViolatingNamespace): number {
   const time = ({ lastTransitionTime }: ViolatingNamespace): number => parseTimestamp(lastTransitionTime) ?? 0;
   const byTime = isPrevious(a) && isPrevious(b) ? time(b) - time(a) : 0;
@@ -315,23 +321,23 @@ function isPrevious({ state }: Pick<ViolatingNamespace, 'state'>): boolean {
   return state === 'Previous';
 }
 
-/** Returns the numbers of violating and of inconclusive namespaces. */
+/** Returns the numbers of violating and inconclusive namespaces. */
 export function summarize({ evaluations, endMs }: Pick<CompletedSweep, 'evaluations' | 'endMs'>): SweepSummary {
   const violating = evaluations.filter(isBlocking).length;
   return { endMs, violating, inconclusive: evaluations.filter(isUndecided).length };
 }
 
-// The decision.
+// The decision
 
 interface DecisionInput {
   readonly object: PSAEnforcementConfig;
   readonly settings: RolloutSettings;
   readonly gate: boolean;
   readonly published: DefaultLevel;
-  /** This process's last sweep. Defaults to the stored result. */
+  /** The last sweep in this process. If absent, the stored result is used. */
   readonly sweep: CompletedSweep | undefined;
   readonly findNamespace: FindNamespace;
-  /** Milliseconds since the epoch. */
+  /** Current time in milliseconds since the epoch. */
   readonly nowMs: number;
   /** True if the API server rejected the mode change because another manager owns the mode. */
   readonly isSpecRejected: boolean;
@@ -416,14 +422,17 @@ function withReadiness(own: readonly ConditionState[], { object, sweep, nowMs }:
   ];
 }
 
-/** Until this process's first sweep, the reason for the stored violations is unknown. */
+/**
+ * Returns the condition with the stored reason and message. Before the first sweep in this process, the reason for the
+ * stored violations is unknown.
+ */
 function withStoredReason(condition: ConditionState, stored: PSAEnforcementConfig['status']): ConditionState {
   const before = stored?.conditions?.find(({ type }) => type === 'ViolationsDetected');
   const isSame = condition.type === before?.type && condition.status === before.status;
   return isSame ? { ...condition, reason: before.reason, message: before.message } : condition;
 }
 
-/** Returns the conditions in a stored status that the decision replaces or removes. */
+/** Returns the conditions of a stored status that the decision replaces or removes. */
 export function decidedConditions(
   status: Status | null | undefined,
   decision: ReadinessDecision,

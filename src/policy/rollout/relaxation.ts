@@ -1,8 +1,8 @@
 /**
  * Break-glass for namespaces. The API server's PodSecurity plugin enforces the label syncer's labels even while no
- * Portcullis webhook is running. Because SCC admission no longer defaults pods in that case, the plugin denies ordinary
- * pods. Break-glass therefore sets these labels to `privileged` and records the previous level in `RELAXED_LABEL`.
- * Removing the labels would not be enough, because the plugin configuration may set a default level.
+ * Portcullis webhook is running. SCC admission does not default pods in that case, so the plugin denies ordinary pods.
+ * Break-glass therefore sets these labels to `privileged` and records the previous level in `RELAXED_LABEL`. Removing
+ * the labels would not be enough, because the plugin configuration may set a default level.
  */
 import { BREAK_GLASS_MANAGER, RELAXED_LABEL } from '../../api/names.ts';
 import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts';
@@ -23,7 +23,7 @@ export interface ObjectWrite {
   readonly document: object;
 }
 
-/** Returns the write that relaxes the label syncer's enforce label, or `undefined` if there is nothing to relax. */
+/** Returns the write that relaxes an enforce label of the label syncer, or `undefined` if there is nothing to relax. */
 export function planRelaxation(namespace: Namespace): ObjectWrite | undefined {
   const level = denyingLevel(namespace);
   const ownership = getOwnership(ENFORCE, namespace, getMetadataOwners(namespace.metadata) ?? []);
@@ -40,8 +40,8 @@ function denyingLevel(namespace: Namespace): string | undefined {
 
 /**
  * Returns the next write that restores the namespace, or `undefined` if there is nothing left to restore. The first
- * write restores the previous level and makes the label syncer own its label again. The second write removes the
- * record.
+ * write restores the previous level and makes the label syncer the owner of its label again. The second write removes
+ * the `RELAXED_LABEL`.
  */
 export function planRestoration(namespace: Namespace, recorded: Policy | undefined): ObjectWrite | undefined {
   const { labels = {}, annotations = {} } = namespace.metadata ?? {};
@@ -50,7 +50,7 @@ export function planRestoration(namespace: Namespace, recorded: Policy | undefin
   const isOwner = ownsEnforceLabel(namespace, owners, level);
   if (isTerminating(namespace) || (!isRelaxed(namespace) && !isOwner)) return undefined;
   if (isOwner && level !== undefined) {
-    // An apply removes the manager's fields that it omits.
+    // An apply removes all fields of its manager that it omits.
     const own = getOwnFields(owners);
     const fields = {
       labels: { ...pick(labels, own.labels), [ENFORCE]: level },
@@ -66,8 +66,8 @@ export function planRestoration(namespace: Namespace, recorded: Policy | undefin
 }
 
 /**
- * Returns the stricter of the label's level and the recorded level, because every client that may patch the namespace
- * can change the label.
+ * Returns the level before break-glass. This is the stricter of the label's level and the recorded level, because every
+ * client that may patch the namespace can change the label.
  */
 function formerLevel({ metadata }: Namespace, recorded: Policy | undefined): Level | undefined {
   const label = metadata?.labels?.[RELAXED_LABEL];
@@ -81,7 +81,10 @@ export function labeledPolicy({ metadata: { labels } = {} }: Namespace): Policy 
   return resolvePolicies(own, { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED }).enforce;
 }
 
-/** Returns the labels with the recorded values if the namespace's level is lower or its version is older. */
+/**
+ * Returns the labels that must be set to the recorded values because the namespace's level is lower or its version is
+ * older.
+ */
 export function loweredLabels(namespace: Namespace, recorded: Policy): readonly { name: string; value: string }[] {
   if (isTerminating(namespace)) return [];
   const { version } = labeledPolicy(namespace);
@@ -92,8 +95,8 @@ export function loweredLabels(namespace: Namespace, recorded: Policy): readonly 
 }
 
 /**
- * Returns true if break-glass set the label and no other client has changed or applied it since. The label syncer
- * itself never changes a relaxed label, but every client that may patch the namespace can use the syncer's field
+ * Returns true if break-glass set the enforce label and no other client has changed or applied it since. The label
+ * syncer never changes a relaxed label, but every client that may patch the namespace can use the syncer's field
  * manager name.
  */
 function ownsEnforceLabel(
@@ -119,7 +122,7 @@ function pick(values: Readonly<Record<string, string>>, keys: ReadonlySet<string
   return Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
 }
 
-/** Returns why restoring the label does not restore its exact state, or `undefined` if it does. */
+/** Returns the reason why restoring the label does not restore its exact state, or `undefined` if it does. */
 export function restorationProblem(namespace: Namespace, recorded: Policy | undefined): 'changed' | 'lost' | undefined {
   const owners = getMetadataOwners(namespace.metadata) ?? [];
   const level = formerLevel(namespace, recorded);
@@ -129,11 +132,11 @@ export function restorationProblem(namespace: Namespace, recorded: Policy | unde
   return isRelaxed(namespace) && !isRestored ? 'changed' : undefined;
 }
 
-/** An enforce label that another client owns, so break-glass does not change it. */
+/** An enforce label that break-glass does not change because another client owns it. */
 interface RemainingLabel {
   readonly namespace: string;
   readonly level: string;
-  /** The field managers. Empty if unknown. */
+  /** Field managers that own the label. Empty if they are unknown. */
   readonly managers: readonly string[];
 }
 

@@ -20,7 +20,7 @@ export const REPORT_APIS = [
 
 export type ReportApi = (typeof REPORT_APIS)[number];
 
-/** Maximum number of results in a report, and maximum size of the results in bytes. Failures are kept first. */
+/** Maximum number of results in a report, and maximum size of the results in bytes. Failures are retained first. */
 const MAX_RESULTS = 200;
 const MAX_CLUSTER_RESULTS = 500;
 const MAX_BYTES = 256 * 1024;
@@ -29,20 +29,20 @@ const MAX_FIELDS = 20;
 
 const NO_CHECKS = 'The privileged level has no checks.';
 
-/** The object that owns a report. Kubernetes garbage-collects the report when its owner is deleted. */
+/** Reference to the object that owns a report. Kubernetes garbage-collects the report when its owner is deleted. */
 export type ReportOwner = NonNullable<ObjectMeta['ownerReferences']>[number];
 
-/** A workload in a namespace, or a pod that has no workload. */
+/** A workload in a namespace, or a pod that belongs to no workload. */
 export interface ReportedWorkload {
   readonly subject: ReportSubject;
-  /** The exempt runtime class of its pods. */
+  /** The runtime class of its pods if the class is exempt. */
   readonly exemptRuntimeClass?: string | undefined;
 }
 
 interface ReportInput {
   readonly api: ReportApi;
   readonly owner: ReportOwner | undefined;
-  /** Time of the evaluation. */
+  /** Time of the evaluation in seconds since the epoch. */
   readonly seconds: number;
 }
 
@@ -119,11 +119,11 @@ function metadata(owner: ReportOwner | undefined, namespace?: string): ObjectMet
   };
 }
 
-/** Failures come first because the number of results is limited. */
+/** Order of results in a report. Failures come first, because the number of results is limited. */
 const RESULT_ORDER = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
 
 /**
- * Creates the content of a report. The summary counts all results, but the report lists only the results within the
+ * Collects the results of a report. The summary counts all results, but the report lists only the results within the
  * limits.
  */
 function createResults(maxResults: number) {
@@ -191,7 +191,7 @@ function exceptedResult(violation: FixableViolation, { exceptions }: ExceptedWor
   };
 }
 
-/** Prints a text such as `allowed by the PodSecurityException gateway until 2027-01-15T00:00:00Z`. */
+/** Formats exceptions, such as `allowed by the PodSecurityException gateway until 2027-01-15T00:00:00Z`. */
 export function printExceptions(exceptions: ExceptedWorkload['exceptions']): string {
   const names = exceptions.map(({ name, expiresAt }) => `${name} until ${expiresAt}`).join(' and ');
   return `allowed by the PodSecurityException${exceptions.length === 1 ? '' : 's'} ${names}`;
@@ -210,7 +210,7 @@ function workloadProperties({ verdict, version, pods, causes }: ViolatingWorkloa
   return { verdict, ...pinned, pods: String(pods), causes: causes.join(', ') };
 }
 
-/** Names a level and, if its version is not known, the version that is evaluated. */
+/** Formats a level. If its version is not known, adds the version that is evaluated. */
 function describeLevel(policy: Policy): string {
   return `${printLevel(policy)}${printEvaluatedAs(policy)}`;
 }

@@ -1,4 +1,7 @@
-/** Rollout phases, in order: no planned levels, evaluation of planned levels, and evaluation plus enforcement. */
+/**
+ * Rollout phases, in order. `Disabled` has no planned levels, `Evaluate` evaluates planned levels, and `Enforce` also
+ * enforces them.
+ */
 export const ROLLOUT_PHASES = ['Disabled', 'Evaluate', 'Enforce'] as const;
 export type RolloutPhase = (typeof ROLLOUT_PHASES)[number];
 
@@ -9,11 +12,11 @@ export interface RolloutSettings {
   readonly enforcementDate?: string;
   /** Interval between evaluations of all namespaces. */
   readonly evaluationIntervalMs: number;
-  /** Maximum age of an evaluation that decisions use: twice the interval. */
+  /** Maximum age of an evaluation on which decisions are based. It is twice the interval. */
   readonly maxEvaluationAgeMs: number;
-  /** API group of the reports if the cluster serves both. */
+  /** API group of the reports if the cluster serves both groups. */
   readonly reportApi: 'openreports.io' | 'wgpolicyk8s.io';
-  /** How long all namespaces must have their labels before the default level is raised. */
+  /** Time for which all namespaces must have had their labels before the default level is raised. */
   readonly raiseSettleMs: number;
 }
 

@@ -1,4 +1,4 @@
-/** The current state of the enforcement rollout. */
+/** Computes the current state of the enforcement rollout. */
 import type { Condition, ConditionState } from '../../kube/conditions.ts';
 import type { EnforcementMode, PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { parseTimestamp } from '../../kube/units.ts';
@@ -17,7 +17,7 @@ import {
 } from './enforcement.ts';
 import { isPastDate, type RolloutSettings } from './settings.ts';
 
-/** The rollout state of one replica. */
+/** The rollout state as one replica computes it. */
 export interface RolloutView {
   readonly gate: boolean;
   /** True if enforcement is currently desired. */
@@ -35,7 +35,7 @@ export interface RolloutView {
   readonly enforce: DefaultLevel;
 }
 
-/** The replicas, based on their Leases. */
+/** Summary of the replicas, based on their Leases. */
 interface Replicas {
   /** Number of replicas that have renewed their Lease. */
   readonly running: number;
@@ -48,11 +48,11 @@ export interface RolloutState extends Pick<RolloutSettings, 'phase'>, RaiseTimes
   /** The announced enforcement date, unless it has passed. */
   readonly enforcementDate?: string | undefined;
   readonly sccMode: SccMode;
-  /** The level for namespaces without a label. */
+  /** The level of namespaces without a label. */
   readonly default: Level;
-  /** Absent if the Leases are unknown. */
+  /** The replicas. Absent if the Leases are unknown. */
   readonly replicas?: Replicas | undefined;
-  /** The leader's stored evaluation. */
+  /** Result of the evaluation that the leader has stored. */
   readonly evaluation: EvaluationResult;
   /** `spec.enforcementMode`. Absent if there is no PSAEnforcementConfig. */
   readonly requested?: string | undefined;
@@ -74,15 +74,15 @@ interface StateInput {
   readonly view: RolloutView;
   readonly config: PSAEnforcementConfig | undefined;
   readonly sccMode: SccMode;
-  /** The level for namespaces without a label. */
+  /** The level of namespaces without a label. */
   readonly default: Level;
   /** The current time. Absent for manifests, because their age is unknown. */
   readonly nowMs: number | undefined;
   /** The replicas that have renewed their Lease, and the leader. Absent if the Leases are unknown. */
   readonly live: { readonly replicas: readonly PublishedLevel[]; readonly leader: string | undefined } | undefined;
-  /** Time when the default was last raised. */
+  /** Time when the default was last raised, in RFC 3339 format. */
   readonly raisedAt: string | undefined;
-  /** Managed namespaces that lack the label they need, and namespaces that have a label from the syncer. */
+  /** Managed namespaces that lack a label that they need, and namespaces that have a label from the syncer. */
   readonly labels: { readonly unlabeled: readonly string[]; readonly unreleased: readonly string[] };
 }
 
@@ -144,10 +144,10 @@ function isAnnounced(date: string | undefined, nowMs: number | undefined): boole
   return date !== undefined && (nowMs === undefined || !isPastDate(date, new Date(nowMs)));
 }
 
-/** Conditions that the state determines. All other conditions describe the leader's evaluation. */
+/** Types of conditions that the state determines. All other conditions describe the leader's evaluation. */
 const CURRENT_CONDITIONS: ReadonlySet<string> = new Set(['Enforcing', 'Progressing', 'LegacyProposed', 'SpecInvalid']);
 
-/** Finds the stored conditions that contradict the current ones. Messages may differ. */
+/** Returns the stored conditions that contradict the current conditions. Their messages may differ. */
 function findOutdated(stored: readonly Condition[], current: readonly ConditionState[]): readonly Condition[] {
   return stored.filter(({ type, status, reason }) => {
     const now = current.find((condition) => condition.type === type);
@@ -156,14 +156,19 @@ function findOutdated(stored: readonly Condition[], current: readonly ConditionS
   });
 }
 
-/** The states of a rollout. `Blocked` requires an action of a user. While `Evaluating`, enforcement has not started. */
+/**
+ * The states of a rollout. In the `Blocked` state, a user must take action. In the `Evaluating` state, enforcement has
+ * not started yet.
+ */
 type RolloutStateName = 'Off' | 'Evaluating' | 'Blocked' | 'Enforcing';
 
-/** The state of a rollout with its reasons, and the next action. Each reason is a clause, and the action a sentence. */
+/**
+ * The state of a rollout with its reasons, and the next action. Each reason is a clause, and the action is a sentence.
+ */
 export interface RolloutStatus {
   readonly state: RolloutStateName;
   readonly reasons: readonly string[];
-  /** Absent if there is nothing to do. */
+  /** The next action. Absent if there is nothing to do. */
   readonly next?: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The label syncer state that the default level depends on. */
+/** Computes the label syncer state on which the default level depends. */
 import { ENFORCE_LABEL } from '../../api/names.ts';
 import { getMetadataOwners } from '../../kube/managed-fields.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -29,7 +29,7 @@ interface AwaitedNamespace extends Pick<SyncState, 'isManaged'> {
   readonly serviceAccounts: readonly string[];
 }
 
-/** Namespaces younger than this do not delay raising the default. */
+/** Namespaces that are younger do not delay raising the default. */
 const GRACE_MS = 60_000;
 
 /**

@@ -6,18 +6,21 @@ import { type DecodedPod, decodePod, type PodFields, printFieldPath } from '../p
 import { completeTemplate, type DefaultsSettings } from '../psa/index.ts';
 import { admitTemplate, type SccMode, type TemplateInput } from '../scc/index.ts';
 
-/** A pod that a workload would create, after defaulting by admission. */
+/** A pod that a workload would create, as admission would default it. */
 export interface TemplatePod {
   readonly kind: string;
   readonly name: string;
   /** Path of the template in the workload, such as `spec.template`. */
   readonly path: string;
   readonly pod: DecodedPod;
-  /** Returns the path in the workload of a field of the pod. By default, the path of the template precedes the field. */
+  /**
+   * Returns the path of a pod field in the workload. By default, this is the path of the template followed by the
+   * field.
+   */
   readonly sourceField?: (podField: string) => string;
 }
 
-/** Input for admitting a template's pods. */
+/** Input for admitting the pod of a template. */
 interface TemplateContext extends TemplateInput {
   /** SCC mode of the namespace. SCC admission changes pods only in `enforce` mode. */
   readonly sccMode: SccMode;
@@ -27,9 +30,9 @@ interface TemplateContext extends TemplateInput {
 }
 
 /**
- * Returns a workload's pod, defaulted either by SCC admission for the service account or with the pod defaults. If no
- * SCC admits the pod, it is returned unchanged. Without defaulting, nearly every template would violate the level.
- * Returns `undefined` for an object that has no pod template.
+ * Returns the pod of a workload, which is defaulted either by SCC admission for the service account or with the pod
+ * defaults. Without defaulting, nearly every template would violate the level. Returns the pod unchanged if no SCC
+ * admits it. Returns `undefined` for an object that has no pod template.
  */
 export function getTemplatePod(source: PodCreator, context: TemplateContext): TemplatePod | undefined {
   const { kind, object } = source;
@@ -43,7 +46,7 @@ export function getTemplatePod(source: PodCreator, context: TemplateContext): Te
   return { kind, name, path: printFieldPath(path), pod, ...(sourceField && { sourceField }) };
 }
 
-/** Returns the pod after defaulting by admission, or the unchanged pod if no SCC admits it. */
+/** Returns the pod as admission would default it, or the unchanged pod if no SCC admits it. */
 export function admitTemplatePod(pod: PodFields, context: TemplateContext): PodFields {
   const { sccMode, namespace, defaults } = context;
   if (sccMode === 'enforce') return admitTemplate(pod, context).pod;

@@ -14,7 +14,7 @@ import { compareVersions, evaluatePod, latestVersion, type Policy, PRIVILEGED, t
 import { findGrants, printSubject, type RbacGrant, type RbacObjects, type SubjectName, whoCan } from '../rbac/index.ts';
 import { decodeScc, findSccViolations } from '../scc/index.ts';
 
-/** The severity and remedy for each code. */
+/** The severity and the remedy for each code. */
 export const AUDIT_RULES = {
   UN001: { severity: 'high', remedy: 'Delete the pod, or run it under another SCC.' },
   UN002: {
@@ -40,7 +40,7 @@ export interface AuditFinding {
   /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
   readonly name: string;
-  /** Describes the finding, including its fields and values. */
+  /** Describes the finding with its fields and values. */
   readonly message: string;
 }
 
@@ -58,11 +58,11 @@ export interface AuditInput {
   readonly sources: readonly AuditSource[];
   readonly nodes: readonly Node[];
   readonly rbac: RbacObjects;
-  /** Whether to include completed pods and mirror pods, which are skipped by default. */
+  /** Includes completed pods or mirror pods, which are skipped by default. */
   readonly include: readonly ('completed' | 'mirror')[];
-  /** The API servers' OpenShift release after the change. If absent, every kubelet older than 1.30 is a finding. */
+  /** OpenShift release of the API servers after the change. If absent, every kubelet older than 1.30 is a finding. */
   readonly target?: string | undefined;
-  /** The Kubernetes version that `latest` refers to. Defaults to the newest version. */
+  /** The Kubernetes version that `latest` refers to. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
 }
 
@@ -104,7 +104,7 @@ function finding(
   return { code, severity, kind, ...defined({ namespace }), name, message };
 }
 
-// SCCs that require user namespaces.
+// SCCs that require user namespaces
 
 interface GuardedScc {
   readonly name: string;
@@ -126,7 +126,10 @@ const ORDINARY: Namespace = {
   },
 };
 
-/** Evaluates an SCC with both profiles, because the `upstream` profile ignores default capabilities. */
+/**
+ * Finds the SCCs that require user namespaces. Evaluates them with both profiles, because the `upstream` profile
+ * ignores default capabilities.
+ */
 function findGuardedSccs(sccs: readonly SecurityContextConstraints[]): GuardedSccs {
   const guarded = sccs.filter(({ userNamespaceLevel }) => userNamespaceLevel === 'RequirePodLevel');
   return new Map(
@@ -140,7 +143,7 @@ function findGuardedSccs(sccs: readonly SecurityContextConstraints[]): GuardedSc
   );
 }
 
-// Pods and templates.
+// Pods and templates
 
 interface PodContext {
   readonly guarded: GuardedSccs;
@@ -167,7 +170,10 @@ function auditPod(
   return findings;
 }
 
-/** If the SCC does not admit the pod, a user may have written the annotation, so the severity is lower. */
+/**
+ * Returns the finding for a pod that an SCC at risk admitted. If the SCC does not admit the pod, a user may have
+ * written the annotation, so the severity is lower.
+ */
 function auditAdmission(pod: Pod, { name, scc }: GuardedScc, namespace: Namespace | undefined): AuditFinding {
   const subject = { kind: 'Pod', object: pod };
   const violations = namespace === undefined ? [] : findSccViolations(pod, scc, namespace);
@@ -213,7 +219,10 @@ interface EnforcedPolicy extends Policy {
   readonly effective: Version;
 }
 
-/** The level of an unlabeled namespace is unknown, so treat it as privileged. */
+/**
+ * Returns the enforced policy of a namespace. The level of an unlabeled namespace is unknown, so it is treated as
+ * privileged.
+ */
 function enforcedPolicy(namespace: Namespace | undefined, emulationVersion: Version | undefined): EnforcedPolicy {
   const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
   const { enforce } = resolvePolicies(namespace?.metadata?.labels, defaults);
@@ -225,7 +234,7 @@ function isRelaxed({ effective }: EnforcedPolicy): boolean {
   return compareVersions(effective, LAST_STRICT_VERSION) > 0;
 }
 
-/** Evaluates the relaxed checks at the namespace's level as if the pod had no user namespace. */
+/** Describes the violations of the relaxed checks at the namespace's level if the pod had no user namespace. */
 function describeHiddenViolations(pod: Pod, enforced: EnforcedPolicy): string | undefined {
   const version = isRelaxed(enforced) ? LAST_STRICT_VERSION : enforced.effective;
   const { violations } = evaluatePod(pod, { level: enforced.level, version });
@@ -244,18 +253,18 @@ function auditSource({ kind, object }: AuditSource, guarded: GuardedSccs): reado
   return [finding('UN002', { kind, object }, message)];
 }
 
-// Grants.
+// Grants
 
 const { group: apiGroup, resource } = RESOURCES.SecurityContextConstraints;
 
-/** Users and groups that have full access in every cluster. */
+/** Users and groups that have full access to every cluster. */
 const ADMINS: readonly SubjectName[] = [
   { kind: 'Group', name: 'system:masters' },
   { kind: 'Group', name: 'system:cluster-admins' },
   { kind: 'User', name: 'system:admin' },
 ];
 
-/** Returns the grants of SCCs that are at risk, except grants to subjects that have full cluster access. */
+/** Returns findings for the grants of SCCs at risk, except for grants to subjects that have full cluster access. */
 function auditGrants(guarded: GuardedSccs, rbac: RbacObjects): readonly AuditFinding[] {
   const atRisk = [...guarded.values()].filter(({ isAtRisk }) => isAtRisk);
   if (atRisk.length === 0) return [];
@@ -271,7 +280,7 @@ function auditGrants(guarded: GuardedSccs, rbac: RbacObjects): readonly AuditFin
   });
 }
 
-/** Returns the users and groups that the SCC itself lists. */
+/** Returns a finding for the users and groups that the SCC itself lists. */
 function auditSccGrants(
   scc: SecurityContextConstraints,
   isOrdinary: (subject: SubjectName) => boolean,
@@ -285,7 +294,7 @@ function auditSccGrants(
   return [finding('UN003', subject, `permits use by ${subjects.join(', ')}`)];
 }
 
-/** @param grants the grants of one binding, at least one */
+/** @param grants all grants of one binding, which must be at least one */
 function auditBinding(scc: string, grants: readonly RbacGrant[], rbac: RbacObjects): AuditFinding {
   const [
     {
@@ -296,11 +305,14 @@ function auditBinding(scc: string, grants: readonly RbacGrant[], rbac: RbacObjec
   const isInstallation = grants.every((grant) => isInstallationGrant(grant, rbac));
   const subjects = grants.map(({ subject }) => printSubject(subject)).join(', ');
   const reason = isInstallation ? ', so Portcullis can grant it to others' : '';
-  const message = `permits the use of SCC ${quote(scc)} to ${subjects} by ${role.kind} ${quote(role.name)}${reason}`;
+  const message = `permits ${subjects} to use SCC ${quote(scc)} through ${role.kind} ${quote(role.name)}${reason}`;
   return finding(isInstallation ? 'UN008' : 'UN003', { kind, object: { metadata } }, message);
 }
 
-/** Portcullis's own service account can grant an SCC only if it may use that SCC itself. */
+/**
+ * Returns true for a grant to the service account of Portcullis, which can grant an SCC only if it may use that SCC
+ * itself.
+ */
 function isInstallationGrant(
   { subject, binding, role }: RbacGrant,
   { clusterRoles, clusterRoleBindings }: RbacObjects,
@@ -312,18 +324,18 @@ function isInstallationGrant(
   return isAccount && isClusterWide && isLabeled(clusterRoles, role.name);
 }
 
-// Nodes.
+// Nodes
 
 /** The oldest kubelet version that rejects a pod instead of running it without the requested user namespace. */
 const OLDEST_SAFE_KUBELET = '1.30.0';
 
 /**
- * How a kubelet and an API server interact for user namespaces. `bad` means that the kubelet ignores a user namespace
- * that the API server relies on.
+ * Describes how a kubelet and an API server interact for user namespaces. `bad` means that the kubelet ignores a user
+ * namespace on which the API server relies.
  */
 type Skew = 'ok' | 'ok-no relaxation' | 'ok-no idmap in kernel' | 'bad' | 'N/A';
 
-/** OpenShift releases of API servers to compare with kubelets. Release 4.14 is based on Kubernetes 1.27. */
+/** OpenShift releases of the API servers with which kubelets are compared. Release 4.14 is based on Kubernetes 1.27. */
 export const SKEW_RELEASES = ['4.14', '4.15', '4.16', '4.17', '4.18'] as const;
 
 /** The skew between each kubelet release and the API servers of `SKEW_RELEASES`. */
@@ -355,7 +367,7 @@ function openshiftRelease([, minor = 0n]: KubeletVersion): string {
 
 function auditNode(node: Node, target: string | undefined): readonly AuditFinding[] {
   const version: unknown = node.status?.nodeInfo?.kubeletVersion;
-  // Skip nodes that have not registered yet, because they run no pods.
+  // Nodes that have not registered yet are skipped, because they run no pods.
   if (typeof version !== 'string' || version === '') return [];
   const minimum = parseKubeletVersion(OLDEST_SAFE_KUBELET);
   const kubelet = parseKubeletVersion(version);
