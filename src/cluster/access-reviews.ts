@@ -13,8 +13,8 @@ import type { Cluster } from './cluster.ts';
 import type { ApiRequest, Connection } from './connection.ts';
 
 /**
- * Returns the identity that the server assigns to the connection's credentials, or `undefined` if it does not serve
- * SelfSubjectReviews.
+ * Returns the identity that the API server assigns to the connection's credentials, or `undefined` if the API server
+ * does not serve SelfSubjectReviews.
  */
 export async function reviewSelf(connection: Connection, signal?: AbortSignal): Promise<UserInfo | undefined> {
   try {
@@ -29,7 +29,7 @@ export async function reviewSelf(connection: Connection, signal?: AbortSignal): 
 
 type ReviewOptions = Pick<ApiRequest, 'address' | 'signal'>;
 
-/** Creates a SubjectAccessReview for a user. Rejects like `Connection.request`. */
+/** Creates a SubjectAccessReview for a user. Rejects with the errors of `Connection.request`. */
 export async function reviewAccess(
   connection: Connection,
   { username, uid, groups, extra }: UserInfo,
@@ -62,16 +62,18 @@ async function createReview(
   return status;
 }
 
-/** Returns a short key, because users may have many groups with long names. */
+/** Returns the key of a question. The key is short, although users may have many groups with long names. */
 export const accessReviewKey = (question: AccessQuestion): string => digest(accessQuestionKey(question));
 
-/** The reason for a denial if permissions were not reviewed. */
+/** Reason for a denial if permissions were not reviewed. */
 export const ACCESS_REVIEWS_LIMITED = `a client may cause at most ${LIMITS.accessReviewsPerSecond} SubjectAccessReviews per second; try again`;
 
-/** Takes a SubjectAccessReview from the limit of a client address. Returns false if none is left. */
+/** Counts a SubjectAccessReview against the limit of a client address. Returns false if the limit is exhausted. */
 export type TakeAccessReview = (address: string | undefined) => boolean;
 
-/** Creates the limit of SubjectAccessReviews, which is separate for each address, so clients do not affect each other. */
+/**
+ * Creates the limit for SubjectAccessReviews. Each address has a separate limit, so clients do not affect each other.
+ */
 export function createAccessReviewLimit(now: () => number): TakeAccessReview {
   const rate = { perSecond: LIMITS.accessReviewsPerSecond, burst: LIMITS.accessReviewBurst };
   const ttlMs = (rate.burst / rate.perSecond) * 1000;
@@ -100,12 +102,12 @@ interface AccessReviewsDeps {
   now(): number;
 }
 
-/** Default cache time in Kubernetes components, for both authorized and unauthorized requests. */
+/** Cache time, which is the default in Kubernetes components for both authorized and unauthorized requests. */
 const TTL_MS = 10_000;
 
 /**
- * Creates the SubjectAccessReview client. Results are cached, and identical concurrent reviews are sent once. An error
- * denies access and is not cached.
+ * Creates the SubjectAccessReview client. Results are cached, and identical concurrent reviews are sent only once. An
+ * error denies access and is not cached.
  */
 export function createAccessReviews({
   cluster,

@@ -1,7 +1,7 @@
 /**
- * Stores the subjects of a RoleBinding only while its role is stored, which means that the role permits the use of SCCs.
- * Administrators of a namespace can create many large bindings to other roles. If a role is stored later than its
- * bindings, the bindings are read again. Until then, they grant no access.
+ * Stores the subjects of a RoleBinding only while its role is stored, which is the case if the role permits the use of
+ * SCCs. Subjects of other bindings are omitted because administrators of a namespace can create many large bindings. If
+ * a role is stored after its bindings, the bindings are read again. Until then, they grant no access.
  */
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import { resourcePath } from '../kube/resources.ts';
@@ -14,7 +14,7 @@ import { createBackoff, type ReflectorOptions } from './reflector.ts';
 import type { StoreWriter } from './store-writer.ts';
 import type { WritableStore } from './store.ts';
 
-/** The kinds that are listed before RoleBindings, so bindings are not read twice. */
+/** Kinds that are listed before RoleBindings, so bindings are not read twice. */
 export const ROLE_KINDS: readonly Kind[] = ['Role', 'ClusterRole'];
 
 interface BindingsOptions extends Pick<ReflectorOptions, 'connection' | 'parser' | 'random' | 'onFailure'> {
@@ -23,13 +23,13 @@ interface BindingsOptions extends Pick<ReflectorOptions, 'connection' | 'parser'
   getWriter(): StoreWriter | undefined;
 }
 
-/** Follows the roles in the store. */
+/** Creates the reader of bindings, which follows the roles in the store. */
 export function createBindingReader(options: BindingsOptions) {
   const { store, connection, parser, clock, random, getWriter, onFailure } = options;
   const stopped = new AbortController();
   const { signal } = stopped;
   const backoff = createBackoff(clock, random);
-  /** Namespaces whose bindings must be read again. All namespaces if `undefined`. */
+  /** Namespaces whose bindings must be read again. `undefined` represents all namespaces. */
   const pending = new Set<string | undefined>();
   let running: Promise<void> = Promise.resolve();
   let isReading = false;
@@ -42,7 +42,7 @@ export function createBindingReader(options: BindingsOptions) {
   };
   const readPending = async (): Promise<void> => {
     isReading = true;
-    // A namespace that is added again is visited again.
+    // The loop also visits namespaces that are added, or added again, in the meantime.
     for (const namespace of pending) {
       pending.delete(namespace);
       try {

@@ -1,6 +1,6 @@
 /**
- * Collects the bytes of responses and reviews. Buffers are not part of the heap, so V8 would collect them only when they
- * have 64 MiB. Memory is therefore freed explicitly where possible.
+ * Collects the bytes of responses and reviews. Buffers are not part of the heap, so V8 would garbage-collect them only
+ * once they occupy 64 MiB. Memory is therefore freed explicitly where possible.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -29,7 +29,7 @@ export function createBytes(maxBytes: number) {
       length = required;
     },
     length: (): number => length,
-    /** Returns the bytes and removes them. */
+    /** Returns the collected bytes and removes them from this object. */
     take(): Buffer {
       const taken = bytes.subarray(0, length);
       [bytes, length] = [NO_BYTES, 0];
@@ -59,11 +59,13 @@ export function ownBytes(bytes: Buffer): Uint8Array<ArrayBuffer> {
     : new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length);
 }
 
-/** Received bytes after which the buffers of sockets are collected, which cannot be freed explicitly. */
+/**
+ * Number of received bytes after which garbage is collected, because the buffers of sockets cannot be freed explicitly.
+ */
 const GARBAGE_BYTES = 8 * 1024 * 1024;
 
 setFlagsFromString('--expose-gc');
-/** Collects garbage. A minor collection takes about a millisecond, and finds only buffers and strings that are new. */
+/** Collects garbage. A minor collection takes about a millisecond, but frees only new buffers and strings. */
 export const collectGarbage = runInNewContext('gc') as (options: { readonly type: 'minor' | 'major' }) => void;
 
 let received = 0;

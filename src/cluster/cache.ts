@@ -2,22 +2,22 @@ import { hash } from 'node:crypto';
 import { type LimitName, LIMITS } from '../kube/limits.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 
-/** A cache that is limited in bytes and time. */
+/** A cache with limits for its size in bytes and for the lifetime of its entries. */
 interface Cache<V> {
   /** Returns the value unless it has expired. */
   get(key: string): V | undefined;
   /**
    * Sets the value of a key, which must be a `digest` or equally short. Drops expired entries and, above the limit, the
-   * oldest.
+   * oldest entries.
    */
   set(key: string, value: V): void;
   delete(key: string): void;
 }
 
 interface CacheOptions {
-  /** The limit in bytes. Dropped entries are counted in its metric. */
+  /** Name of the limit in bytes. Dropped entries are counted in its metric. */
   readonly limit: LimitName;
-  /** Default: the limit. */
+  /** Maximum size in bytes. Defaults to the limit. */
   readonly maxBytes?: number;
   readonly ttlMs: number;
   /** Returns a monotonic time in milliseconds. */
@@ -25,14 +25,14 @@ interface CacheOptions {
 }
 
 /**
- * Memory of an entry: the key, the value, and their places in the map. Values must have a fixed size that does not
- * depend on text from requests or objects.
+ * Memory of an entry, which consists of the key, the value and the overhead of the map. Values must have a fixed size
+ * that does not depend on text from requests or objects.
  */
 export const CACHE_ENTRY_BYTES = 1024;
 
 /** Creates an empty cache. */
 export function createCache<V>({ limit, maxBytes = LIMITS[limit], ttlMs, now }: CacheOptions): Cache<V> {
-  /** Ordered by expiry, because all entries have the same lifetime. */
+  /** Entries in order of expiry, because all of them have the same lifetime. */
   const entries = new Map<string, { readonly value: V; readonly untilMs: number }>();
   const maxEntries = Math.floor(maxBytes / CACHE_ENTRY_BYTES);
   return {

@@ -17,7 +17,6 @@ import type { ApiRequest, Connection } from './connection.ts';
 import { readPages } from './lists.ts';
 import { parseServerVersion } from './server-version.ts';
 
-/** The CustomResourceDefinition resource. */
 export const DEFINITIONS = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
 
 export interface AnyObject extends KubeObject {
@@ -25,15 +24,15 @@ export interface AnyObject extends KubeObject {
 }
 
 interface Selection {
-  /** Defaults to all namespaces. */
+  /** Namespace of the objects. Defaults to all namespaces. */
   readonly namespace?: string | undefined;
-  /** Only the object with this name. Unlike `get`, this requires the permission to list. */
+  /** Selects only the object with this name. Unlike `get`, this requires permission to list objects. */
   readonly name?: string;
   /** Label selector. */
   readonly labels?: string;
 }
 
-/** A command's requests to its cluster. They reject like `Connection.request`. */
+/** Requests of a command to its cluster. They reject with the errors of `Connection.request`. */
 export interface ClusterClient {
   readonly connection: Connection;
   /** Aborts all requests. */
@@ -105,10 +104,10 @@ export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undef
   }
 }
 
-/** The API server's version, such as `v1.36.3`, and its API groups. */
+/** Version of the API server, such as `v1.36.3`, and its API groups. */
 export interface Server {
   readonly version: string;
-  /** The version as used for Pod Security, or `undefined` if the API server reports none. */
+  /** The version in the form that Pod Security uses, or `undefined` if the API server reports none. */
   readonly minor?: Version | undefined;
   readonly groups: readonly string[];
 }

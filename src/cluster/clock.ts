@@ -45,8 +45,8 @@ export function createSlots(count: number) {
     areTaken: (): boolean => free === 0,
     tryTake,
     /**
-     * Waits for a slot. Resolves to the function that frees it. Callers with different keys are served in rotation. A
-     * caller whose signal is aborted while it waits takes no slot.
+     * Waits for a slot. Resolves to the function that frees it. Callers with different keys are served in rotation. If
+     * the signal of a caller is aborted while it waits, the caller takes no slot.
      */
     async take(key = '', signal?: AbortSignal): Promise<() => void> {
       const taken = tryTake();
@@ -66,12 +66,12 @@ export function createSlots(count: number) {
 
 /**
  * Creates the function that waits for a turn of the event loop, or until the signal is aborted. Each turn serves one
- * caller, in the order of slots.
+ * caller, in the same order as slots.
  */
 export function createTurn(): (key?: string, signal?: AbortSignal) => Promise<void> {
   const slots = createSlots(1);
   return async (key, signal) => {
-    // A free slot is taken without awaiting a promise, so the caller gets the next turn.
+    // Takes a free slot without awaiting a promise, so that the caller gets the next turn.
     const release = slots.tryTake() ?? (await slots.take(key, signal));
     await setImmediate(undefined, signal ? { signal } : {}).catch(() => undefined);
     release();

@@ -1,6 +1,6 @@
 /**
- * Finds the cluster to connect to and its credentials, either in a kubeconfig or from the pod's service account.
- * client-node's KubeConfig handles tokens, certificates and exec plugins. It is loaded only when a cluster is needed,
+ * Finds the cluster and its credentials, either in a kubeconfig or through the pod's service account. The KubeConfig
+ * class of client-node handles tokens, certificates and exec plugins. It is loaded only when a cluster is needed,
  * because loading it takes longer than most commands.
  */
 import { existsSync } from 'node:fs';
@@ -21,7 +21,7 @@ export interface ClusterSource {
   readonly kubeconfig?: string | undefined;
   /** The context to use instead of the current context. */
   readonly context?: string | undefined;
-  /** True to use the service account of the pod that the process runs in. */
+  /** True to use the service account of the pod in which the process runs. */
   readonly inCluster?: boolean | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
@@ -32,7 +32,7 @@ export interface ClusterTarget {
   readonly context?: string | undefined;
   /** For example `https://127.0.0.1:6443`. */
   readonly server: string;
-  /** Expected name in the server's certificate, if it differs from the URL's host. */
+  /** Expected name in the server's certificate, if it differs from the host in the URL. */
   readonly serverName: string | undefined;
   readonly skipVerification: boolean;
   readonly proxyUrl: string | undefined;
@@ -73,7 +73,7 @@ export async function findCluster(source: ClusterSource): Promise<ClusterTarget 
   const sources = await readKubeconfigs(source);
   const files = kubeconfigFiles(env);
   if (sources.length > 0) return await kubeconfigTarget(sources, context, kubeconfig ?? files.join(delimiter));
-  // It is an error if an explicitly specified kubeconfig is missing, even in a pod.
+  // A missing kubeconfig that was specified explicitly is an error, even in a pod.
   if (env['KUBECONFIG']) throw notFound(files);
   return isPod(env) ? await podTarget() : undefined;
 }
@@ -99,7 +99,7 @@ function notFound(files: readonly string[]): UserError {
 function kubeconfigFiles(env: ClusterSource['env']): readonly string[] {
   const named = (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
   if (named.length > 0) return [...new Set(named)];
-  // As in client-go, an existing file takes precedence, because on Windows the home directory may have both names.
+  // As in client-go, an existing file takes precedence, because both variables may be set on Windows.
   const files = [env['HOME'], env['USERPROFILE']].flatMap((home) => (home ? [join(home, '.kube', 'config')] : []));
   const file = files.find((file) => existsSync(file)) ?? files[0];
   return file === undefined ? [] : [file];
@@ -133,7 +133,7 @@ async function podTarget(): Promise<ClusterTarget | undefined> {
 }
 
 async function createKubeConfig(): Promise<KubeConfig> {
-  // Importing the whole package would load the models and clients for all kinds.
+  // Imports only one module, because the whole package would load the models and clients for all kinds.
   const { KubeConfig: Constructor } = await import('@kubernetes/client-node/dist/config.js');
   return new Constructor();
 }
@@ -169,7 +169,7 @@ function chooseContext(config: KubeConfig, wanted: string | undefined, users: re
     if (url !== undefined && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
       throw new Error(`${field} of cluster ${quote(cluster.name)} must be an HTTP or HTTPS URL`);
   }
-  // Remove the proxy, because only the connection uses it. The build omits client-node's proxy agents.
+  // Removes the proxy, which only the connection uses. The build omits client-node's proxy agents.
   const { proxyUrl, ...direct } = cluster;
   config.loadFromClusterAndUser(direct, { ...user, exec: withExecutionInfo(user.exec, cluster) });
   const entry = users.find((entry) => entry['name'] === user.name)?.['user'];
@@ -184,8 +184,8 @@ interface RawKubeconfig {
 }
 
 /**
- * Merges kubeconfigs. If several entries have the same name, the first one takes precedence. Relative paths are
- * relative to the kubeconfig's directory.
+ * Merges kubeconfigs. If several entries have the same name, the first entry takes precedence. Relative paths are
+ * resolved against the kubeconfig's directory.
  * @throws {UserError} with the file, line and column of a syntax error
  * @see https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  */
@@ -224,7 +224,7 @@ function adaptEntry(entry: JsonObject, folder: string): JsonObject {
       delete fields['token'];
     }
     const { exec } = fields;
-    // A command that contains no slash is looked up in PATH.
+    // A command without a slash is looked up in PATH, so it is not resolved.
     if (isObject(exec) && /[/\\]/.test(String(exec['command'])))
       fields['exec'] = { ...exec, command: absolute(exec['command']) };
     adapted[key] = fields;
@@ -241,7 +241,7 @@ function createTarget(config: KubeConfig, namespace: string | undefined, user: J
     skipVerification: cluster?.skipTLSVerify === true,
     proxyUrl: undefined,
     namespace: namespace || 'default',
-    // Never send credentials unencrypted.
+    // Credentials are never sent unencrypted.
     credentials: server.startsWith('http:')
       ? () => Promise.resolve({ headers: {}, ca: undefined, cert: undefined, key: undefined })
       : cached(() => readCredentials(config, impersonationHeaders(user))),
@@ -267,8 +267,8 @@ function withExecutionInfo(exec: unknown, cluster: Cluster): unknown {
 }
 
 /**
- * How long to cache credentials before renewed tokens and certificates take effect. client-node itself caches tokens
- * for a minute.
+ * Time for which credentials are cached, after which renewed tokens and certificates take effect. client-node itself
+ * caches tokens for a minute.
  */
 const CREDENTIALS_TTL_MS = 10_000;
 
@@ -305,7 +305,7 @@ async function readCredentials(config: KubeConfig, impersonation: OutgoingHttpHe
   return { headers: { ...(authorization ? { authorization } : {}), ...impersonation }, ca, cert, key };
 }
 
-/** Converts file content, which client-node returns as buffers. */
+/** Converts the content of files, which client-node returns as buffers, to text. */
 function pemText(pem: unknown): string | undefined {
   return Buffer.isBuffer(pem) ? pem.toString() : typeof pem === 'string' ? pem : undefined;
 }

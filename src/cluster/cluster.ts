@@ -18,7 +18,7 @@ export interface ApplyOptions extends WriteOptions {
 export interface ClusterEvent {
   readonly regarding: KubeObject;
   readonly type: 'Normal' | 'Warning';
-  /** In CamelCase. */
+  /** Reason in CamelCase. */
   readonly reason: string;
   readonly action: string;
   readonly note: string;
@@ -26,7 +26,7 @@ export interface ClusterEvent {
 }
 
 /**
- * A cluster, which consists of a store to read from and an API to write to. A write rejects with an ApiError if the API
+ * A cluster, which consists of a store for reads and an API for writes. A write rejects with an ApiError if the API
  * server returns an error (404 missing, 409 exists or changed, 422 invalid). When a write resolves, the store already
  * contains its result.
  */
@@ -53,7 +53,7 @@ export interface Cluster {
   remove(kind: Kind, name: string, namespace?: string): Promise<void>;
   recordEvent(event: ClusterEvent): Promise<void>;
   /**
-   * Creates a SubjectAccessReview for a user, at any API server of the cluster or at the address of a specific API
+   * Creates a SubjectAccessReview for a user, through any API server of the cluster or at the address of a specific API
    * server, such as `10.0.0.1:6443`.
    */
   reviewAccess(user: UserInfo, action: Action, address?: string): Promise<AccessReviewStatus>;

@@ -1,6 +1,6 @@
 /**
- * Transport to an API server. Requests and responses are raw JSON, because client-node's typed clients drop unknown
- * fields, and a decision about an incomplete object would fail open.
+ * The connection to an API server. Requests and responses are raw JSON, because client-node's typed clients drop
+ * unknown fields, and a decision about an incomplete object would fail open.
  */
 import { X509Certificate } from 'node:crypto';
 import { Agent as HttpAgent, type IncomingMessage, type OutgoingHttpHeaders, request as httpRequest } from 'node:http';
@@ -50,11 +50,14 @@ export interface Connection {
    * Rejects with an ApiError for an error status, and with a ConnectionError if the server cannot be reached.
    */
   request(request: ApiRequest): Promise<JsonObject>;
-  /** Like `request`, but resolves to the result of `collect`, which reads the bytes of a successful response. */
+  /**
+   * Sends a request like `request`, but resolves to the result of `collect`, which reads the bytes of a successful
+   * response.
+   */
   read<T>(request: ApiRequest, collect: (body: AsyncIterable<Buffer>) => Promise<T>): Promise<T>;
   /**
    * Sends a request and yields the bytes of the response as they arrive, until the connection breaks or the signal is
-   * aborted. Rejects like `request`, but never retries.
+   * aborted. Rejects with the same errors as `request`, but never retries.
    */
   stream(request: ApiRequest): Promise<AsyncIterable<Buffer>>;
   close(): void;
@@ -71,7 +74,7 @@ export interface ConnectOptions extends ClusterSource {
 }
 
 const TIMEOUT_MS = 30_000;
-/** The same number of retries as in client-go. */
+/** Maximum number of retries, as in client-go. */
 const MAX_RETRIES = 10;
 /** Maximum total delay between the retries of a request. */
 const MAX_WAIT_SECONDS = 60;
@@ -130,7 +133,10 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   };
 }
 
-/** Processes a successful response. The time limit does not apply to bytes that are read later. */
+/**
+ * Processes a successful response. The time limit does not apply to bytes that are read after the returned promise
+ * resolves.
+ */
 type Handler<T> = (response: IncomingMessage) => T | Promise<T>;
 
 function unreachable(
@@ -146,7 +152,7 @@ function unreachable(
   return new ConnectionError(`Unable to connect to the server: ${reason}`, { cause: error, timedOut });
 }
 
-/** Repeats a request as long as the response requests a retry and the limits permit it. */
+/** Repeats a request while responses ask for a retry and the limits permit it. */
 async function withRetries<T>(request: ApiRequest, send: (request: ApiRequest) => Promise<T>): Promise<T> {
   let waitedSeconds = 0;
   for (let retries = 0; ; retries++) {
@@ -245,7 +251,7 @@ function tooBusy(error: unknown, seconds: number): unknown {
   return new ApiError({ ...error.status, message });
 }
 
-/** Reuses an agent and its connections as long as the CA and the client certificate stay the same. */
+/** Creates a cache that reuses an agent and its connections while the CA and the client certificate remain the same. */
 function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   const base: AgentOptions = { keepAlive: true, proxyEnv: proxyEnvironment(target, env) };
   const isPlain = target.server.startsWith('http:');
@@ -286,7 +292,7 @@ function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, cre
     ...(cert === undefined || key === undefined ? {} : { cert, key }),
   };
   try {
-    // createSecureContext would silently ignore a CA that is not a certificate.
+    // Checks the CA, because `createSecureContext` silently ignores a CA that is not a certificate.
     if (credentials.ca !== undefined) new X509Certificate(credentials.ca);
     createSecureContext(pems);
   } catch (error) {
@@ -321,7 +327,8 @@ type SocketOptions = Pick<RequestOptions, 'hostname' | 'port' | 'checkServerIden
 
 /**
  * Sends a request. Resolves when the response headers arrive. Rejects with Node's error. If the server closes a
- * kept-alive connection just as it is reused, repeats a GET, which is safe. A new connection is never stale.
+ * kept-alive connection just as it is reused, repeats a GET request, which is safe. This cannot happen on a new
+ * connection.
  */
 function open(request: RawRequest): Promise<IncomingMessage> {
   const { method, url, headers, body, signal, agent, socket } = request;

@@ -25,7 +25,7 @@ interface Series {
   count: number;
 }
 
-/** Rate limit per object, with client-go's values. */
+/** Rate limit for each object, with the values of client-go. */
 const RATE = { burst: 25, perSecond: 1 / 300 };
 /** Time after the last event of a series after which an equal event starts a new series. */
 const SERIES_MS = 600_000;
@@ -41,7 +41,7 @@ export function truncateNote(text: string, suffix = ''): string {
   const buffer = new Uint8Array(MAX_NOTE_BYTES - encoder.encode(suffix).length);
   if (encoder.encodeInto(text, buffer).read === text.length) return `${text}${suffix}`;
   const { written } = encoder.encodeInto(text, buffer.subarray(0, -encoder.encode('…').length));
-  // Decoding copies the text. A slice would keep the whole text in memory.
+  // Decodes the bytes to copy the text, because a slice would keep the whole text in memory.
   return `${new TextDecoder().decode(buffer.subarray(0, written))}…${suffix}`;
 }
 
@@ -83,7 +83,7 @@ export function createEventRecorder(options: RecorderOptions): (event: ClusterEv
       });
       return known;
     } catch (error) {
-      // The API server keeps events for an hour.
+      // API servers keep events for an hour, so the event of a series may no longer exist.
       if (httpStatusCode(error) === 404) return await create(event);
       throw error;
     }
@@ -146,7 +146,7 @@ function eventIdentity(event: ClusterEvent): string {
 
 function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   const { apiVersion, kind, metadata: { name = '', namespace: ownNamespace, uid, resourceVersion } = {} } = regarding;
-  // Events for cluster-scoped objects are in the default namespace.
+  // Events for cluster-scoped objects are created in the default namespace.
   const namespace = ownNamespace || 'default';
   return {
     apiVersion: 'events.k8s.io/v1',

@@ -3,7 +3,9 @@ import { isUtf8 } from 'node:buffer';
 import { type LimitName, LIMITS } from '../kube/limits.ts';
 import { UserError } from '../kube/user-error.ts';
 
-/** A response, an object or a review has more bytes, values or levels than any that API servers send. */
+/**
+ * Error for a response, an object or a review that has more bytes, values or nesting levels than API servers ever send.
+ */
 export class TooLargeError extends UserError {
   readonly limit: LimitName;
 
@@ -13,14 +15,14 @@ export class TooLargeError extends UserError {
   }
 }
 
-/** The limits of a text. Without them, its values are only counted. */
+/** Limits for a text. If they are absent, its values are only counted. */
 interface SizeLimits {
   readonly values: LimitName;
   readonly levels: LimitName;
 }
 
 /**
- * Parses UTF-8.
+ * Parses JSON in UTF-8.
  * @throws {SyntaxError} if the text is not JSON
  * @throws {TooLargeError} if it exceeds a limit
  */
@@ -28,7 +30,7 @@ export function parseJson(bytes: Buffer): unknown {
   return JSON.parse(readText(bytes));
 }
 
-/** Parses UTF-8 as `parseJson`, and frees the memory of the bytes before it creates values. */
+/** Parses JSON like `parseJson`, but frees the memory of the bytes before it creates values. */
 export function parseAndFree(bytes: Uint8Array<ArrayBuffer>): unknown {
   return JSON.parse(takeText(bytes));
 }
@@ -50,7 +52,7 @@ function readText(bytes: Buffer): string {
 const [QUOTE, BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, CLOSE_BRACE, CLOSE_BRACKET] = Buffer.from('"\\,{[}]');
 
 /**
- * Counts the values of a JSON text, because V8 ends the process if its native parser exceeds the heap.
+ * Counts the values of a JSON text before it is parsed, because V8 ends the process if its parser exceeds the heap.
  * @throws {TooLargeError} if the text exceeds a limit
  */
 export function checkSize(bytes: Uint8Array, limits?: SizeLimits): number {

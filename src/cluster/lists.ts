@@ -39,7 +39,7 @@ interface PagesRequest {
   readonly parser?: Parser;
 }
 
-/** Parses pages in the main thread. Commands need no worker. */
+/** Parser that runs in the main thread, because commands need no worker. */
 const MAIN_THREAD = createParser();
 
 export const PAGE_SIZE = 500;
@@ -51,8 +51,8 @@ const MAX_RESTARTS = 3;
 
 /**
  * Lists a resource page by page. Resolves to the resource version of the list. `begin` returns a consumer for the
- * objects, and yields to other work between its calls. It is called again if the list must restart because the continue
- * token has expired. Rejects like `Connection.request`.
+ * objects. The function yields to other work between calls of the consumer. `begin` is called again if the list must
+ * restart because the continue token has expired. Rejects with the errors of `Connection.request`.
  */
 export async function readPages(
   connection: Pick<Connection, 'read'>,
@@ -103,7 +103,7 @@ function endless(path: string, reason: string): UserError {
 
 /**
  * Creates the function that reads the page at a continue token. A page that exceeds its limit in bytes is requested
- * again with fewer objects. Of a single object that exceeds the limit, only the metadata is requested.
+ * again with fewer objects. If a single object exceeds the limit, only its metadata is requested.
  */
 function createPageReader(
   connection: Pick<Connection, 'read'>,
@@ -157,7 +157,7 @@ function createPageReader(
 
 interface ListRequest {
   readonly kind: Kind;
-  /** Restricts namespaced kinds to a namespace, and Namespaces to this name. */
+  /** Restricts namespaced kinds to this namespace, and Namespaces to the one with this name. */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   /** If true, lists only the metadata. */
@@ -169,8 +169,8 @@ interface ListRequest {
 }
 
 /**
- * Lists all objects of a kind. Rejects like `Connection.request`, and with a UserError if metadata fields have the
- * wrong type.
+ * Lists all objects of a kind. Rejects with the errors of `Connection.request`, and with a UserError if metadata fields
+ * have the wrong type.
  */
 export async function listAll(
   connection: Connection,
@@ -239,7 +239,7 @@ export async function readCluster(
     throw error;
   });
   const denials = results.flatMap((result) => ('denial' in result ? [result] : []));
-  // Report all kinds in one message, so the administrator can grant all permissions at once.
+  // Reports all kinds in one message, so the administrator can grant all permissions at once.
   if (denials.length > 0) {
     const names = denials.map(({ kind }) => resourceName(kind)).join(', ');
     throw new UserError(`this requires the "list" verb on ${names}: ${denials[0]?.denial ?? ''}`);
@@ -264,7 +264,7 @@ function listFailure(kind: Kind, error: unknown, server: string): ListFailure {
   const { code, message } = error.status;
   if (code === 401) throw new UserError(`You must be logged in to the server (${message})`, { cause: error });
   if (code === 403) return { kind, denial: message };
-  // Every cluster serves the core group.
+  // A 404 for the core group is an error, because every cluster serves this group.
   if (code === 404 && RESOURCES[kind].group !== '') return { kind, unserved: true };
   throw new UserError(`cannot list ${resourceName(kind)} at ${server}: ${message}`, { cause: error });
 }

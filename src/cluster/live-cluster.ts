@@ -26,7 +26,10 @@ import { createStoreWriter, type StoreWriter, type StoreWriterOptions } from './
 import { createStore, type Store, type WritableStore } from './store.ts';
 import { createWrites } from './writes.ts';
 
-/** The part of a kind to watch, such as one namespace or one object. Permissions are often limited to this part. */
+/**
+ * The objects of a kind to watch, such as those in one namespace or a single object. Permissions are often limited to
+ * these objects.
+ */
 export interface Scope {
   readonly kind: Kind;
   readonly namespace?: string;
@@ -51,8 +54,8 @@ interface LiveClusterOptions {
   now(): Date;
   readonly pageSize?: number;
   /**
-   * Returns true if the memory is nearly exhausted. Pods, workloads and exceptions are then stored as too large, because
-   * users of a namespace can create any number of them.
+   * Returns true if memory is nearly exhausted. Pods, workloads and exceptions are then stored as if they were too
+   * large, because users of a namespace can create any number of them.
    */
   isMemoryFull?(): boolean;
   readonly logger?: Logger;
@@ -66,7 +69,7 @@ interface SourceOptions extends LiveClusterOptions {
 export interface LiveCluster extends Cluster {
   /**
    * Starts watching the kinds. Resolves when all of them have been listed, or when the cluster stops. Kinds that are
-   * already being watched are not listed again. Writes to other kinds do not change the store.
+   * already watched are not listed again. Writes of other kinds do not change the store.
    */
   follow(kinds: readonly (Kind | Scope)[]): Promise<void>;
   /** Marks the store as synced. */
@@ -176,7 +179,7 @@ interface Followed {
   readonly firstList: Promise<undefined>;
   isListed: boolean;
   isUnserved: boolean;
-  /** Why the list or watch is failing. */
+  /** Reason why the list or watch is failing. */
   failure: string | undefined;
 }
 
@@ -185,7 +188,7 @@ interface FollowerOptions extends Pick<StoreWriterOptions, 'complete'> {
   watchDefinitions(): void;
 }
 
-/** Returns a function that starts the reflector of a kind after other first lists. */
+/** Returns a function that starts the reflector of a kind after the first lists of other kinds. */
 function createFollower(
   options: SourceOptions,
   { store, complete, watchDefinitions }: FollowerOptions,
@@ -206,7 +209,7 @@ function createFollower(
     const reflector = createLoggingReflector(options, info.resource, {
       kind,
       path: resourcePath(kind, namespace),
-      // With this field selector, permission to list the single object is sufficient.
+      // With this field selector, permission to list only this object is sufficient.
       query: {
         ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
         ...defined({ labelSelector }),
@@ -236,7 +239,7 @@ function createFollower(
   };
 }
 
-/** Returns the CRD watch, which is started only once. */
+/** Returns the function that starts the CRD watch if it has not been started. */
 function createDefinitionWatch(options: SourceOptions, onDefined: (kind: Kind) => void) {
   let reflector: Reflector | undefined;
   return {
@@ -270,7 +273,7 @@ interface SpecificOptions extends Pick<
   onReason?(reason: string | undefined): void;
 }
 
-/** Logs the first of several consecutive failures as a warning. Also logs the recovery. */
+/** Logs failures, of which only the first of several consecutive failures is a warning. Also logs the recovery. */
 function logFailures(
   resource: string,
   { logger, onRecovered }: Pick<LiveClusterOptions, 'logger' | 'onRecovered'>,
@@ -326,8 +329,8 @@ function isAlwaysServed(kind: Kind): boolean {
 }
 
 /**
- * Resolves to true if the API server's discovery does not contain the resource. A 404 for the list is not sufficient,
- * because load balancers without a backend also return it. Rejects like `Connection.request`.
+ * Resolves to true if the API server's discovery does not contain the resource. A 404 for the list does not prove this,
+ * because load balancers without a backend also return it. Rejects with the errors of `Connection.request`.
  */
 async function isUnserved(
   connection: Pick<Connection, 'request'>,
@@ -343,7 +346,7 @@ async function isUnserved(
   return !objectsIn(resources['resources']).some(({ name }) => name === resource);
 }
 
-/** Request for the CRDs. Only their names are needed. */
+/** Request for the CRDs, of which only the names are needed. */
 const DEFINITIONS = {
   path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
   accept: METADATA_ONLY,
@@ -367,8 +370,8 @@ function createDefinitionSink(onDefined: (kind: Kind) => void): Sink {
 }
 
 /**
- * Creates the function that reads an object from the API server. Of pods, which any user can make large, it returns only
- * the part that the store would keep.
+ * Creates the function that reads an object from the API server. For pods, which any user can make large, it returns
+ * only the part that the store would keep.
  */
 function createGet(connection: Pick<Connection, 'read' | 'request'>, parser: Parser): Cluster['get'] {
   return async <K extends Kind>(kind: K, name: string, namespace?: string, signal?: AbortSignal) => {

@@ -11,7 +11,7 @@ interface NodeError {
   readonly cert?: { readonly subjectaltname?: string };
 }
 
-/** Formats a connection error in the wording of Go's HTTP client, which kubectl prints. */
+/** Formats a connection error in the wording of Go's HTTP client, whose errors kubectl prints. */
 export function networkError(thrown: unknown, url: string): string {
   const error = firstError(thrown);
   const hostname = URL.canParse(url) ? new URL(url).hostname : '';

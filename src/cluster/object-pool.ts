@@ -6,7 +6,7 @@ import { RESOURCES } from '../kube/resources.ts';
 import { isObject, type JsonObject, valueAt, withValueAt } from '../kube/types.ts';
 import { POD_SPEC, select, type Selection, type Share, TEMPLATE_SPEC } from '../policy/pod/index.ts';
 
-/** Fields whose values are the same in many objects of a kind. */
+/** Fields that have the same value in many objects of a kind. */
 const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
   Pod: ['status'],
   Namespace: ['spec', 'status'],
@@ -14,7 +14,7 @@ const COMMON_MEMBERS: Partial<Readonly<Record<Kind, readonly string[]>>> = {
   RoleBinding: ['roleRef', 'subjects'],
 };
 
-/** Creates the function that replaces parts of projected objects with the equal parts of other objects. */
+/** Creates the function that replaces parts of projected objects with equal parts of other objects. */
 export function createPooling(): (kind: Kind, projected: JsonObject) => Kinds[Kind] {
   const share = createObjectPool();
   // Pools the whole spec, which all pods of a controller share, and its parts, which many pods share.
@@ -43,12 +43,12 @@ function poolMetadata(metadata: JsonObject, share: Share): JsonObject {
   return { ...pooled, managedFields: pooled['managedFields'].map(shareFields) };
 }
 
-/** Number of old entries to check for each new entry. */
+/** Number of old entries that are checked for each new entry. */
 const SWEPT = 2;
 
 /**
  * Creates a pool of JSON objects. Entries consist of a hash and a weak reference, so unused objects are
- * garbage-collected. If two different objects have the same hash, only the first is shared.
+ * garbage-collected. If two different objects have the same hash, only the first object is shared.
  */
 export function createObjectPool(): Share {
   const pool = new Map<number, WeakRef<object>>();

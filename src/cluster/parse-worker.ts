@@ -6,7 +6,7 @@ import { type Parsed, parse } from './parse.ts';
 import type { ParseMessage, ParseResult } from './parser.ts';
 import { reduceReview } from './reviews.ts';
 
-/** Size of the parts of a list, which the main thread parses one by one. */
+/** Size of the parts of a list, which the main thread parses one at a time. */
 const PART_CHARACTERS = 64 * 1024;
 
 function toResult({ head, items }: Parsed): ParseResult {
@@ -38,7 +38,10 @@ function run({ bytes, job }: ParseMessage): ParseResult {
   }
 }
 
-/** After larger texts, garbage is collected, because V8 would keep 64 MiB of texts, which are not part of the heap. */
+/**
+ * Size above which garbage is collected after a text. Texts are not part of the heap, so V8 would keep up to 64 MiB of
+ * them.
+ */
 const SMALL_BYTES = 1024 * 1024;
 
 parentPort?.on('message', (message: ParseMessage) => {

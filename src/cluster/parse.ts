@@ -1,6 +1,6 @@
 /**
  * Parses lists and watch events, and selects the part of each object to store. Runs in the main thread for small texts,
- * and in a worker thread for large ones.
+ * and in a worker thread for large texts.
  */
 import type { Kind } from '../kube/kinds.ts';
 import { isObject, type JsonObject, objectMember } from '../kube/types.ts';
@@ -14,9 +14,9 @@ export interface ParseJob {
   readonly isTooLarge?: boolean;
 }
 
-/** A list or a watch event, and its objects. */
+/** A parsed list or watch event, and its objects. */
 export interface Parsed {
-  /** The members of the list or event that are not objects. */
+  /** Members of the list or event other than the objects. */
   readonly head: JsonObject;
   /** `undefined` if a list has no items. */
   readonly items: readonly JsonObject[] | undefined;
@@ -36,7 +36,7 @@ export function parse(value: unknown, { form, kind, isTooLarge = false }: ParseJ
   return { head, items: objects.map(select).filter((object) => object !== undefined) };
 }
 
-/** For the store, a change to an object that is not stored is a deletion. */
+/** Converts a watch event. A change to an object that is not stored becomes a deletion. */
 function parseEvent(event: JsonObject, select: (object: JsonObject) => JsonObject | undefined): Parsed {
   const { type, object } = event;
   if (!isObject(object)) return { head: { type }, items: undefined };

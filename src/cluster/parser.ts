@@ -1,4 +1,7 @@
-/** Collects the bytes of lists and watch events, and parses them and large reviews in the right thread. */
+/**
+ * Collects the bytes of lists and watch events, and parses them. Parses large texts, including large reviews, in a
+ * worker thread.
+ */
 import type { Worker } from 'node:worker_threads';
 import { type LimitName, LIMITS } from '../kube/limits.ts';
 import type { JsonObject } from '../kube/types.ts';
@@ -10,7 +13,7 @@ import { type Parsed, parse, type ParseJob } from './parse.ts';
 import { reduceReview } from './reviews.ts';
 import { createWorkerClient, isOutOfMemory, startWorker } from './worker-client.ts';
 
-/** A message to the worker, to which the bytes are transferred. */
+/** A message to the worker. Its bytes are transferred. */
 export interface ParseMessage {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly job: ParseJob | ReviewJob;
@@ -36,7 +39,7 @@ export type ParseResult =
 
 /** A parsed list or watch event. */
 export interface ParsedParts extends Pick<Parsed, 'head'> {
-  /** Functions that return the objects, part by part. Each of them takes only a few milliseconds. */
+  /** Functions that return the objects of each part. Each function takes only a few milliseconds. */
   readonly parts: readonly (() => readonly JsonObject[])[] | undefined;
 }
 
@@ -53,21 +56,28 @@ export interface Parser {
   collect(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Collected>;
   /** Yields the lines of a body. A line is released when the next one is requested. */
   lines(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void>;
-  /** Rejects with a SyntaxError if the text is not JSON, and with a TooLargeError if it exceeds a limit. */
+  /**
+   * Parses bytes. Rejects with a SyntaxError if the text is not JSON, and with a TooLargeError if it exceeds a limit.
+   */
   parse(bytes: Buffer, job: ParseJob): Promise<ParsedParts>;
-  /** Reduces a large review. Rejects like `parse`. The bytes are transferred, so the buffer is empty afterwards. */
+  /**
+   * Reduces a large review to the parts that decisions read. Rejects with the same errors as `parse`. The bytes are
+   * transferred, so the buffer is empty afterwards.
+   */
   reduceReview(bytes: Buffer, isWhole: boolean): Promise<ReducedReview>;
   close(): Promise<void>;
 }
 
-/** Heap limits of the worker in MiB. The objects that API servers store need at most half of it. */
+/** Heap limits of the worker in MiB. Objects that API servers store need at most half of this memory. */
 const HEAP_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 };
 
 export function startParseWorker(): Worker {
   return startWorker('parse-worker', import.meta.url, HEAP_LIMITS);
 }
 
-/** Unfinished bodies and lines up to this size may exist at the same time. */
+/**
+ * Maximum size of unfinished bodies and lines that do not need a slot, so several of them may exist at the same time.
+ */
 const SMALL_BYTES = 256 * 1024;
 
 /** Creates a parser. Without a worker, it parses all texts in the main thread, as commands do. */
@@ -125,7 +135,7 @@ export function createParser(start?: () => Worker): Parser {
 
 type ParseWorker = ReturnType<typeof createWorkerClient<ParseMessage, ParseResult>>;
 
-/** Has the worker parse bytes, which are transferred to it. */
+/** Sends bytes to the worker, which parses them. The bytes are transferred. */
 async function send(bytes: Buffer, job: ParseMessage['job'], worker: ParseWorker) {
   const own = ownBytes(bytes);
   const result = await worker.send({ bytes: own, job }, [own.buffer]).catch((error: unknown) => {
@@ -135,14 +145,14 @@ async function send(bytes: Buffer, job: ParseMessage['job'], worker: ParseWorker
   });
   if (!('error' in result)) return result;
   if (result.limit === undefined) throw new SyntaxError(result.error);
-  // The decision on a review is counted.
+  // An exceeded limit of a review is counted elsewhere, with its decision.
   if (job.form !== 'review') countExceeded(result.limit);
   throw new TooLargeError(result.limit, result.error);
 }
 
 const NEWLINE = 0x0a;
 
-/** Creates a buffer, which needs a slot while it exceeds the small size. */
+/** Creates a buffer, which occupies a slot while it is larger than `SMALL_BYTES`. */
 function createBuffer(maxBytes: number, large: Slots) {
   const bytes = createBytes(maxBytes);
   let leave: (() => void) | undefined;

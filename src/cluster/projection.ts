@@ -42,15 +42,15 @@ import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, useRoleName } from '../
 
 /**
  * Returns the part of an object to store, or `undefined` if the object is not stored. The size of the result is limited
- * for all kinds that users of a namespace can write. A stored part that exceeds its limit is left out, and `excess` is
- * its field.
+ * for all kinds that users of a namespace can write. A part that exceeds its limit is omitted, and `excess` contains
+ * the name of its field.
  */
 export function project(kind: Kind, object: JsonObject, isTooLarge = false): JsonObject | undefined {
   const projected = (PROJECTIONS[kind] ?? projectWhole)(object, kind, isTooLarge);
   return projected && { ...projected, ...typeMeta(kind) };
 }
 
-/** Returns a projected pod, workload or exception as if it were too large, and other objects unchanged. */
+/** Reduces a projected pod, workload or exception as if it were too large. Returns other objects unchanged. */
 export function reduce(kind: Kind, projected: JsonObject): JsonObject {
   const isReducible = kind === 'PodSecurityException' || kind === 'Pod' || RESOURCES[kind].podTemplate !== undefined;
   return isReducible && getExcess(projected) === undefined ? (project(kind, projected, true) ?? projected) : projected;
@@ -66,7 +66,7 @@ export function getExcess(object: object): string | undefined {
   return (object as { readonly excess?: string }).excess;
 }
 
-/** Returns the limit of stored objects of a kind. */
+/** Returns the limit for the stored objects of a kind. */
 export function storedLimit(kind: Kind): LimitName {
   if (kind === 'Pod' || RESOURCES[kind].podTemplate !== undefined) return 'storedPodBytes';
   return PROJECTIONS[kind] === projectRole || PROJECTIONS[kind] === projectBinding
@@ -74,7 +74,7 @@ export function storedLimit(kind: Kind): LimitName {
     : 'storedObjectBytes';
 }
 
-/** `isTooLarge` is true if only the metadata of the object is known. */
+/** Selects the part of an object to store. `isTooLarge` is true if only the metadata of the object is known. */
 type Project = (object: JsonObject, kind: Kind, isTooLarge: boolean) => JsonObject | undefined;
 
 function isWithin(maxBytes: number, value: unknown): boolean {
@@ -103,7 +103,7 @@ const OWNER: Selection = {
   members: { apiVersion: 'all', kind: 'all', name: 'all', uid: 'all', controller: 'all' },
 };
 
-/** Selects the controller. No decision reads the other owners. */
+/** Selects the controller of the object, because no decision reads other owners. */
 function selectOwner(object: JsonObject): JsonObject {
   const { ownerReferences: owners } = objectMember(object, 'metadata');
   const isController = (owner: unknown): boolean => isObject(owner) && owner['controller'] === true;
@@ -114,11 +114,11 @@ function selectOwner(object: JsonObject): JsonObject {
 /** Maximum size of the metadata of an object that is too large. */
 const REDUCED_METADATA_BYTES = 4096;
 
-/** Pods and workloads that are too large keep their metadata, unless it is large too. */
+/** Reduces the metadata of a pod or workload that is too large, if the metadata is large too. */
 function reduceMetadata(metadata: JsonObject): JsonObject {
   if (isWithin(REDUCED_METADATA_BYTES, metadata)) return metadata;
   const reduced = selectMetadata({ metadata }, { creationTimestamp: 'all' });
-  // An entry without a time counts as a new ephemeral container, so the pod is evaluated again.
+  // Adds an entry without a time, which counts as a new ephemeral container, so the pod is evaluated again.
   return metadata['managedFields'] === undefined ? reduced : { ...reduced, managedFields: [NEW_CONTAINER] };
 }
 
@@ -157,7 +157,7 @@ function projectPod(object: JsonObject, _kind: Kind, isTooLarge: boolean): JsonO
   };
 }
 
-/** Keeps the times when ephemeral containers were added. */
+/** Selects the times at which ephemeral containers were added. */
 function ephemeralContainerTimes(object: JsonObject): JsonObject {
   const { managedFields } = objectMember(object, 'metadata');
   if (!Array.isArray(managedFields)) return {};
@@ -170,8 +170,8 @@ const FINISHED_STATUS: Selection = {
 };
 
 /**
- * Keeps the fields of a workload that determine its pods: the template at its path, and the fields next to it. Does not
- * store a workload that another stored workload owns.
+ * Selects the fields of a workload that determine its pods, which are the template at its path and the fields next to
+ * it. A workload that another stored workload owns is not stored.
  */
 function projectWorkload(object: JsonObject, kind: Kind, isTooLarge: boolean): JsonObject | undefined {
   const path = podTemplatePath(RESOURCES[kind].group, kind) ?? [];
@@ -231,18 +231,21 @@ function projectPodSpec(value: unknown, selection: Selection): unknown {
 
 // RBAC
 
-/** Names of roles have no limit in the API. */
+/** True for a name of limited length. The API does not limit the names of roles. */
 function isName(value: unknown): boolean {
   return typeof value === 'string' && value.length <= LIMITS.nameCharacters;
 }
 
-/** Objects that a controller of Portcullis restores. Only administrators can write cluster-scoped objects. */
+/**
+ * True for objects that a controller of Portcullis restores. They are cluster-scoped, so only administrators can write
+ * them.
+ */
 function isRestored(kind: Kind, { metadata }: JsonObject): boolean {
   const name = isObject(metadata) ? metadata['name'] : undefined;
   return RESOURCES[kind].scope === 'Cluster' && typeof name === 'string' && name.startsWith(useRoleName(''));
 }
 
-/** Stores only the rules that permit the use of SCCs, and only roles with such rules. */
+/** Selects the rules that permit the use of SCCs. Roles without such rules are not stored. */
 function projectRole(object: JsonObject, kind: Kind): JsonObject | undefined {
   if (isRestored(kind, object)) return projectWhole(object, kind);
   const metadata = selectMetadata(object);
@@ -254,7 +257,7 @@ function projectRole(object: JsonObject, kind: Kind): JsonObject | undefined {
 const ROLE_REF: Selection = { members: { apiGroup: 'all', kind: 'all', name: 'all' } };
 const GRANT_EXPIRY: Selection = { entries: (key) => key === GRANT_EXPIRY_ANNOTATION };
 
-/** Stores the subjects that can match a user. In a list that is too long, the remaining subjects have no access. */
+/** Selects the subjects that can match a user. If the list is too long, the remaining subjects have no access. */
 function projectBinding(object: JsonObject, kind: Kind): JsonObject | undefined {
   if (isRestored(kind, object)) return projectWhole(object, kind);
   const metadata = selectMetadata(object, { creationTimestamp: 'all', annotations: GRANT_EXPIRY });
@@ -279,13 +282,16 @@ const NAMESPACE_KEYS: ReadonlySet<string> = new Set([
 ]);
 const NAMED_KEYS = selectNamespaceKeys((key) => NAMESPACE_KEYS.has(key));
 
-/** Omits text that no decision reads, because users who may create namespaces could fill the memory with it. */
+/**
+ * Selects the fields of a namespace that decisions read. Users who may create namespaces could otherwise fill the
+ * memory with other text.
+ */
 function projectNamespace(object: JsonObject): JsonObject {
   const namespace = select(object, STORED_NAMESPACE) as JsonObject;
   if (isWithin(LIMITS.storedObjectBytes, namespace)) return namespace;
   const named = select(namespace, NAMED_KEYS) as JsonObject;
   if (isWithin(LIMITS.storedObjectBytes, named)) return named;
-  // Values of labels are short, but those of annotations are not.
+  // The values of labels are short, but the values of annotations may be long.
   const times = { creationTimestamp: 'all', deletionTimestamp: 'all' } as const;
   return { ...named, metadata: selectMetadata(named, { labels: 'all', ...times }) };
 }
@@ -301,7 +307,7 @@ const NODE_STATUS: Selection = {
   },
 };
 
-/** Stores only the fields that depend on the kubelet, because nodes report their status several times a minute. */
+/** Selects only the fields that depend on the kubelet, because nodes report their status several times a minute. */
 function projectNode(object: JsonObject): JsonObject {
   const { spec, status } = object;
   const metadata = selectMetadata(object, { labels: 'all', annotations: ANNOTATIONS, creationTimestamp: 'all' });
@@ -319,7 +325,10 @@ function withoutOtherConditions(status: JsonObject): JsonObject {
   return { ...status, conditions: conditions.filter(isStored) };
 }
 
-/** Creates the projection of a small kind. An object that exceeds the limit is stored without the other fields. */
+/**
+ * Creates the projection of a kind of which only a few fields are stored. If an object exceeds the limit, only its
+ * metadata is stored.
+ */
 function selectFields(
   fields: Readonly<Record<string, Selection>>,
   metadata: Readonly<Record<string, Selection>>,
@@ -345,7 +354,7 @@ export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
   'PortcullisConfiguration',
 ]);
 
-/** Only administrators and Portcullis write the kinds that are stored completely. */
+/** Returns the whole object. Only administrators and Portcullis can write the kinds that are stored completely. */
 function projectWhole(object: JsonObject, kind: Kind): JsonObject {
   const { metadata, ...others } = object;
   if (!isObject(metadata)) return others;
@@ -362,7 +371,7 @@ const CATALOG_SPEC: Selection = {
     grpcPodConfig: { members: { securityContextConfig: 'all' } },
   },
 };
-/** Other annotations of ClusterServiceVersions contain entire manifests. */
+/** Selects only this annotation of ClusterServiceVersions, because their other annotations contain entire manifests. */
 const COPY_MARKS: Selection = { entries: (key) => key === 'olm.copiedFrom' || key === 'olm.operatorNamespace' };
 
 const PROJECTIONS: Partial<Readonly<Record<Kind, Project>>> = {
@@ -395,7 +404,10 @@ const PROJECTIONS: Partial<Readonly<Record<Kind, Project>>> = {
 
 // Comparison
 
-/** Kinds of which changes to other fields are frequent. Their stored resourceVersion may be old. */
+/**
+ * True for kinds whose objects often change in fields that are not stored. Their stored resourceVersion may be
+ * outdated.
+ */
 const isCompared = (kind: Kind): boolean => isLimited(kind) && projectBinding !== PROJECTIONS[kind];
 
 /**
@@ -414,7 +426,7 @@ export function isSame(kind: Kind, before: Kinds[Kind], after: Kinds[Kind]): boo
   return a?.uid === b?.uid && a?.resourceVersion === b?.resourceVersion && hasSubjects(before) === hasSubjects(after);
 }
 
-/** The store keeps the subjects of a binding only while its role grants SCCs. */
+/** True if the subjects of a binding are stored, which is the case only while its role grants SCCs. */
 export function hasSubjects(object: object): boolean {
   return 'subjects' in object;
 }

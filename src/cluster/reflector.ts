@@ -12,15 +12,15 @@ import { type Connection, httpStatusCode, retryAfterSeconds } from './connection
 import { PAGE_SIZE, readPages } from './lists.ts';
 import type { ParsedParts, Parser } from './parser.ts';
 
-/** The target of a reflector. */
+/** The target to which a reflector delivers objects. */
 export interface Sink {
-  /** The object was created or updated. */
+  /** Called when an object has been created or updated. */
   put(object: JsonObject): void;
-  /** The object was deleted. The argument is its last state. */
+  /** Called with the last state of a deleted object. */
   remove(object: JsonObject): void;
-  /** The list at this version is complete, so objects with other UIDs no longer exist. */
+  /** Called when the list at this version is complete. Objects with other UIDs no longer exist. */
   retain(uids: ReadonlySet<unknown>, resourceVersion: string): void;
-  /** All changes up to this version have been delivered. */
+  /** Called when all changes up to this version have been delivered. */
   reached(resourceVersion: string): void;
 }
 
@@ -40,7 +40,7 @@ export interface ReflectorOptions {
   readonly clock: Clock;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number;
-  /** Set for resources that some clusters do not serve. */
+  /** Handler for a resource that some clusters do not serve. */
   readonly unserved?: UnservedHandler;
   /** Called after each complete list. */
   onListed(): void;
@@ -72,7 +72,7 @@ const MIN_WATCH_S = 300;
 const MAX_WATCH_S = 600;
 /** Minimum watch duration. A watch that ends sooner is treated as failed. */
 const SHORT_MS = 1000;
-/** Maximum interval between lists of a resource that is not served. */
+/** Maximum interval between attempts to list a resource that is not served. */
 const UNSERVED_MS = 60_000;
 /**
  * Interval between the first attempts to list a resource after its CRD appears, because API servers serve the
@@ -91,12 +91,12 @@ interface Progress extends ReflectorOptions {
   pageSize: number;
   timeoutFactor: number;
   lastEventMs: number;
-  /** Version that the watch continues from. Absent until the first list. */
+  /** Version from which the watch continues. Absent until the first list. */
   version: string | undefined;
   isFailing: boolean;
   /** Number of remaining lists to send at the short interval while the resource is not served. */
   soonRetries: number;
-  /** Aborted to immediately list a resource that was not served. */
+  /** Aborted so that a resource that was not served is listed immediately. */
   wake: AbortController;
   /** Aborted when the reflector stops. */
   readonly signal: AbortSignal;
@@ -247,8 +247,8 @@ async function isUnserved(error: unknown, { unserved, signal }: Progress): Promi
 }
 
 /**
- * Returns the delay from the `Retry-After` header, with jitter. The delay is limited, because the kind is not watched
- * in the meantime.
+ * Returns the delay from the `Retry-After` header, with jitter. The delay is limited because the kind is not watched in
+ * the meantime.
  */
 function requestedDelayMs(error: unknown, random: () => number): number {
   return Math.min(MAX_RETRY_AFTER_S, retryAfterSeconds(error) ?? 0) * 1000 * (1 + random() / 4);
@@ -270,12 +270,12 @@ function resourceVersion(object: JsonObject): string | undefined {
 
 const MIN_BACKOFF_MS = 800;
 const MAX_BACKOFF_MS = 30_000;
-/** The delay is reset to the minimum after this time without failures. */
+/** Time without failures after which the delay is reset to the minimum. */
 const RESET_MS = 120_000;
 
 type Backoff = ReturnType<typeof createBackoff>;
 
-/** Computes the delays after consecutive failures: from 0.8 s, doubling up to 30 s, with jitter. */
+/** Computes the delays after consecutive failures. The delay starts at 0.8 s and doubles up to 30 s, with jitter. */
 export function createBackoff(clock: Clock, random: () => number) {
   let failures = 0;
   let endMs = -Infinity;
@@ -299,7 +299,7 @@ interface WatchRequest extends Pick<ReflectorOptions, 'parser' | 'kind'> {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly accept: string | undefined;
-  /** The watch starts with the first change after this version. */
+  /** Version after which the watch starts. */
   readonly resourceVersion: string;
   readonly timeoutSeconds: number;
   readonly clock: Clock;

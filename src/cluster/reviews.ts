@@ -8,7 +8,7 @@ import { mayBeOlmPod } from '../policy/olm/index.ts';
 import { NAMESPACE, OTHER_KIND, POD, select, type Selection, selectWorkload } from '../policy/pod/index.ts';
 import { checkSize, TooLargeError } from './json.ts';
 
-/** Request members that decisions read, except for the objects. */
+/** Members of the request that decisions read, except the objects. */
 const REQUEST = Object.fromEntries(
   [
     ...['uid', 'kind', 'resource', 'subResource', 'requestKind', 'requestResource', 'requestSubResource'],
@@ -19,8 +19,8 @@ const REQUEST = Object.fromEntries(
 const RELEVANT = { values: 'reviewValues', levels: 'nestingLevels' } as const;
 
 /**
- * Returns the text of a review without the fields that decisions do not read, and the number of its values. `isWhole`
- * keeps all fields of the objects. Lists keep their order, so the paths of patches remain valid.
+ * Returns the text of a review without the fields that decisions do not read, and the number of its values. If
+ * `isWhole` is true, keeps all fields of the objects. Lists keep their order, so the paths of patches remain valid.
  * @throws {SyntaxError} if the text is not JSON
  * @throws {TooLargeError} if it exceeds a limit
  */
@@ -40,7 +40,7 @@ function withSubject<T>(subject: string, call: () => T): T {
     return call();
   } catch (error) {
     if (error instanceof TooLargeError) throw new TooLargeError(error.limit, `${subject} a limit: ${error.message}`);
-    // Recursion has exceeded the stack.
+    // Recursion has overflowed the stack.
     if (error instanceof RangeError)
       throw new TooLargeError('nestingLevels', `${subject} a limit: too many nested levels`);
     throw error;
@@ -53,7 +53,8 @@ function selectReview(review: unknown, isWhole: boolean): unknown {
   if (!isObject(request)) return isObject(review) ? select(review, { members: envelope }) : null;
   const { object, oldObject } = request;
   const selection = isWhole ? 'all' : findSelection(request, [object, oldObject]);
-  // Decisions compare the two objects. Values that decisions do not read are then replaced with their digests.
+  // If there are two objects, decisions compare them. Values that decisions do not read are then replaced with their
+  // digests.
   const replace = isObject(object) && isObject(oldObject) ? digestUnlessAbsent : undefined;
   const selected = Object.entries({ object, oldObject }).flatMap(([key, value]) =>
     value === undefined ? [] : [[key, select(value, selection, { mark: digest, replace })] as const],
@@ -66,7 +67,9 @@ function selectReview(review: unknown, isWhole: boolean): unknown {
 
 const DIGEST_LENGTH = 44;
 
-/** Returns the JSON text of a short value, and the digest of a long one. A digest ends with `=`, unlike a JSON text. */
+/**
+ * Returns the JSON text of a short value, and the digest of a long value. A digest ends with `=`, unlike a JSON text.
+ */
 function digest(value: unknown): string {
   const text = JSON.stringify(value);
   return text.length <= DIGEST_LENGTH ? text : hash('sha256', text, 'base64');
@@ -76,7 +79,7 @@ function digestUnlessAbsent(value: unknown, key: string): string | undefined {
   return isSemanticallyAbsent(value, key) ? undefined : digest(value);
 }
 
-/** Returns the selection for both objects. It selects whole objects if their kind differs from that of the request. */
+/** Returns the selection for both objects. Selects whole objects if their kind differs from the kind in the request. */
 function findSelection({ kind, namespace }: JsonObject, objects: readonly unknown[]): Selection {
   if (!isObject(kind)) return OTHER_KIND;
   const { group = '', version, kind: name } = kind;
@@ -85,7 +88,7 @@ function findSelection({ kind, namespace }: JsonObject, objects: readonly unknow
   const isOther = (object: unknown): boolean =>
     isObject(object) && ((object['apiVersion'] ?? apiVersion) !== apiVersion || (object['kind'] ?? name) !== name);
   if (objects.some(isOther)) return 'all';
-  // Hardening of OLM pods replaces whole lists.
+  // OLM pods are kept whole, because hardening replaces whole lists.
   const [object] = objects;
   if (!group && name === 'Pod') return mayBeOlmPod(objectMember(object, 'metadata'), namespace) ? 'all' : POD;
   if (!group && name === 'Namespace') return NAMESPACE;

@@ -7,8 +7,8 @@ import { type Clock, sleep } from './clock.ts';
 import type { Connection } from './connection.ts';
 
 /**
- * Parses the API server version. Returns `undefined` for builds that have no version. An API server that emulates an
- * older version also evaluates Pod Security at that version.
+ * Reads the API server version. Resolves to `undefined` for builds that report no version. An API server that emulates
+ * an older version also evaluates Pod Security at that version.
  */
 export async function readServerVersion(
   { request }: Pick<Connection, 'request'>,
@@ -17,7 +17,7 @@ export async function readServerVersion(
   return parseServerVersion(await request({ method: 'GET', path: '/version', ...(signal ? { signal } : {}) }));
 }
 
-/** The document at `/version`. */
+/** Parses the document at `/version`. */
 export function parseServerVersion(document: JsonObject): Version | undefined {
   return minorVersion(document, 'emulationMajor', 'emulationMinor') ?? minorVersion(document, 'major', 'minor');
 }
@@ -28,7 +28,7 @@ function minorVersion(document: JsonObject, major: string, minor: string): Versi
   return document[major] === '1' && digits !== undefined ? parseVersion(`v1.${digits}`) : undefined;
 }
 
-/** Interval between reads. The version is also read after a broken connection is re-established. */
+/** Interval between reads. The version is also read after a broken connection has been re-established. */
 const INTERVAL_MS = 60_000;
 
 export interface ServerVersion extends Observable<Version | undefined> {

@@ -7,13 +7,13 @@ import type { Sink } from './reflector.ts';
 import type { WritableStore } from './store.ts';
 
 /**
- * Writes objects of one kind to the store. Changes arrive from the watch and, earlier, as results of Portcullis's own
- * writes. The later version takes precedence.
+ * Writes objects of one kind to the store. Changes arrive through the watch and, usually earlier, as results of
+ * Portcullis's own writes. The later version takes precedence.
  */
 export interface StoreWriter extends Sink {
   /** Stores the complete result of one of Portcullis's own writes. */
   written(object: JsonObject): void;
-  /** Replaces a stored object with one of the same version that contains more fields. Ignores other versions. */
+  /** Replaces a stored object with an object of the same version that contains more fields. Ignores other versions. */
   restore(object: JsonObject): void;
   /** Removes an object that Portcullis itself deleted. */
   deleted(uid: unknown, name: string, namespace: string | undefined): void;
@@ -39,7 +39,7 @@ export function createStoreWriter({ kind, store, complete, clock }: StoreWriterO
     if (before === undefined || !isSame(kind, before, after)) store.put(kind, after);
   };
   const removeObject = (uid: unknown, name: string, namespace: string | undefined): void => {
-    // If the UID differs, this is a new object with the same name.
+    // Keeps an object with a different UID, which is a new object with the same name.
     if (store.get(kind, name, namespace)?.metadata?.uid === uid) store.remove(kind, name, namespace);
   };
 
@@ -62,7 +62,7 @@ export function createStoreWriter({ kind, store, complete, clock }: StoreWriterO
     reached: (resourceVersion) => void (watchVersion = resourceVersion),
     written(object) {
       const { uid, resourceVersion, name, namespace } = readMetadata(object);
-      // The watch may already have delivered this write and later changes.
+      // Ignores the result if the watch has already delivered this write, and possibly later changes.
       if (watchVersion !== undefined && !isBefore(watchVersion, resourceVersion)) return;
       ownWrites.add(uid, resourceVersion);
       const projected = project(kind, object);
@@ -105,7 +105,7 @@ interface OwnWrite {
 }
 
 /**
- * A write is forgotten if the watch does not reach it within this time, because the cluster may have been restored from
+ * Time after which a write that the watch has not reached is forgotten, because the cluster may have been restored from
  * a backup.
  */
 const OWN_WRITE_TTL_MS = 60_000;

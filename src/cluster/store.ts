@@ -5,7 +5,7 @@ import type { Version } from '../policy/pss/index.ts';
 export interface Change<K extends Kind = Kind> {
   readonly kind: K;
   readonly type: 'put' | 'remove';
-  /** The current state, or the last state of a removed object. */
+  /** Current state of the object, or its last state if it was removed. */
   readonly object: Kinds[K];
   /** The previous state. Absent for a new object. */
   readonly before?: Kinds[K];
@@ -14,18 +14,21 @@ export interface Change<K extends Kind = Kind> {
 /** In-memory store of the objects that decisions read. */
 export interface Store {
   get<K extends Kind>(kind: K, name: string, namespace?: string): Kinds[K] | undefined;
-  /** Returns all objects of a kind, or those in a namespace, in the order in which they were added to the store. */
+  /**
+   * Returns all objects of a kind, or all of its objects in a namespace, in the order in which they were added to the
+   * store.
+   */
   list<K extends Kind>(kind: K, namespace?: string): readonly Kinds[K][];
   /**
-   * Returns a number that increases with every change to objects of the kind. Derived data is valid as long as the
-   * revision stays the same.
+   * Returns a number that increases with every change to objects of the kind. Derived data remains valid while the
+   * revision is unchanged.
    */
   revision(kind: Kind): number;
   /** Calls the listener after each change. Returns a function that unsubscribes it. */
   subscribe(listener: (change: Change) => void): () => void;
   /**
-   * Kubernetes version to emulate for Pod Security, taken from the settings or else from the API server. If absent, the
-   * newest known version applies.
+   * Kubernetes version to emulate for Pod Security, taken from the settings or, if they set none, from the API server.
+   * If absent, the newest known version applies.
    */
   emulationVersion?: Version | undefined;
   /** Calls the listener whenever a kind or the store becomes synced. Returns a function that unsubscribes it. */
@@ -42,8 +45,8 @@ export interface WritableStore extends Store {
   put<K extends Kind>(kind: K, object: Kinds[K]): void;
   remove(kind: Kind, name: string, namespace?: string): void;
   /**
-   * Marks a kind as synced. If no kind is given, marks all kinds that reviews need. If no kind is ever marked, all
-   * kinds share a single sync state.
+   * Marks a kind as synced. If no kind is given, marks all kinds that reviews need. If individual kinds are never
+   * marked, all kinds share a single sync state.
    */
   markSynced(kind?: Kind): void;
 }

@@ -3,13 +3,16 @@ import { getAsset, isSea } from 'node:sea';
 import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads';
 import { errorCode } from '../kube/error-code.ts';
 
-/** The worker exits after this time without work, to free its memory. */
+/** Time without work after which the worker exits to free its memory. */
 const IDLE_MS = 30_000;
-/** The worker also exits after a larger message, because garbage in its heap would use several times as much memory. */
+/**
+ * Message size above which the worker exits after the message, because garbage in its heap would use several times as
+ * much memory.
+ */
 const MAX_KEPT_BYTES = 8 * 1024 * 1024;
 
 /**
- * Starts a worker. Its file is in the folder of the module with the given URL, or embedded in a single executable.
+ * Starts a worker. Its file is in the folder of the module with the given URL, or is embedded in a single executable.
  */
 export function startWorker(name: string, moduleUrl: string, resourceLimits: ResourceLimits): Worker {
   if (isSea()) return new Worker(getAsset(`${name}.cjs`, 'utf8'), { resourceLimits, eval: true });
@@ -44,7 +47,7 @@ export function createWorkerClient<Message, Result>(start: () => Worker) {
   const close = async (): Promise<void> => {
     clearTimeout(idle);
     const ended = worker;
-    // The worker may be exiting when a message is sent. The message then needs a new worker.
+    // If a message is sent while the worker exits, it needs a new worker.
     worker = undefined;
     pending?.reject(new Error('the worker ended'));
     await (ending = ended?.terminate());
@@ -53,10 +56,10 @@ export function createWorkerClient<Message, Result>(start: () => Worker) {
     clearTimeout(idle);
     const isLarge = transferred.some((value) => value instanceof ArrayBuffer && value.byteLength > MAX_KEPT_BYTES);
     pending = Promise.withResolvers<Result>();
-    // The worker may be closed before the message is sent.
+    // Prevents an unhandled rejection if the worker is closed before the message is sent.
     pending.promise.catch(() => undefined);
     try {
-      // Otherwise, two workers would use memory.
+      // Waits until the previous worker has ended, because otherwise two workers would use memory.
       await ending;
       worker ??= open();
       worker.postMessage(message, transferred);

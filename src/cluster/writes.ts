@@ -51,7 +51,8 @@ export function createWrites(
     apply: (kind, object, options) => write(kind, options, apply(kind, object, options)),
     applyStatus: (kind, object, options) => write(kind, options, apply(kind, object, options, '/status')),
     async remove(kind, name, namespace) {
-      // Without an explicit policy, the finalizers of an earlier foreground deletion would keep the object.
+      // Sets the policy explicitly, because otherwise the finalizers of an earlier foreground deletion would keep the
+      // object.
       const query = { propagationPolicy: 'Background' };
       const result = await connection.request({ method: 'DELETE', path: objectPath(kind, name, namespace), query });
       const uid = objectMember(result, result['kind'] === 'Status' ? 'details' : 'metadata')['uid'];
