@@ -2,13 +2,16 @@ import { Ajv2020, type ErrorObject, type SchemaObject } from 'ajv/dist/2020.js';
 import { type FieldError, forbiddenField, invalidValue, notSupported, requiredField } from '../kube/field-error.ts';
 import { isObject } from '../kube/types.ts';
 
-/** The schemas are part of Portcullis, and validating them would take most of the compilation time. */
+/**
+ * Schemas are not validated, because they are part of Portcullis and their validation would take most of the
+ * compilation time.
+ */
 const OPTIONS = { strict: true, validateSchema: false } as const;
 
 /** Returns the first validation error on one line, or `undefined` if the value is valid. */
 type SchemaCheck = (value: unknown) => string | undefined;
 
-/** Ajv logs that the option `unicode` is deprecated. */
+/** The logger is off because Ajv logs that the option `unicode` is deprecated. */
 const UTF16_LENGTHS = { unicode: false, logger: false } as const;
 
 /**
@@ -43,7 +46,7 @@ export function compileFields(schema: SchemaObject): (value: unknown) => readonl
   return (value) => {
     if (validate(value)) return [];
     const errors = validate.errors ?? [];
-    // Do not report a value that has the wrong type again as an unsupported value.
+    // A value that has the wrong type is not reported again as an unsupported value.
     const mistyped = new Set(
       errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
     );

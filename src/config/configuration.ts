@@ -43,14 +43,14 @@ const ADMISSION_SHAPE: DocumentShape = {
   },
 };
 
-/** Configuration of one plugin: inline, in a file at a path relative to this file, or neither. */
+/** Configuration of a plugin, either inline or in a file at a path relative to this file. Both may be absent. */
 interface PluginConfiguration {
   readonly inline?: ConfigNode;
   readonly path?: string;
 }
 
 /**
- * Finds a plugin's configuration in a file for the API server's `--admission-control-config-file` flag.
+ * Finds the configuration of a plugin in a file for the API server's `--admission-control-config-file` flag.
  * @throws {UserError} if the file is invalid or does not contain the plugin
  */
 function findPluginConfiguration(node: ConfigNode, name: string): PluginConfiguration {
@@ -91,7 +91,7 @@ const POD_SECURITY_SHAPE: DocumentShape = {
 const PLUGIN = 'PodSecurity';
 
 /**
- * Reads the configuration file, or the file that its AdmissionConfiguration refers to.
+ * Reads the configuration file, or the file to which its AdmissionConfiguration refers.
  * @throws {UserError} if a file cannot be read or is not a configuration
  */
 export async function readPodSecuritySource(file: string): Promise<TextFile> {
@@ -141,7 +141,7 @@ export function decodeConfiguration(node: ConfigNode): PodSecurityConfiguration 
   return {
     defaults: createRecord(
       DEFAULTS_FIELDS,
-      // Treat an empty string as absent.
+      // Treats an empty string as absent.
       (field) => (childNode(node, ['defaults', field]).value as Text) || DEFAULT_CONFIGURATION.defaults[field],
     ),
     exemptions: createRecord(EXEMPTIONS_FIELDS, (field) => {
@@ -184,8 +184,8 @@ export function parseSettings(source: TextFile, options: DecodeOptions): Setting
 }
 
 /**
- * Returns the settings that replicas apply: the object's spec or, if it is invalid, the last valid spec that its status
- * records. Returns the defaults if the object does not exist.
+ * Returns the settings that replicas apply. They come from the object's spec or, if it is invalid, from the last valid
+ * spec in its status. Returns the defaults if the object does not exist.
  * @throws {UserError} with all errors if there is no valid spec
  */
 export function settingsInForce(
@@ -256,7 +256,10 @@ function printPath(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
 }
 
-/** The fields of a document, and the Go type names of its objects by path without indexes. The root's path is empty. */
+/**
+ * The fields of a document, and the Go type names of its objects by path without indexes. The path of the root is
+ * empty.
+ */
 interface DocumentShape {
   readonly fields: FieldShapes;
   readonly types: Readonly<Record<string, string>>;
@@ -318,7 +321,7 @@ function firstDocument({ file, text }: TextFile): ConfigNode {
   return { document, path: [], value: document.value };
 }
 
-/** A configuration file kind and its versions. */
+/** A kind of configuration file, and its versions. */
 interface ConfigKind {
   readonly kind: string;
   readonly apiVersions: readonly string[];

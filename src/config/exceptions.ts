@@ -1,4 +1,4 @@
-/** Reads PodSecurityExceptions from manifests. These are assumed to be approved. */
+/** Reads PodSecurityExceptions from manifests, which are assumed to be approved. */
 import { invalidValue, notSupported, requiredField } from '../kube/field-error.ts';
 import { type FieldShape, findShapeErrors, type ShapeValue } from '../kube/field-shape.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../kube/names.ts';
@@ -74,10 +74,13 @@ const RULES: Readonly<Record<string, { readonly detail: string; readonly fix: st
     },
   };
 
-/** Lists and their items in exceptions are limited to this number. */
+/** Maximum number of items in each list of an exception. */
 const MAX_ITEMS = 32;
 
-/** Returns the fields of an exception that API servers reject. Each unknown field is an error, as in kubectl. */
+/**
+ * Returns an error for each field of an exception that API servers reject. Each unknown field is an error, as in
+ * kubectl.
+ */
 export function exceptionErrors({ apiVersion, value }: ManifestObject): readonly WrongType[] {
   const expected = getApiVersion('PodSecurityException');
   if (apiVersion !== expected) {
@@ -122,7 +125,7 @@ function textErrors(path: Path, value: string | null | undefined, name = String(
   return [{ path, error: invalidValue(printFieldPath(path), value, rule.detail), fix: rule.fix }];
 }
 
-/** Returns the errors of a list of texts. */
+/** Returns the errors in a list of strings. */
 function listErrors(path: Path, list: readonly string[]): readonly WrongType[] {
   const items = list.flatMap((item, index) => textErrors([...path, index], item, 'values'));
   return [...lengthErrors(path, list), ...items];
@@ -164,7 +167,10 @@ function entryErrors(path: Path, entry: NonNullable<Spec['allow']>[number]): rea
   ];
 }
 
-/** Returns `undefined` for objects of other kinds, and for exceptions that API servers reject. */
+/**
+ * Returns the exception in a manifest, or `undefined` for objects of other kinds and for exceptions that API servers
+ * reject.
+ */
 export function readManifestException(
   object: ManifestObject,
   fallbackNamespace: string,
@@ -175,7 +181,7 @@ export function readManifestException(
   return prepareException({ ...value, metadata }, { specHash: '', authors: undefined });
 }
 
-/** Returns a function that returns the unexpired exceptions in a namespace. */
+/** Returns a function that looks up the unexpired exceptions in a namespace. */
 export function manifestExceptions(
   objects: readonly ManifestObject[],
   { namespace, nowMs }: { readonly namespace: string; readonly nowMs: number },

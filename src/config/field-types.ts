@@ -1,4 +1,4 @@
-/** The fields of the built-in kinds and their types, as API servers decode them. */
+/** Describes the fields of the built-in kinds and their types, as API servers decode them. */
 import { type FieldError, formatFieldError, invalidValue } from '../kube/field-error.ts';
 import { describeShape, type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
 import { quote } from '../kube/text.ts';
@@ -10,7 +10,7 @@ import { errorAt, kustomizedObjects, manifestName, type ManifestObject, type Obj
 import { findPlaceholder } from './placeholders.ts';
 import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
-/** The names of the types of the kinds by API version, and the fields of each type, such as `string a b; []T c`. */
+/** Type names of the kinds by API version, and the fields of each type, such as `string a b; []T c`. */
 type Table = Readonly<Record<string, string>>;
 
 const KINDS: Table = document.kinds;
@@ -56,7 +56,7 @@ export interface WrongType {
   readonly fix: string;
 }
 
-/** The fields of an object that API servers reject or drop. */
+/** Fields of an object that API servers reject or drop. */
 interface FieldProblems {
   readonly wrong: readonly WrongType[];
   readonly unknown: readonly Path[];
@@ -75,7 +75,8 @@ export function findFieldProblems(object: ManifestObject): FieldProblems {
 
 /**
  * Finds missing and invalid fields for which API servers reject an object of a built-in kind, regardless of policies.
- * The object must not contain wrong types. Ignores comparisons of values with placeholders, because they are not final.
+ * The object must not contain wrong types. Ignores errors about values with placeholders, because these values are not
+ * final.
  */
 export function findInvalidFields(object: ManifestObject): readonly WrongType[] {
   if (builtInShape(object) === undefined) return [];
@@ -84,7 +85,7 @@ export function findInvalidFields(object: ManifestObject): readonly WrongType[] 
   return errors
     .filter(({ value, compared }) => !unrendered.has(compared) && !hasPlaceholder(value))
     .map(({ fix, ...error }) => ({
-      // API servers omit `metadata` in the paths of the labels of templates.
+      // API servers omit `metadata` in the paths of template labels.
       path: parsePath(error.path.replace(/template\.labels$/, 'template.metadata.labels')),
       error,
       fix,
@@ -99,7 +100,7 @@ function hasPlaceholder(value: unknown): boolean {
 
 const POD = { apiVersion: 'v1', kind: 'Pod' } as const;
 
-/** Finds values of the wrong type in a pod or pod template. The paths are those of the object. */
+/** Finds values of the wrong type in a pod or pod template. The returned paths are relative to the object. */
 export function findPodFieldProblems({ pod, sourcePath }: Pick<ObjectPod, 'pod' | 'sourcePath'>): readonly WrongType[] {
   return findShapeErrors(pod, builtInShape(POD) ?? 'any', true).flatMap((error) =>
     'known' in error ? [] : [describeWrongType({ ...error, path: sourcePath(error.path) })],
@@ -112,10 +113,10 @@ export function describeWrongType({ path, value, shape }: Exclude<ShapeError, { 
   return { path, error: invalidValue(printFieldPath(path), value, describeShape(shape)), fix: findFix(value, shape) };
 }
 
-/** Maximum length of a text that may be a number or a boolean in quotes. */
+/** Maximum length of a string that may be a quoted number or boolean. */
 const MAX_SCALAR = 64;
 
-/** Returns the fix for a value of the wrong type. YAML reads unquoted numbers and words such as `on` as other types. */
+/** Returns the fix for a value of the wrong type. In YAML, unquoted numbers and words such as `on` are not strings. */
 function findFix(value: unknown, shape: FieldShape): string {
   const isQuotable = typeof value === 'number' || typeof value === 'boolean';
   if (isQuotable && matches(String(value), shape)) return 'Put the value in quotes.';
@@ -138,7 +139,9 @@ export function decodeErrors(object: ManifestObject): readonly ManifestError[] {
   );
 }
 
-/** Returns an error for each field that `findInvalidFields` finds in objects that no kustomization completes. */
+/**
+ * Returns an error for each field that `findInvalidFields` finds, except in objects that a kustomization may complete.
+ */
 export function invalidErrors(objects: readonly ManifestObject[]): readonly ManifestError[] {
   const isKustomized = kustomizedObjects(objects);
   return objects

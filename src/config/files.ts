@@ -19,7 +19,7 @@ export const TOO_LARGE = 'EFBIG';
 export async function openRegularFile(path: string): Promise<FileHandle> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const kind = await handle.stat();
-  // Let directories pass, because reading them fails with a better error.
+  // Accepts directories, because reading them fails with a better error.
   if (kind.isFile() || kind.isDirectory()) return handle;
   await handle.close();
   throw Object.assign(new Error(`not a regular file: ${path}`), { code: NOT_REGULAR });
@@ -30,7 +30,7 @@ export interface TextFile {
   readonly text: string;
 }
 
-/** True for UTF-16 with a byte order mark, in which Windows PowerShell redirects output. */
+/** True for UTF-16 with a byte order mark, which is the encoding of redirected output in Windows PowerShell. */
 export function isUtf16(bytes: Buffer): boolean {
   return bytes[0] === 0xff && bytes[1] === 0xfe;
 }
@@ -40,7 +40,9 @@ export function decodeText(bytes: Buffer): string {
   return bytes.toString(isUtf16(bytes) ? 'utf16le' : 'utf8');
 }
 
-/** Reads a stream of text or bytes after the first bytes. Rejects if all together exceed the limit. */
+/**
+ * Reads a stream of text or bytes, which follows the bytes in `first`. Rejects if all bytes together exceed the limit.
+ */
 export async function readBytes(stream: AsyncIterable<unknown>, first: Buffer = Buffer.alloc(0)): Promise<Buffer> {
   const chunks = [first];
   let { length } = first;
@@ -63,7 +65,8 @@ export async function readFileText(path: string): Promise<string> {
   try {
     const { size } = await handle.stat();
     checkLength(size);
-    // One read takes a third of the time of a stream, which reads only what follows, such as files of unknown size.
+    // Reads the file in one call, which takes a third of the time of a stream. The stream reads only the remaining
+    // bytes, for example of a file whose size is unknown.
     const { buffer, bytesRead } = await handle.read(Buffer.allocUnsafeSlow(size + 1));
     return decodeText(await readBytes(handle.createReadStream({ autoClose: false }), buffer.subarray(0, bytesRead)));
   } finally {
@@ -109,7 +112,7 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
   [TOO_LARGE, `larger than ${LIMITS.fileBytes / 1024 / 1024} MiB`],
 ]);
 
-/** Returns why a file cannot be read or written. The message lacks the file name. */
+/** Returns the reason why a file cannot be read or written, without the file name. */
 export function failureReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return REASONS.get(errorCode(error)) ?? error.message;
@@ -118,7 +121,7 @@ export function failureReason(error: unknown): string {
 interface FileWatch<T> {
   /** Reads the content. Called once per interval. */
   readonly read: () => Promise<T>;
-  /** The content when the watch starts. */
+  /** Content when the watch starts. */
   readonly initial: T;
   /**
    * Called once changed content has been stable for one interval, and when the content becomes readable again after an
@@ -135,9 +138,9 @@ interface FileWatch<T> {
 
 /**
  * Watches files for changes until the signal is aborted. It polls because Kubernetes updates a mounted ConfigMap or
- * Secret by swapping a symbolic link to its directory, which fs.watch does not report for the file. A change takes
- * effect after two identical reads, because a file that is written in place is briefly incomplete, and an incomplete
- * configuration might be valid.
+ * Secret by replacing a symbolic link to its directory, which `fs.watch` does not report as a change to the file. A
+ * change takes effect after two identical reads, because a file that is written in place is briefly incomplete, and an
+ * incomplete configuration might be valid.
  */
 export async function watchFile<T>(watch: FileWatch<T>): Promise<void> {
   const { read, onChange, onError, signal, intervalMs = 500 } = watch;
@@ -162,7 +165,7 @@ export async function watchFile<T>(watch: FileWatch<T>): Promise<void> {
   }
 }
 
-/** Waits. Returns false if the signal is aborted. The timer does not keep the process alive. */
+/** Waits for the interval. Resolves to false if the signal is aborted. The timer does not keep the process alive. */
 async function waitInterval(intervalMs: number, signal: AbortSignal): Promise<boolean> {
   try {
     await sleep(intervalMs, undefined, { signal, ref: false });

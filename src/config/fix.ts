@@ -1,4 +1,7 @@
-/** Fixes pods and pod templates in manifest text. This file does not depend on Node, so web pages can import it. */
+/**
+ * Fixes pods and pod templates in the text of manifests. This module does not depend on Node, so web pages can import
+ * it.
+ */
 import { deepEqual } from '../kube/equality.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
@@ -68,12 +71,12 @@ export interface Unfixed extends LocatedPod {
   readonly check: string;
   readonly detail: string;
   readonly field: Path;
-  /** Possible changes, at least one. Each is a verb phrase. */
+  /** Possible changes, of which there is at least one. Each change is a verb phrase. */
   readonly choices: readonly string[];
 }
 
 export interface FixedText {
-  /** The changed text. All text outside the changed fields stays the same. */
+  /** The changed text. All text outside the changed fields is unchanged. */
   readonly text: string;
   readonly changes: readonly FieldChange[];
   readonly unfixed: readonly Unfixed[];
@@ -84,7 +87,7 @@ export interface FixedText {
 /** Returns the violations to fix in a pod after API server defaulting. */
 export type FindViolations = (pod: PodLike, located: LocatedPod) => readonly RepairableViolation[];
 
-/** Returns the policy violations that no exception allows, and the repairs that the checks offer. */
+/** Returns the policy violations that no exception allows, with the repairs that the checks offer. */
 export function podSecurityViolations(
   pod: PodLike,
   policy: SelectOptions,
@@ -112,7 +115,7 @@ export function podSecurityViolations(
   }));
 }
 
-/** The fix for pods on Windows nodes of violations that only apply to Linux pods. */
+/** Fix for violations that do not apply to Windows pods, if the pod runs on Windows nodes. */
 const WINDOWS = {
   fix: 'Set spec.os.name to windows, because the pod runs on Windows nodes, which ignore the Linux fields.',
   repairs: [{ path: 'spec.os.name', set: 'windows' }],
@@ -130,9 +133,9 @@ export interface Relocated {
 }
 
 interface FixOptions {
-  /** Returns the choices for an object that cannot be changed. */
+  /** Returns the possible changes for an object that this function cannot change. */
   readonly refuse?: (object: ManifestObject) => string | undefined;
-  /** Returns true for an object that stays unchanged. */
+  /** Returns true for an object that must remain unchanged. */
   readonly isSkipped?: (object: ManifestObject) => boolean;
   /** Changes an object before its pods are fixed. */
   readonly moveFields?: MoveFields;
@@ -141,9 +144,9 @@ interface FixOptions {
 const PROCESSED = 'change it in the template, because its parameters have been substituted';
 
 /**
- * Fixes the violations in all pods and pod templates in a text, as far as their rules offer repairs. Objects that are not
- * rendered yet stay unchanged. The text is YAML or JSON and can contain any number of documents and lists. `file` is the
- * name of the text in messages.
+ * Fixes the violations in all pods and pod templates in a text, as far as their rules offer repairs. Objects that have
+ * not been rendered remain unchanged. The text is YAML or JSON and can contain any number of documents and lists.
+ * `file` is the name of the text in messages.
  *
  * @example fixText('apiVersion: v1\nkind: Pod\n…', '', (pod) => podSecurityViolations(pod, policy)).text
  */
@@ -184,12 +187,12 @@ export function fixText(
   };
 }
 
-/** The new value of an object or of a pod in it, with its changes. */
+/** The new value of an object or of a pod in it, with the changes. */
 interface Fix extends FieldValue, Relocated {}
 
 type MoveFields = (object: ManifestObject) => Relocated;
 
-/** Moves the unknown fields of an object and fixes its pods. They are one fix if fields have been moved. */
+/** Moves the unknown fields of an object and fixes its pods. If fields have been moved, both result in a single fix. */
 function fixObject(
   original: ManifestObject,
   findPolicyViolations: FindViolations,
@@ -212,7 +215,7 @@ function fixObject(
     object.value,
   );
   const fixed = { ...object, value: value as ManifestObject['value'] };
-  // The place of a field may have had another value before the pods were fixed.
+  // Moves the fields again, because the target of a field may have had a conflicting value before the pods were fixed.
   const after = before.unfixed.length > 0 ? moveFields(fixed) : { object: fixed, changes: [], unfixed: [] };
   const composed = composedViolations(object, findViolations);
   if (before.changes.length + after.changes.length === 0) {
@@ -234,7 +237,7 @@ function fixObject(
   ];
 }
 
-/** Returns the violations of a pod by values that API servers cannot decode. */
+/** Returns violations for the values in a pod that API servers cannot decode. */
 function decodeViolations(wrong: readonly WrongType[], template: FieldPath): readonly RepairableViolation[] {
   return wrong
     .filter(({ path }) => template.every((step, index) => path[index] === step))
@@ -248,7 +251,10 @@ function decodeViolations(wrong: readonly WrongType[], template: FieldPath): rea
     }));
 }
 
-/** Returns the violations of pods whose fields are spread over the object, because no rule fixes them. */
+/**
+ * Returns the violations of pods whose fields are spread over the object. They are unfixed, because no rule can fix
+ * them.
+ */
 function composedViolations(object: ManifestObject, findViolations: FindViolations): readonly Unfixed[] {
   const choices = [`change the ${object.kind}, whose controller creates the pod`];
   return readPods(object.value)
@@ -261,7 +267,10 @@ function composedViolations(object: ManifestObject, findViolations: FindViolatio
     );
 }
 
-/** Restores the type, which items of a list such as PodList omit, and which differs in a Project. */
+/**
+ * Restores the type of the manifest, because items of a list such as PodList omit it, and a Project is read as another
+ * type.
+ */
 function withOwnType({ document, path, value }: ManifestObject): unknown {
   const own = valueAt(document.value, path);
   return Object.fromEntries(
@@ -277,19 +286,19 @@ function refusedChange({ object, path, check, field, change }: FieldChange, mess
   return message === undefined ? [] : [{ object, path, check, field, detail: `not ${change}`, choices: [message] }];
 }
 
-/** The pod after its fixes. */
+/** The pod after the fixes. */
 interface FixedPod {
   readonly pod: unknown;
   readonly changes: readonly FieldChange[];
   readonly unfixed: readonly Unfixed[];
 }
 
-/** Maximum number of passes. A fix may uncover a violation that another violation concealed. */
+/** Maximum number of passes. A fix may reveal a violation that another violation concealed. */
 const MAX_PASSES = 10;
 
 /**
- * Fixes a pod or pod template, as far as the checks offer fixes. Changes that would make API servers reject the pod are
- * listed as unfixed instead.
+ * Fixes a pod or pod template, as far as the checks offer fixes. If a change would make API servers reject the pod, the
+ * violation is listed as unfixed instead.
  */
 export function fixPod(located: LocatedPod, findViolations: FindViolations): FixedPod {
   const rejected = new Map<string, string>();
@@ -305,7 +314,10 @@ export function fixPod(located: LocatedPod, findViolations: FindViolations): Fix
   }
 }
 
-/** `rejected` contains the choices for fields that cannot be changed. */
+/**
+ * Applies the repairs to a pod. `rejected` contains the possible changes for fields that cannot be changed
+ * automatically.
+ */
 function repairPod(
   located: LocatedPod,
   findViolations: FindViolations,
@@ -348,7 +360,7 @@ function repairViolation(
       field: [...path, ...parsePath(field)],
       choices,
     });
-  // Remove items in reverse order, because removing an item changes the indexes of later items.
+  // Repairs fields in reverse order, because removing an item changes the indexes of later items.
   for (const { path: field, values, isMissing } of fields.toReversed()) {
     const repair = repairs.find(
       (repair) => (repair.missing ?? isMissing) === isMissing && (repair.field?.test(field) ?? true),
@@ -426,7 +438,7 @@ function applyRepair(
   return { value: distinct.length === 0 ? undefined : distinct, change: `set ${changes.join(' and ')}`, lost: names };
 }
 
-/** `lost` contains the values that no longer apply. */
+/** Result of a repair. `lost` contains the values that no longer apply. */
 interface AppliedRepair {
   readonly value: unknown;
   readonly change: string;
@@ -439,7 +451,7 @@ function formatLost(value: unknown): string {
   return typeof shown === 'string' ? quote(shown) : (JSON.stringify(shown) ?? '');
 }
 
-/** Fields whose empty value is equivalent to an absent field. */
+/** Fields for which an empty value is equivalent to an absent field. */
 const PRUNED: ReadonlySet<unknown> = new Set([
   'add',
   'annotations',

@@ -1,6 +1,6 @@
 /**
- * Lists the manifest files at paths, without the files that contain no objects, and the files that kustomizations use as
- * patches, which contain parts of objects.
+ * Lists the manifest files at paths, except files that contain no objects, and files that kustomizations use as
+ * patches, which contain only parts of objects.
  * @see https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/
  */
 import { existsSync, globSync } from 'node:fs';
@@ -19,10 +19,10 @@ const EXTENSIONS = /\.(?:ya?ml|json)$/i;
 /** The only name of a kustomization that has no extension. */
 const KUSTOMIZATION = 'Kustomization';
 
-/** Directories of dependencies. Paths that are given as arguments are never excluded by default. */
+/** Directories of dependencies, which are skipped by default unless they are given as arguments. */
 export const EXCLUDED = ['node_modules', 'bower_components', '__pycache__', 'venv'] as const;
 
-/** A file, and the argument that specifies it or its directory. */
+/** A file, and the argument that contains it. */
 export interface ListedFile {
   readonly path: string;
   readonly folder: string;
@@ -63,7 +63,7 @@ export async function listManifestFiles(paths: readonly string[], exclude: reado
   };
 }
 
-/** Returns the files that match a pattern, because Windows shells do not expand patterns. */
+/** Returns the files that match a pattern. This is necessary because Windows shells do not expand patterns. */
 function expandPattern(path: string): readonly string[] {
   if (!/[*?[]/.test(path) || URL_PATTERN.test(path) || existsSync(path)) return [path];
   const matches = globSync(path);
@@ -112,12 +112,12 @@ async function filesBelow(folder: string, root: string, exclude: readonly string
   return files;
 }
 
-/** Returns true for the names of files that are read in directories. */
+/** Returns true for the names of files that are read if they are in a directory. */
 export function isManifestName(name: string): boolean {
   return EXTENSIONS.test(name) || basename(name) === KUSTOMIZATION;
 }
 
-/** Also lists broken links, so reading them reports the error. */
+/** Returns true for links to files and for broken links, which are listed so that reading them reports the error. */
 async function linksToFile(path: string): Promise<boolean> {
   return await stat(path).then(
     (target) => target.isFile(),
@@ -142,10 +142,13 @@ function isExcluded(path: string, root: string, patterns: readonly string[]): bo
 
 const NAMES = ['kustomization.yaml', 'kustomization.yml', 'Kustomization'] as const;
 
-/** A kustomization may list files in subdirectories. Deeper files are rare. */
+/**
+ * Maximum number of parent directories in which kustomizations are looked up. A kustomization may list files in
+ * subdirectories, but rarely at greater depths.
+ */
 const MAX_LEVELS = 8;
 
-/** Fields with paths, and the fields of their items that contain the paths. */
+/** Fields of a kustomization that contain paths, and the fields of their items with these paths. */
 const INPUT_FIELDS: Readonly<Record<string, readonly string[]>> = {
   patches: ['path'],
   patchesStrategicMerge: [],
@@ -166,8 +169,8 @@ const INPUT_FIELDS: Readonly<Record<string, readonly string[]>> = {
 const RESOURCE_FIELDS = ['resources', 'bases', 'components'] as const;
 
 /**
- * Returns the files that kustomizations in their directory or in a parent directory use as inputs. A file that a
- * kustomization also lists as a resource is not included. The paths are absolute.
+ * Returns the files that a kustomization in the same directory or in a parent directory uses as inputs. Excludes files
+ * that a kustomization also lists as resources. The paths are absolute.
  */
 async function findKustomizeInputs(files: readonly string[]): Promise<ReadonlySet<string>> {
   const inputs = new Set<string>();
@@ -193,7 +196,10 @@ function parentFolders(file: string): readonly string[] {
   return folders;
 }
 
-/** Unreadable kustomizations contain no inputs. They are reported if they are among the manifests. */
+/**
+ * Reads the kustomizations in a directory. Skips unreadable kustomizations, which are reported if they are among the
+ * manifests.
+ */
 async function readKustomizations(folder: string): Promise<readonly JsonObject[]> {
   const texts = await Promise.all(NAMES.map((name) => readFileText(join(folder, name)).catch(() => '')));
   return texts
@@ -206,7 +212,7 @@ function listInputs(kustomization: JsonObject): readonly string[] {
   return Object.entries(INPUT_FIELDS).flatMap(([field, members]) => {
     const value = kustomization[field];
     const items = Array.isArray(value) ? (value as readonly unknown[]) : [value];
-    // Generators accept KEY=PATH. Inline patches contain line breaks.
+    // Generators accept KEY=PATH. Inline patches are skipped, because they contain line breaks.
     return items
       .flatMap((item) => [
         ...strings(item),

@@ -16,7 +16,7 @@ import { type Documents, type ManifestDocument, type ManifestError, readSteps, S
 /** Documents and objects from all files, in order. */
 export interface Manifests extends Documents, ManifestObjects {}
 
-/** Manifests, and the files that were not read as manifests. */
+/** Manifests, and the files that were not treated as manifests. */
 interface ReadManifests extends Manifests {
   /** Files in directories that contain no Kubernetes objects. */
   readonly others: readonly string[];
@@ -33,7 +33,9 @@ interface ReadOptions {
   readonly onText?: (file: string, text: string) => void;
   /** Called for each percent of each file. */
   readonly onProgress?: (progress: ReadProgress) => void;
-  /** If true, the files will be rewritten, so a symbolic link that points outside the directory is an error. */
+  /**
+   * True if the files will be rewritten. In that case, a symbolic link that points outside the directory is an error.
+   */
   readonly isRewrite?: boolean;
 }
 
@@ -61,7 +63,7 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
     let percent = 0;
     const report = async (): Promise<void> => {
       options.onProgress?.({ file, number: index + 1, files: files.length, percent });
-      // Parsing does not yield, so yield here to let signals be handled.
+      // Yields so that signals are handled, because parsing does not yield.
       await setImmediate(undefined, options.signal ? { signal: options.signal } : {});
     };
     await report();
@@ -94,10 +96,10 @@ export async function readManifests(paths: readonly string[], options: ReadOptio
   return { documents, objects, errors, others, kustomizeInputs };
 }
 
-/** The field of an object at the beginning of a line, or anywhere in JSON. */
+/** Matches a type field of an object, at the beginning of a line in YAML or anywhere in JSON. */
 const TYPE_FIELD = /^(?:apiVersion|kind|[ \t{,]*"(?:apiVersion|kind)")[ \t]*:/m;
 
-/** Returns true if a file without readable objects contains a part of an object, so its errors must be reported. */
+/** Returns true if a file without readable objects contains a part of an object. Its errors must then be reported. */
 function hasTypes(text: string, documents: readonly ManifestDocument[], isUnreadable: boolean): boolean {
   const isPart = ({ value }: ManifestDocument): boolean =>
     isObject(value) && ['apiVersion', 'kind'].some((field) => value[field] !== undefined);
@@ -136,7 +138,7 @@ async function readText(path: string, { stdin, signal }: ReadOptions): Promise<F
   const problem = (message: string): FileText => ({ message, line: 1, column: 1, isWholeFile: true });
   try {
     const stream = await openStream(path, { stdin, signal });
-    // Limit the size, because a pipe may never end.
+    // The size is limited because a pipe may never end.
     if (signal && stream instanceof Readable) addAbortSignal(signal, stream);
     return decode(await readBytes(stream));
   } catch (error) {
@@ -179,7 +181,7 @@ async function download(url: string, signal: AbortSignal | undefined): Promise<A
   );
 }
 
-/** `fetch` errors have the actual reason as their cause. */
+/** Returns the message for a URL that cannot be read. The cause of a `fetch` error contains the actual reason. */
 function unreadableUrl(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = cause instanceof Error ? cause.message : String(cause);

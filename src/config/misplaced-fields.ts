@@ -1,4 +1,4 @@
-/** Finds the places where unknown fields of built-in kinds belong, and moves them there. */
+/** Finds the locations where unknown fields of built-in kinds belong, and moves the fields there. */
 import { deepEqual } from '../kube/equality.ts';
 import { type FieldShape, type FieldShapes, findShapeErrors, isList } from '../kube/field-shape.ts';
 import { CONTAINER_LISTS } from '../kube/pod.ts';
@@ -10,13 +10,13 @@ import { type FieldChange, type Relocated, type Unfixed, removeField } from './f
 import type { ManifestObject } from './objects.ts';
 import { parsePath, type Path } from './yaml.ts';
 
-/** A place for a field. `*` in the path is every item of a list. */
+/** A location for a field. `*` in the path represents every item of a list. */
 interface Place {
   readonly path: Path;
   readonly shape: FieldShape;
 }
 
-/** An unknown field, and the place where it belongs if its name and value determine the place. */
+/** An unknown field, and the location where it belongs, if its name and value determine the location. */
 interface UnknownField {
   readonly path: Path;
   readonly place?: Place;
@@ -31,7 +31,7 @@ export function findUnknownFields(object: ManifestObject): readonly UnknownField
   });
 }
 
-/** One sentence that describes how to correct an unknown field, if its place is known. */
+/** Returns one sentence that describes how to correct an unknown field, if its location is known. */
 export function describePlace({ path, place }: UnknownField): string | undefined {
   if (place === undefined) return undefined;
   const name = String(place.path.at(-1));
@@ -52,10 +52,10 @@ function samePath(a: Path, b: Path): boolean {
 }
 
 /**
- * Finds the place of an unknown field: the same name in other capitalization, or else the nearest object that has a
- * field with this name, in any capitalization, and the type of the value, or else a similar name in the same object. An
- * absent object next to the one that contains the field is not considered, except for a security context.
- * Several places at the same distance are ambiguous.
+ * Finds the location where an unknown field belongs. In order of preference, this is the same name with different
+ * capitalization in the same object, the nearest object that has a field with this name (in any capitalization) and the
+ * type of the value, or a similar name in the same object. An absent object next to the object that contains the field
+ * is not considered, unless it is a security context. Several locations at the same distance are ambiguous.
  */
 function findPlace(path: Path, root: FieldShapes, object: unknown): Place | undefined {
   const name = String(path.at(-1));
@@ -76,7 +76,7 @@ function findPlace(path: Path, root: FieldShapes, object: unknown): Place | unde
 
 function findNearest(field: Path, owners: readonly Owner[], object: unknown): Place | undefined {
   const value = valueAt(object, field);
-  // For example, the field of a volume source does not belong to another source, which the volume does not have.
+  // For example, a field of a volume source does not belong to a different source that the volume does not have.
   const isAbsent = (below: Path, owner: Path): boolean => {
     const steps = below.slice(0, -1).map((step) => (step === '*' ? 0 : step));
     const missing = steps.find((_, index) => valueAt(object, [...owner, ...steps.slice(0, index + 1)]) == null);
@@ -89,7 +89,7 @@ function findNearest(field: Path, owners: readonly Owner[], object: unknown): Pl
   );
   const distance = Math.min(...places.map((place) => place.distance));
   const nearest = places.filter((place) => place.distance === distance);
-  // The containers of a pod are one place. The regular containers represent them.
+  // All kinds of containers in a pod count as one location, which is represented by the regular containers.
   const distinct = Map.groupBy(nearest, (place) => place.path.map((step) => CONTAINERS.get(step) ?? step).join('.'));
   const [only, ...others] = [...distinct.values()];
   if (only === undefined || others.length > 0) return undefined;
@@ -103,7 +103,7 @@ interface Owner {
   readonly shape: FieldShapes;
 }
 
-/** Returns the objects that contain a field, from the inside to the outside. */
+/** Returns the objects that contain a field, innermost first. */
 function ownersOf(path: Path, root: FieldShapes): readonly Owner[] {
   const owners: Owner[] = [{ path: [], shape: root }];
   let shape: FieldShape | undefined = root;
@@ -116,18 +116,21 @@ function ownersOf(path: Path, root: FieldShapes): readonly Owner[] {
   return owners;
 }
 
-/** A place below an object, with the number of field names in its path. */
+/** A location below an object, with the number of field names in its path. */
 interface PlaceBelow extends Place {
   readonly depth: number;
 }
 
-/** Members in which users do not configure pods, and the type of an object. */
+/**
+ * Members to which fields are never moved, which are the type of an object and members in which users do not configure
+ * pods.
+ */
 const IGNORED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'managedFields', 'ownerReferences', 'status']);
 const MAX_DEPTH = 8;
 
 const placesByShape = new WeakMap<FieldShapes, ReadonlyMap<string, readonly PlaceBelow[]>>();
 
-/** Returns all fields below an object by their name in lower case. */
+/** Returns all fields below an object, by their lowercase names. */
 function placesBelow(root: FieldShapes): ReadonlyMap<string, readonly PlaceBelow[]> {
   const existing = placesByShape.get(root);
   if (existing) return existing;
@@ -168,7 +171,7 @@ const TOO_MANY = `move the first ${MAX_MOVES} unknown fields of the object, and 
 /** A change to one unknown field, or the reason why it is not changed. */
 interface Move {
   readonly field: UnknownField;
-  /** The fields to set. */
+  /** Paths of the fields to set. */
   readonly targets: readonly Path[];
   readonly refusal?: string;
 }
@@ -177,8 +180,8 @@ const CHECK = 'unknownField';
 const NOTE = 'the moved or renamed fields take effect now. API servers have dropped them as unknown fields';
 
 /**
- * Moves the unknown fields of an object to the places where they belong. Fields whose place or value is ambiguous, or
- * that would make API servers reject the object, are listed as unfixed.
+ * Moves the unknown fields of an object to the locations where they belong. Fields whose location or value is
+ * ambiguous, or that would make API servers reject the object, are listed as unfixed.
  */
 export function moveFields(object: ManifestObject): Relocated {
   const fields = findUnknownFields(object);
@@ -231,7 +234,7 @@ function planMoves(
     ({ target }) => target,
   );
   const getValue = ({ path }: UnknownField): unknown => valueAt(object.value, path);
-  /** The first field of a target, and the first one that has another value. */
+  /** For each target, the first field that moves to it, and the first field with a different value. */
   const contradictions = new Map(
     [...byTarget].flatMap(([target, [first, ...others]]) => {
       const other = first && others.find(({ field }) => !deepEqual(getValue(field), getValue(first.field)));
@@ -262,7 +265,7 @@ function planMove(value: unknown, field: UnknownField, refusal: string | undefin
   if (findShapeErrors(moved, place.shape, true).length > 0) {
     return refuse(field, `move it to ${owner}, and correct its value`);
   }
-  // Nothing shows to which volume or port a field belongs.
+  // It is unknown to which volume or port, for example, a field belongs.
   const isInOtherList = place.path.some((step, index) => step === '*' && place.path[index - 1] !== 'containers');
   if (isInOtherList) return refuse(field, `move it to ${owner}`);
   const all = expandPath(value, place.path);
@@ -275,7 +278,7 @@ function planMove(value: unknown, field: UnknownField, refusal: string | undefin
   return { field, targets: targets.length === 0 ? all : targets };
 }
 
-/** Returns the paths for all containers of the pod if a path contains `containers` and `*`. */
+/** Returns the paths for all containers in the pod if a path contains `containers` and `*`. */
 function expandPath(value: unknown, path: Path): readonly Path[] {
   const index = path.indexOf('*');
   if (index < 0) return [path];
@@ -286,7 +289,7 @@ function expandPath(value: unknown, path: Path): readonly Path[] {
   });
 }
 
-/** Returns the fields that make API servers reject a pod at their new place, with the reason. */
+/** Returns the fields that would make API servers reject a pod at their new location, with the reasons. */
 function findRejected(value: unknown, moves: readonly Move[]): ReadonlyMap<UnknownField, string> {
   const fieldsByTarget = new Map(
     moves.flatMap(({ field, targets }) => targets.map((target) => [printFieldPath(target), field] as const)),
@@ -295,7 +298,7 @@ function findRejected(value: unknown, moves: readonly Move[]): ReadonlyMap<Unkno
   for (const template of isObject(value) ? findPodTemplates(value).templates : []) {
     for (const { fields, choice } of findConflicts(valueAt(value, template))) {
       for (const path of fields.map((field) => [...template, ...parsePath(field)])) {
-        // The moved field may be an object that contains the field.
+        // The moved field may be an object that contains the rejected field.
         const field = path
           .map((_, index) => fieldsByTarget.get(printFieldPath(path.slice(0, index + 1))))
           .find(Boolean);

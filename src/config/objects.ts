@@ -1,4 +1,4 @@
-/** Reads Kubernetes API objects from manifests, and object fields that may be missing or invalid there. */
+/** Reads Kubernetes API objects from manifests, and fields of objects that may be missing or invalid. */
 import { setApiDefaults } from '../kube/defaults.ts';
 import { draft, isObject, type JsonObject, type PodLike, objectMember } from '../kube/types.ts';
 import { type FieldPath, findPodTemplates } from '../policy/pod/index.ts';
@@ -7,7 +7,7 @@ import { decodeError } from '../policy/pss/index.ts';
 import { isTemplate, processTemplate } from './openshift-templates.ts';
 import type { ManifestDocument, ManifestError, Path, Position } from './yaml.ts';
 
-/** A Kubernetes API object, which is a whole document or a list item in it. */
+/** A Kubernetes API object, which is a whole document or an item of a list in a document. */
 export interface ManifestObject extends Position {
   readonly document: ManifestDocument;
   /** Path of the object in the document. Empty if the object is the whole document. */
@@ -15,7 +15,7 @@ export interface ManifestObject extends Position {
   readonly apiVersion: string;
   readonly kind: string;
   readonly value: JsonObject;
-  /** Set for an object of an OpenShift Template, which differs from its text if it has been processed. */
+  /** Set for an object in an OpenShift Template. The object differs from its text if it has been processed. */
   readonly template?: { readonly isProcessed: boolean };
   /** Position of a field in the object, or of its nearest existing ancestor. */
   locate(path: Path): Position;
@@ -27,11 +27,11 @@ export interface ManifestObjects {
   readonly errors: readonly ManifestError[];
 }
 
-/** The type that kustomize assumes for files with this name. */
+/** Matches the names of files for which kustomize assumes the type. */
 const KUSTOMIZATION_FILE = /(?:^|[/\\])(?:kustomization\.ya?ml|Kustomization)$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
-/** True for a kustomization or a component, which change the manifests that they list. */
+/** True for a kustomization or a component. Both change the manifests that they list. */
 export function isKustomization({ apiVersion }: Pick<ManifestObject, 'apiVersion'>): boolean {
   return apiGroup(apiVersion) === 'kustomize.config.k8s.io';
 }
@@ -41,8 +41,8 @@ function directoryOf(file: string): string {
 }
 
 /**
- * Returns a function that reports whether a kustomization may list the file of an object. The kustomization may then add
- * required fields, such as selectors. Kustomizations list only files in their directory and below.
+ * Returns a function that reports whether a kustomization may list the file of an object. Such a kustomization may add
+ * required fields, such as selectors. Kustomizations list only files in or below their own directory.
  */
 export function kustomizedObjects(objects: readonly ManifestObject[]): (object: ManifestObject) => boolean {
   const folders = new Set(objects.filter(isKustomization).map(({ document }) => directoryOf(document.file)));
@@ -52,7 +52,7 @@ export function kustomizedObjects(objects: readonly ManifestObject[]): (object: 
     (isFolder(file, 0) || [...file.matchAll(/[/\\]/g)].some(({ index }) => isFolder(file, index + 1)));
 }
 
-/** OpenShift's view of a namespace, with the same name, labels and annotations. It is read as the namespace. */
+/** OpenShift's representation of a namespace, with the same name, labels and annotations. It is read as a Namespace. */
 const PROJECT = { apiVersion: 'project.openshift.io/v1', kind: 'Project' } as const;
 
 /** File that describes the Helm chart in its directory. */
@@ -159,8 +159,8 @@ export function apiGroup(apiVersion: string): string {
 
 /**
  * Returns an object's pod or pod template as the API server would evaluate it, and its path. Returns an empty pod if
- * the template is missing. If a value on the path to the template is not an object, returns that value, which then
- * fails to decode.
+ * the template is missing. If a value on the path to the template is not an object, returns that value, which cannot be
+ * decoded.
  */
 export function readPod(object: unknown, path: FieldPath): { readonly pod: PodLike; readonly path: Path } {
   let value: unknown = object;
@@ -178,9 +178,9 @@ export interface ObjectPod {
   readonly path: FieldPath;
   /** The pod with the API server's defaults. */
   readonly pod: PodLike;
-  /** True for a pod whose fields are spread over the object. */
+  /** True if the fields of the pod are spread over the object. */
   readonly isComposed: boolean;
-  /** Returns the path in the object of a field of the pod. */
+  /** Returns the path of a pod field in the object. */
   sourcePath(podPath: Path): Path;
 }
 

@@ -5,7 +5,7 @@
 import { deepEqual } from '../kube/equality.ts';
 import { isObject, type JsonObject, objectMember, withValueAt } from '../kube/types.ts';
 
-/** True for a Template, also in its former version. */
+/** True for a Template, including its former API version. */
 export function isTemplate(apiVersion: string, kind: string): boolean {
   return kind === 'Template' && (apiVersion === 'template.openshift.io/v1' || apiVersion === 'v1');
 }
@@ -18,9 +18,9 @@ interface TemplateObject {
 }
 
 /**
- * Returns the objects of a template. A reference to a parameter without a value remains, because `oc process` generates
- * the value or requires it as an argument. Fixed namespaces are replaced by the namespace of the template, and its labels
- * are added.
+ * Returns the objects of a template. A reference to a parameter without a value remains unchanged, because `oc process`
+ * generates the value or requires it as an argument. Fixed namespaces are replaced with the namespace of the template,
+ * and its labels are added.
  */
 export function processTemplate(template: JsonObject): readonly TemplateObject[] {
   const { objects, parameters } = template;
@@ -38,19 +38,19 @@ export function processTemplate(template: JsonObject): readonly TemplateObject[]
   });
 }
 
-/** The labels of a template replace those of its objects. */
+/** Adds the labels of a template, which replace the labels of its objects. */
 function withLabels(object: unknown, labels: unknown): unknown {
   if (!isObject(labels) || Object.keys(labels).length === 0 || !isObject(object)) return object;
   const own = objectMember(objectMember(object, 'metadata'), 'labels');
   return withValueAt(object, ['metadata', 'labels'], { ...own, ...labels });
 }
 
-/** Values that are not strings are written as JSON. */
+/** Returns the text of a value. Values that are not strings are written as JSON. */
 function printValue(value: unknown): string {
   return typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
 }
 
-/** A namespace that contains a reference remains. */
+/** Sets the namespace of an object, unless it contains a reference to a parameter. */
 function withNamespace(object: unknown, namespace: unknown): unknown {
   const own = isObject(object) ? objectMember(object, 'metadata')['namespace'] : undefined;
   if (typeof own !== 'string' || REFERENCE.test(own)) return object;
@@ -59,7 +59,7 @@ function withNamespace(object: unknown, namespace: unknown): unknown {
 
 const REFERENCE = /\$\{(\w+)\}/;
 const REFERENCES = /\$\{(\w+)\}/g;
-/** A reference whose value replaces the string, so it can have another type. */
+/** Matches a reference whose value replaces the whole string, so the value can have any type. */
 const TYPED_REFERENCE = /^\$\{\{(\w+)\}\}$/;
 
 function substitute(value: unknown, values: ReadonlyMap<string, string>): unknown {
@@ -80,7 +80,7 @@ function substituteReferences(text: string, values: ReadonlyMap<string, string>)
   return text.replace(REFERENCES, (reference, name: string) => values.get(name) ?? reference);
 }
 
-/** Text that is not JSON is a string. */
+/** Parses a value as JSON. Any other text is a string. */
 function parseValue(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -5,7 +5,7 @@ import { truncate } from '../kube/text.ts';
 const OTHER_TOOL = 'render the manifest with the tool that replaces it, and check the result: portcullis check -f -';
 const ENVSUBST = 'envsubst < FILE | portcullis check -f -';
 
-/** Placeholders by their delimiters, with the command that renders them. The first pattern that occurs applies. */
+/** Placeholders by their delimiters, with the command that renders them. The first matching pattern applies. */
 const DELIMITED: readonly (readonly [open: string, close: string, command: string])[] = [
   ['${{', '}}', 'oc process -f FILE | portcullis check -f -'],
   ['{{', '}}', 'helm template CHART | portcullis check -f -'],
@@ -19,7 +19,7 @@ const DELIMITED: readonly (readonly [open: string, close: string, command: strin
 /** Placeholders that are recognized only if they are the whole value. */
 const WHOLE = /^(?:\$[a-z_]\w*|%[a-z_]\w*%|@[a-z_][\w.-]*@|<[a-z_][\w.-]*>|__\w+__|\(\(.+\)\)|\[\[[^[\]]+\]\])$/i;
 
-/** A placeholder, and the command that renders it or a sentence. */
+/** A placeholder, and the command that renders it or advice on how to render it. */
 export interface Placeholder {
   readonly text: string;
   readonly command: string;
@@ -46,16 +46,16 @@ export function describeRendering({ command }: Placeholder): string {
   return command === OTHER_TOOL ? `To evaluate it, ${command}` : `Render it first: ${command}`;
 }
 
-/** Template languages whose statements can be anywhere in a text. */
+/** Matches statements of template languages, which can be anywhere in a text. */
 const STATEMENT = /^[ \t]*(?:- )?(?:\{\{|<%)/m;
 
 /**
- * Returns the placeholder that may be the reason why a text is not YAML: one in the line of the error, or else the first
- * template statement, or else the first template expression.
+ * Returns the placeholder that may be the reason why a text is not valid YAML. This is a placeholder in the line of the
+ * error, otherwise the first template statement, otherwise the first template expression.
  */
 export function findUnrenderedText(text: string, errorAt: number): Placeholder | undefined {
   const line = lineAt(text, errorAt);
-  // Values at the end of a line can be placeholders as a whole.
+  // The whole value at the end of a line can be a placeholder.
   const own =
     findPlaceholder(line) ?? findPlaceholder(line.slice(line.lastIndexOf(': ') + 1).replace(/[,}\]][^]*/, ''));
   if (own) return own;

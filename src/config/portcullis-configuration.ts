@@ -1,6 +1,6 @@
 /**
  * Decodes the PortcullisConfiguration, which contains all policy settings, from a cluster object or a file. The CRD
- * contains the schema. Rules that a schema cannot express are checked here.
+ * contains the schema. This module checks the rules that a schema cannot express.
  */
 import type { V1LabelSelector } from '@kubernetes/client-node';
 import { defined } from '../kube/defined.ts';
@@ -56,7 +56,10 @@ export interface Settings {
   readonly podSecurity: PodSecurity;
   /** Exceptions from individual checks. */
   readonly exceptions: ExceptionSettings;
-  /** Resources, in addition to the built-in ones, whose pod templates get warnings and audit annotations. */
+  /**
+   * Resources, in addition to the built-in workloads, whose pod templates are evaluated for warnings and audit
+   * annotations.
+   */
   readonly workloadResources: readonly WorkloadResource[];
   /** Kubernetes version to emulate when evaluating Pod Security. Defaults to the API server's version. */
   readonly emulationVersion?: Version;
@@ -86,7 +89,7 @@ interface WebhookSettings {
   readonly management: WebhookManagement;
   /** Timeout of fail-closed webhooks. By default, each webhook uses its own timeout. */
   readonly timeoutSeconds?: number | undefined;
-  /** With `Ignore`, while no replica responds, the floor policies apply and pods are admitted without review. */
+  /** With `Ignore`, the floor policies apply and pods are admitted without review while no replica responds. */
   readonly failurePolicy: 'Fail' | 'Ignore';
 }
 
@@ -102,17 +105,18 @@ export interface KubeletSettings {
   /** If absent, there is no minimum. The `nodes.config.openshift.io` object takes precedence if it exists. */
   readonly minimumVersion?: string;
   /**
-   * With `openshift`, upgraded nodes regain no access, no new node can join, nodes that have not reported a version
-   * count as below the minimum, and updates to `nodes.config.openshift.io` that keep the minimum are also checked.
+   * With `openshift`, upgraded nodes do not regain access, new nodes cannot join, and nodes that have not reported a
+   * version count as below the minimum. In addition, updates to `nodes.config.openshift.io` that keep the minimum are
+   * checked.
    */
   readonly compatibility: 'portcullis' | 'openshift';
   readonly admission: {
-    /** If true, deny certificate requests from nodes below the minimum. */
+    /** True to deny certificate requests from nodes below the minimum. */
     readonly certificates: boolean;
-    /** If true, deny Leases and mirror pods of nodes below the minimum. */
+    /** True to deny Leases and mirror pods of nodes below the minimum. */
     readonly nodeWrites: boolean;
   };
-  /** If true, taint nodes below the minimum. */
+  /** True to taint nodes below the minimum. */
   readonly taint: boolean;
   /** LabelSelector for nodes that are exempt from the minimum. If absent, no node is exempt. */
   readonly exemptNodes?: LabelSelector;
@@ -127,9 +131,9 @@ export interface OlmSettings {
   readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
 }
 
-/** The installation that the settings belong to. */
+/** The installation to which the settings belong. */
 export interface DecodeOptions {
-  /** Names that the settings may refer to. */
+  /** Names of controllers to which the settings may refer. */
   readonly controllers: readonly string[];
   /** Installation namespace, which SCC admission exempts by default. */
   readonly namespace: string;
@@ -137,7 +141,7 @@ export interface DecodeOptions {
   readonly hasSccs?: boolean;
 }
 
-/** The default settings, which enforce only namespace labels. */
+/** Creates the default settings, which enforce only namespace labels. */
 export function createDefaultSettings(options: DecodeOptions): Settings {
   return toSettings({}, options, []);
 }
@@ -239,7 +243,10 @@ function toSettings(spec: Spec, options: DecodeOptions, errors: FieldError[]): S
   };
 }
 
-/** Webhooks may fail open only if the leader manages both the webhooks and the floor policies that then apply. */
+/**
+ * Decodes the webhook settings. Webhooks may fail open only if the leader manages both the webhooks and the floor
+ * policies, which apply while no replica responds.
+ */
 function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSettings {
   const settings: WebhookSettings = { management: 'managed', failurePolicy: 'Fail', ...webhooks };
   const missing = [
@@ -253,7 +260,7 @@ function toWebhooks({ webhooks, floor }: Spec, errors: FieldError[]): WebhookSet
   return settings;
 }
 
-/** The document must not set the defaults while a rollout manages them. */
+/** Decodes the Pod Security settings. The document must not set the defaults while a rollout manages them. */
 function toPodSecurity(
   { defaults, exemptions }: NonNullable<Spec['podSecurity']> = {},
   { phase }: RolloutSettings,
@@ -376,7 +383,7 @@ function toKubelet(kubelet: Spec['kubelet'], errors: FieldError[]): KubeletSetti
   };
 }
 
-/** Returns errors that the schema cannot express. */
+/** Returns the errors of a label selector that the schema cannot express. */
 function findSelectorErrors(path: string, { matchLabels = {}, matchExpressions = [] }: LabelSelector): FieldError[] {
   return [
     ...Object.keys(matchLabels).flatMap((key) => {
@@ -428,7 +435,7 @@ function durationMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : parseDurationMs(text);
 }
 
-/** Date.parse accepts February 30 and returns a day in March. */
+/** True for a valid date. `Date.parse` accepts February 30 and returns a day in March. */
 function isDate(text: string): boolean {
   const ms = Date.parse(`${text}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);

@@ -1,5 +1,5 @@
 /**
- * Changes values in YAML and JSON text. All text outside the changed fields stays the same, including comments, order,
+ * Changes values in YAML and JSON text. All text outside the changed fields is unchanged, including comments, order,
  * quotes, white space and other documents.
  */
 import { parseAllDocuments, isAlias, isMap, isScalar, isSeq, type Node } from 'yaml';
@@ -34,13 +34,15 @@ export interface FieldValue {
   readonly value: unknown;
 }
 
-/** The changes that a text allows, and why the other changes are not possible, by index. */
+/**
+ * The result of applying the possible changes, and the reasons why the remaining changes are not possible, by index.
+ */
 interface Rewritten {
   readonly text: string;
   readonly refusals: ReadonlyMap<number, string>;
 }
 
-/** Writes new field values into a text. No field in the list may contain another. */
+/** Writes new field values into a text. No field in the list may contain another field in the list. */
 export function rewrite(text: string, values: readonly FieldValue[]): Rewritten {
   const refusals = new Map<number, string>();
   const parts = Map.groupBy(values.entries(), ([, { document }]) => document.source.start);
@@ -55,7 +57,7 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
   const { start = 0, end = 0 } = entries[0]?.[1].document.source ?? {};
   const part = text.slice(start, end);
   const lineAt = (offset: number): number => text.slice(0, start + offset).split('\n').length;
-  // Read the layout of each document only once, because reading it visits the whole document.
+  // Reads the layout of each document only once, because reading it visits the whole document.
   const layouts = parseAllDocuments(part, READ_OPTIONS).map((document) => readLayout(part, document, lineAt));
   const results = entries.map((entry) => ({ entry, splices: findSplices(layouts, entry[1]) }));
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
@@ -218,7 +220,7 @@ function mergeMessage(node: Mapping, layout: Layout): string {
 
 function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout: Layout): Splices {
   const keyOf = (member: Member | undefined): number => member?.key.range?.[0] ?? 0;
-  // A list item's first field follows `- `.
+  // The first field of a list item follows `- `.
   const isInline = (member: Member | undefined): boolean =>
     /\S/.test(layout.text.slice(lineStart(layout, keyOf(member)), keyOf(member)));
   const first = items.findIndex((member) => !removed.has(member));
@@ -233,8 +235,8 @@ function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout:
 }
 
 /**
- * Aligns two lists. Detects changed items in lists of equal length, removed items, items whose spelling has been
- * corrected next to removed items, and items appended at the end.
+ * Aligns two lists. Detects changed items in lists of equal length, removed items, items with corrected spelling next
+ * to removed items, and items appended at the end.
  */
 function changeList(node: Sequence, before: readonly unknown[], after: readonly unknown[], layout: Layout): Splices {
   if (node.items.length !== before.length) throw new Refusal(AMBIGUOUS);
@@ -314,15 +316,13 @@ function insertion(offset: number, text: string): Splice {
   return { start: offset, end: offset, text };
 }
 
-/** Inserts lines before the line at the offset. The text's last line may lack a line break. */
+/** Inserts lines before the line at the offset. The last line of the text may lack a line break. */
 function insertLines(offset: number, lines: readonly string[], { text, eol }: Layout): Splice {
   const isUnterminated = offset === text.length && text[offset - 1] !== '\n';
   return insertion(offset, lines.map((line) => (isUnterminated ? eol + line : line + eol)).join(''));
 }
 
-/**
- * Removes whole lines. At the end of a text that lacks a final line break, removes the preceding line break instead.
- */
+/** Removes whole lines. At the end of a text without a final line break, removes the preceding line break instead. */
 function removeLines(from: number, to: number, { text, eol }: Layout): Splice {
   const isUnterminated = to === text.length && text[to - 1] !== '\n';
   return { start: isUnterminated ? Math.max(from - eol.length, 0) : from, end: to, text: '' };

@@ -3,7 +3,7 @@ import { isObject, type JsonObject, type PortcullisConfiguration, valueAt, withV
 
 /** A setting and its value. */
 export interface Setting {
-  /** Field names, starting below the spec. */
+  /** Field names of the path, starting below the spec. */
   readonly path: readonly string[];
   readonly value: unknown;
 }

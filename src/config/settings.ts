@@ -1,5 +1,5 @@
 /**
- * The effective settings. Webhooks and controllers read the current value from an observable, so changes to the
+ * Holds the effective settings. Webhooks and controllers read the current value from an observable, so changes to the
  * PortcullisConfiguration or the configuration file take effect without a restart.
  */
 import { defined } from '../kube/defined.ts';
@@ -13,7 +13,7 @@ import type { DecodeOptions, Settings } from './portcullis-configuration.ts';
 
 export type { KubeletSettings, OlmSettings, Settings } from './portcullis-configuration.ts';
 
-/** A value that changes over time. Readers get the current value each time, and can subscribe to changes. */
+/** A value that changes over time. Readers get the current value with each read, and can subscribe to changes. */
 export interface Observable<T> {
   readonly value: T;
   /** Calls the listener after each change, but not for the current value. Returns a function that unsubscribes it. */
@@ -78,7 +78,7 @@ export function selectObservable<T, U>(source: Observable<T>, project: (value: T
   };
 }
 
-/** Settings and the text that they were parsed from. The text is empty if there is no file. */
+/** Settings, and the text from which they were parsed. The text is empty if there is no file. */
 export interface LoadedSettings {
   readonly settings: Settings;
   readonly source: TextFile;
@@ -101,11 +101,11 @@ export interface SettingsStatus {
   readonly generation?: number | undefined;
   /** Spec of the object in force. */
   readonly spec?: JsonObject | undefined;
-  /** Why the last document is not in force. */
+  /** Reason why the last document is not in force. */
   readonly problem?: string | undefined;
 }
 
-/** An object to read settings from. */
+/** The object that contains the settings. */
 type SettingsObject = Pick<SettingsStatus, 'generation' | 'spec'>;
 
 /** The settings in force, and the function that replaces them. */
@@ -121,9 +121,9 @@ export interface CurrentSettings extends Observable<Settings> {
 }
 
 interface SettingsOptions {
-  /** The value until a document is loaded. */
+  /** Settings that apply until a document is loaded. */
   readonly initial: Settings;
-  /** Prepares for the settings before they apply, for example by reading the kinds that they require. */
+  /** Called before settings apply, to prepare for them, for example by reading the kinds that they require. */
   prepare(next: Settings): Promise<void>;
   readonly logger: Logger;
   readonly metrics: Metrics['config'];
@@ -185,8 +185,8 @@ export function watchSettings({ file, loaded, decode, settings, signal, ...inter
     });
   const onChange = (source: TextFile): void => {
     void settings.load(() => {
-      // At startup, an empty file means the defaults. Later, an empty file has more likely been truncated, and the
-      // defaults would enforce nothing.
+      // At startup, an empty file represents the defaults. Later, it has more likely been truncated, and the defaults
+      // would enforce nothing.
       if (source.text === '') throw new UserError(`${source.file} is empty`);
       return parseSettings(source, decode);
     });

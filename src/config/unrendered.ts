@@ -1,4 +1,6 @@
-/** Finds the fields because of which an object cannot be evaluated: placeholders, and values of the wrong type. */
+/**
+ * Finds the fields that prevent the evaluation of an object, which contain placeholders or values of the wrong type.
+ */
 import { formatFieldError } from '../kube/field-error.ts';
 import { shellQuote } from '../kube/text.ts';
 import { isObject } from '../kube/types.ts';
@@ -14,8 +16,8 @@ const READ_IN_NAMESPACE =
   /^metadata\.(?:labels|annotations)\[(?:pod-security\.kubernetes\.io|portcullis\.dev|openshift\.io)\//;
 
 /**
- * Returns an error for each placeholder that prevents the evaluation of an object, or else for each value that API
- * servers cannot decode and each field of an exception that they reject.
+ * Returns an error for each placeholder that prevents the evaluation of an object. If there are none, returns an error
+ * for each value that API servers cannot decode and each field of an exception that they reject.
  */
 export function findUnreadable(object: ManifestObject): readonly ManifestError[] {
   const unrendered = findUnrendered(object);
@@ -26,7 +28,10 @@ export function findUnreadable(object: ManifestObject): readonly ManifestError[]
   );
 }
 
-/** Returns an error for each field that contains a placeholder and that a policy reads or API servers cannot decode. */
+/**
+ * Returns an error for each field that contains a placeholder, if a policy reads the field or API servers cannot decode
+ * it.
+ */
 export function findUnrendered(object: ManifestObject): readonly ManifestError[] {
   const placeholders = findPlaceholders(object.value);
   if (placeholders.length === 0) return [];

@@ -1,6 +1,6 @@
 /**
- * Layout of a YAML or JSON document: the positions of its nodes in the text, and functions that print values in the
- * document's style.
+ * Determines the layout of a YAML or JSON document, which consists of the positions of its nodes and its style, and
+ * prints values in this style.
  */
 import {
   type Document,
@@ -32,7 +32,7 @@ export interface Layout {
   readonly step: number;
   /** Padding inside the braces of flow maps. */
   readonly pad: string;
-  /** Names of anchors that aliases refer to. */
+  /** Names of the anchors to which aliases refer. */
   readonly referenced: ReadonlySet<string>;
   /** Returns the line of an offset for messages. */
   lineAt(offset: number): number;
@@ -70,12 +70,12 @@ function findStep(text: string, document: Document.Parsed): number {
 
 type Text = Pick<Layout, 'text'>;
 
-/** Offset of the start of a line. */
+/** Returns the offset of the start of a line. */
 export function lineStart({ text }: Text, offset: number): number {
   return text.lastIndexOf('\n', offset - 1) + 1;
 }
 
-/** Offset of the next line, or the given offset if it is at the start of a line. */
+/** Returns the offset of the next line, or the given offset if it is at the start of a line. */
 export function nextLine({ text }: Text, offset: number): number {
   if (text[offset - 1] === '\n') return offset;
   const end = text.indexOf('\n', offset);
@@ -91,7 +91,7 @@ export class Refusal extends Error {}
 
 export const AMBIGUOUS = 'the YAML does not allow this change without changing other fields';
 
-/** Start of a node, which for a block map is the start of its first key. */
+/** Returns the start of a node, which for a block map is the start of its first key. */
 export function startOf(item: Member | Node | null): number {
   const node = isPair<Node, Node | null>(item) ? item.key : item;
   const offset = node?.range?.[0];
@@ -99,7 +99,7 @@ export function startOf(item: Member | Node | null): number {
   return isMap<Node, Node | null>(node) && node.flow !== true ? (node.items[0]?.key.range?.[0] ?? offset) : offset;
 }
 
-/** Uses the end of the last scalar, because the range of a collection includes comments. */
+/** Returns the end of the last scalar in a node, because the range of a collection includes comments. */
 export function endOf(item: Member | Node | null): number {
   if (isPair<Node, Node | null>(item)) {
     const end = item.key.range?.[1] ?? 0;
@@ -111,7 +111,7 @@ export function endOf(item: Member | Node | null): number {
   return end;
 }
 
-/** Words that are strings in YAML 1.1 even if they are not quoted. */
+/** Matches words that are strings in YAML 1.1 even without quotes. */
 const PLAIN = /^(?!(?:y|yes|n|no|true|false|on|off|null)$)[a-z][\w/-]*$/i;
 
 /** Prints a value on one line. */

@@ -1,5 +1,6 @@
 /**
- * Reads the first document of a YAML text as kubectl does, which uses go-yaml v2 and converts the result to JSON.
+ * Reads the first document in a YAML text in the same way as kubectl, which uses go-yaml v2 and converts the result to
+ * JSON.
  * @see https://github.com/yaml/go-yaml/blob/v2.4.4/decode.go
  * @see https://github.com/kubernetes-sigs/yaml/blob/v1.6.0/yaml.go
  */
@@ -18,7 +19,7 @@ export interface Location {
 export type Members = Map<string, { readonly keyOffset: number; readonly value: Location }>;
 
 export interface ParsedYaml {
-  /** The value, which JSON can represent. `null` for an empty document. */
+  /** Value that JSON can represent. `null` for an empty document. */
   readonly value: unknown;
   /** A field from an alias or a merge key has the position of its anchor. */
   readonly location: Location;
@@ -27,7 +28,7 @@ export interface ParsedYaml {
   readonly ignoredFrom?: number;
 }
 
-/** A key that occurs more than once in an object, so the last value applies. */
+/** A key that occurs more than once in an object. The last value applies. */
 export interface Repetition {
   readonly path: readonly (string | number)[];
   /** Offset of the last occurrence. */
@@ -36,12 +37,12 @@ export interface Repetition {
   readonly isMerged?: true;
 }
 
-/** Deeper nesting is an error, so consumers of the value can safely recurse. */
+/** Error for deeper nesting. The limit allows consumers of the value to recurse safely. */
 export const TOO_DEEP = `nested more than ${LIMITS.yamlNestingLevels} levels deep`;
 
 /**
- * Reads the first document. Ignores the text after it. Offsets are relative to a text in which this one starts at
- * `base`.
+ * Reads the first document and ignores the text after it. Offsets are relative to a containing text, in which this text
+ * starts at `base`.
  * @throws {YamlError} if kubectl rejects the text, or if it exceeds a limit
  */
 export function parseYaml(text: string, base = 0): ParsedYaml {
@@ -73,7 +74,7 @@ interface ScalarNode {
   readonly kind: 'scalar';
   readonly offset: number;
   readonly value: string;
-  /** The long form, such as `tag:yaml.org,2002:str`. Empty without a tag. */
+  /** Tag in its long form, such as `tag:yaml.org,2002:str`. Empty without a tag. */
   readonly tag: string;
   /** True if the content determines the type. */
   readonly isImplicit: boolean;
@@ -84,7 +85,7 @@ interface ScalarNode {
 interface CollectionNode {
   readonly kind: 'sequence' | 'mapping';
   readonly offset: number;
-  /** Items, or keys and values in turn. */
+  /** Items of a sequence, or alternating keys and values of a mapping. */
   readonly children: Node[];
   readonly isAnchored: boolean;
 }
@@ -121,7 +122,7 @@ function parseDocument(scanner: Scanner): Node | undefined {
     if (NO_CONTENT.includes(scanner.peek().type)) return undefined;
   }
   const root = createParser(scanner)();
-  // go-yaml reads one token to find the end of the document.
+  // Like go-yaml, reads one token to find the end of the document.
   scanner.peek();
   return root;
 }
@@ -138,7 +139,7 @@ function createParser({ peek, next }: Scanner): () => Node {
     isImplicit: true,
     isAnchored: false,
   });
-  /** Parses a node, or returns an empty one if the next token does not begin a node here. */
+  /** Parses a node, or returns an empty node if the next token does not begin a node. */
   const parseUnless = (excluded: readonly TokenType[], offset: number, parse: () => Node): Node =>
     excluded.includes(peek().type) ? empty(offset) : parse();
   const parseBlock = (): Node => parseNode(true, false);
@@ -238,7 +239,7 @@ function createParser({ peek, next }: Scanner): () => Node {
       }
       next();
       const isEmpty = peek().type === 'value' || absent.includes(peek().type);
-      // go-yaml drops the token after an empty key.
+      // Like go-yaml, drops the token after an empty key.
       const key = isEmpty ? empty(next().offset) : parseFlow();
       const { type: after } = peek();
       if (after === 'value') next();
@@ -281,7 +282,7 @@ interface Decoded {
   readonly nodes: number;
 }
 
-/** Returns the share of nodes that may come from aliases, which go-yaml reduces for large documents. */
+/** Returns the share of nodes that may come from aliases. As in go-yaml, it is lower for large documents. */
 function allowedAliasShare(nodes: number): number {
   const low = LIMITS.aliasedNodes;
   const high = low * 10;
@@ -296,7 +297,7 @@ function createDecoder(repetitions: Repetition[]): (node: Node) => Decoded {
   const anchored = new Map<Node, Decoded>();
   const open = new Set<Node>();
   const path: (string | number)[] = [];
-  // The document counts, too.
+  // The document itself counts as a node.
   let nodes = 1;
   let aliased = 0;
   let aliasDepth = 0;
@@ -416,7 +417,7 @@ function mergedNodes(node: Node): readonly Node[] {
   return sources;
 }
 
-/** Returns the name of a key in JSON. */
+/** Returns the JSON name of a key. */
 function keyName(value: unknown, node: Node): string {
   const { offset } = node;
   if (typeof value === 'string') return value;
@@ -439,7 +440,7 @@ function formatSpecial(value: number): string {
   return value > 0 ? '.inf' : '-.inf';
 }
 
-/** Formats a number with the digits that a 32-bit number needs, like Go's `FormatFloat(value, 'g', -1, 32)`. */
+/** Formats a number with the precision of a 32-bit number, like Go's `FormatFloat(value, 'g', -1, 32)`. */
 function formatFloat32(value: number): string {
   const rounded = Math.fround(value);
   let text = '';
@@ -453,7 +454,7 @@ function formatFloat32(value: number): string {
   return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
 }
 
-/** The texts of plain scalars that are not strings, by value. */
+/** Texts of plain scalars that are not strings, by value. */
 const CONSTANT_TEXTS: readonly (readonly [value: unknown, texts: string])[] = [
   [true, 'y Y yes Yes YES true True TRUE on On ON'],
   [false, 'n N no No NO false False FALSE off Off OFF'],
@@ -471,7 +472,7 @@ const INTEGER = /^([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-
 const TIMESTAMP =
   /^\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})| \d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?)?$/;
 
-/** The tags that go-yaml supports. A scalar with another tag is a string. */
+/** Tags that go-yaml supports. A scalar with any other tag is a string. */
 const TYPES: Readonly<Record<string, (value: unknown, text: string) => boolean>> = {
   bool: (value) => typeof value === 'boolean',
   int: (_value, text) => parseInteger(text) !== undefined,
@@ -511,7 +512,7 @@ function parseInteger(text: string): bigint | undefined {
   if (digits === undefined) return undefined;
   const size = BigInt(digits);
   if (sign === '-') return size <= MAX_INT64 ? -size : undefined;
-  // Go parses unsigned integers without a sign.
+  // Go parses unsigned integers only if they have no sign.
   return size < (sign === '+' ? MAX_INT64 : MAX_INT64 * 2n) ? size : undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Splits YAML 1.1 into tokens with the rules of libyaml, which kubectl uses. Other parsers differ, for example in the
- * indentation of flow collections, in tabs and in comments, so they accept other texts or read other values.
+ * indentation of flow collections, in tabs and in comments, so they accept different texts or read different values.
  * @see https://github.com/yaml/go-yaml/blob/v2.4.4/scannerc.go
  */
 
@@ -15,7 +15,7 @@ interface Token {
   readonly tag?: Tag;
 }
 
-/** A tag, such as `!!str`, as handle (`!!`) and suffix (`str`). */
+/** A tag, such as `!!str`, divided into its handle (`!!`) and its suffix (`str`). */
 export interface Tag {
   readonly handle: string;
   readonly suffix: string;
@@ -73,7 +73,7 @@ const NO_KEY: SimpleKey = { isPossible: false, isRequired: false, tokenNumber: 0
 /** Maximum length of a key without a question mark. */
 const MAX_KEY = 1024;
 
-/** Characters that end a text or cannot occur in it. */
+/** Matches characters that end a text or cannot occur in it. */
 const FORBIDDEN = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ud800-\udfff\ue000-\ufffd]/;
 
 const END = -1;
@@ -138,7 +138,7 @@ export function createScanner(text: string, base: number): Scanner {
   const tokens: Token[] = [];
   /** Number of tokens that have been returned. */
   let parsed = 0;
-  // A byte order mark elsewhere is content.
+  // A byte order mark is skipped only at the start. Elsewhere, it is content.
   let position = text.startsWith('\ufeff') ? 1 : 0;
   let line = 0;
   let lineStart = position;
@@ -203,7 +203,10 @@ export function createScanner(text: string, base: number): Scanner {
     keys[keys.length - 1] = { isPossible: true, isRequired, tokenNumber, offset: position, line, column: column() };
     keyIndexes.set(tokenNumber, keys.length - 1);
   };
-  /** Begins a block collection if the column is deeper. `tokenNumber` is the token that the collection begins with. */
+  /**
+   * Begins a block collection if the column is deeper. `tokenNumber` is the number of the token with which the
+   * collection begins.
+   */
   const rollIndent = (to: number, type: TokenType, offset: number, tokenNumber = parsed + tokens.length): void => {
     if (flowLevel > 0 || indent >= to) return;
     indents.push(indent);
@@ -232,7 +235,10 @@ export function createScanner(text: string, base: number): Scanner {
     const increment = Number(header?.[2] ?? header?.[3] ?? 0);
     if (at() !== END) skipBreak();
     let blockIndent = increment === 0 ? 0 : Math.max(indent, 0) + increment;
-    /** Skips indentation and empty lines, and returns the line breaks. Finds the indentation of the first line. */
+    /**
+     * Skips indentation and empty lines, and returns the line breaks. Also determines the indentation of the first
+     * line.
+     */
     const skipBreaks = (): string => {
       let breaks = '';
       let deepest = 0;

@@ -1,4 +1,4 @@
-/** Reads YAML and JSON text as kubectl does, and records the position of every field. */
+/** Reads YAML and JSON text in the same way as kubectl, and records the position of every field. */
 import { LineCounter, type ScalarTag, stringify, type Tags } from 'yaml';
 import { LIMITS } from '../kube/limits.ts';
 import { CONTROL_CHARACTERS, printable } from '../kube/text.ts';
@@ -29,13 +29,15 @@ export const STDIN = { path: '-', name: 'stdin' } as const;
 /** A document in a file. */
 export interface ManifestDocument {
   readonly file: string;
-  /** Index of the document in the file, starting at 0. Includes unreadable documents but not empty ones. */
+  /** Index of the document in the file, starting at 0. Counts unreadable documents but not empty documents. */
   readonly index: number;
   /** First line of the value, starting at 1. */
   readonly line: number;
   readonly value: unknown;
   readonly source: DocumentSource;
-  /** Position of a field or of its nearest existing ancestor. A member's position is its key. */
+  /**
+   * Returns the position of a field or of its nearest existing ancestor. The position of a member is that of its key.
+   */
   locate(path: Path): Position;
   /** Keys that occur more than once in an object. */
   readonly repetitions: readonly (Position & Omit<Repetition, 'offset'>)[];
@@ -45,7 +47,7 @@ export interface ManifestDocument {
   readonly notJson?: Position;
 }
 
-/** The part of a text that contains a document. */
+/** Part of a text that contains a document. */
 interface DocumentSource {
   readonly start: number;
   readonly end: number;
@@ -86,8 +88,8 @@ interface ReadStep {
 }
 
 /**
- * Reads the documents in a text one by one. An unreadable document does not affect the other documents, although kubectl
- * reads nothing after it.
+ * Reads the documents in a text one at a time. An unreadable document does not affect the other documents, although
+ * kubectl stops at it.
  */
 export function* readSteps(text: string, file: string): Generator<ReadStep, void> {
   const body = text.startsWith('\ufeff') ? text.slice(1) : text;
@@ -166,8 +168,8 @@ interface Failed extends DocumentSource {
 }
 
 /**
- * Parses a text like kubectl. A text that begins with a brace is a stream of JSON values. If the first or the second
- * value is not JSON, the rest of the text is YAML.
+ * Parses a text in the same way as kubectl. A text that begins with a brace is a stream of JSON values. If the first or
+ * second value is not JSON, the rest of the text is YAML.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.37.2/pkg/util/yaml/decoder.go
  */
 function* parse(text: string): Generator<Parsed | Failed> {
@@ -187,7 +189,7 @@ function* parse(text: string): Generator<Parsed | Failed> {
   const [blank = ''] = /^[^\S\n]*/.exec(text.slice(start)) ?? [];
   const rest = start + blank.length;
   if (text.slice(rest).trim() === '') return;
-  // kubectl cannot read YAML of less than four bytes after JSON.
+  // kubectl cannot read YAML that follows JSON and is shorter than four bytes.
   const isJson = values > 1 || new TextEncoder().encode(text.slice(rest, rest + MIN_REST)).length < MIN_REST;
   if (isJson) {
     yield { start, end: text.length, error: new YamlError(rest, 'found text that is not JSON') };
@@ -203,7 +205,7 @@ function* parse(text: string): Generator<Parsed | Failed> {
 
 const MIN_REST = 4;
 
-/** A line that begins a document. */
+/** Matches a line that begins a document. */
 const SEPARATOR = /(?<![^\n])---[^\n]*/g;
 
 /** Splits YAML at its separators, and reads one document from each part. */
@@ -217,7 +219,7 @@ function* parseYamlStream(text: string, from: number): Generator<Parsed | Failed
       const error = new YamlError(end, `invalid YAML document separator: ${content}`);
       yield { start: end, end: next, error };
     } else if (end > start) yield parsePart(text, start, end);
-    // The first separator is a part of the document.
+    // The first separator belongs to the document.
     else continue;
     start = next;
   }
@@ -235,7 +237,7 @@ function parsePart(text: string, start: number, end: number): Parsed | Failed {
   }
 }
 
-/** Matches the beginning of a collection, or another value. */
+/** Matches the beginning of a collection, or a whole value of another type. */
 const JSON_START =
   /\s*("[^"\\]*(?:\\.?[^"\\]*)*"?|[{[]|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|\S)/sy;
 /** Matches a bracket or a string, which may be unterminated. */
@@ -329,7 +331,7 @@ function locateJson(text: string, base: number): Pick<Parsed, 'location' | 'repe
   return { location: locate(), repetitions };
 }
 
-/** Replaces the library's tag, which would parse `e1` and `.` as numbers. */
+/** Replaces the tag of the library, which would parse `e1` and `.` as numbers. */
 const FLOAT: ScalarTag = {
   tag: 'tag:yaml.org,2002:float',
   default: true,
@@ -341,8 +343,8 @@ const FLOAT: ScalarTag = {
 };
 
 /**
- * Like kubectl, parses YAML 1.1, where `yes` is a boolean and `0777` is octal, but without sexagesimal numbers such as
- * `1:30`.
+ * Returns the tags for YAML 1.1 as kubectl parses it. `yes` is a boolean and `0777` is octal, but there are no
+ * sexagesimal numbers such as `1:30`.
  */
 function kubectlTags(tags: Tags): Tags {
   const isUsed = (tag: Tags[number]): boolean =>

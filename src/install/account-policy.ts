@@ -1,4 +1,4 @@
-/** The ValidatingAdmissionPolicy that restricts the replicas' service account more than RBAC can. */
+/** Generates the ValidatingAdmissionPolicy that restricts the replicas' service account more than RBAC can. */
 import {
   GRANT_EXPIRY_ANNOTATION,
   TEMPORARY_GRANT_PREFIX,
@@ -32,7 +32,7 @@ import { RANGE_ALLOCATION_NAME } from '../policy/uid-range/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../server/webhooks/index.ts';
 import { type Manifest, type ManifestSettings, type PolicySpec, policyWithBinding } from './settings.ts';
 
-/** Objects that the replicas may write only with fixed content. */
+/** Objects that the replicas may write only with the standard content. */
 const STANDARD: readonly (readonly [kind: Kind, objects: readonly KubeObject[]])[] = [
   ['ClusterRole', STANDARD_CLUSTER_ROLES],
   ['ClusterRoleBinding', STANDARD_CLUSTER_ROLE_BINDINGS],
@@ -95,7 +95,7 @@ const TEMPORARY: readonly Kind[] = ['RoleBinding', 'ClusterRoleBinding'];
 
 const RESOURCE = 'request.resource.resource';
 
-/** Restricts an expression to one kind. The result is true for all other kinds. */
+/** Restricts an expression to one kind. The returned expression is true for all other kinds. */
 function onlyFor(kind: Kind, expression: string): string {
   return `${RESOURCE} != ${celString(RESOURCES[kind].resource)} || (${expression})`;
 }
@@ -104,8 +104,9 @@ function onlyFor(kind: Kind, expression: string): string {
 const COMPARED = { Labels: 'metadata.labels', Annotations: 'metadata.annotations', Spec: 'spec', Status: 'status' };
 
 /**
- * Returns an expression that is true if the old and new maps differ only in the given keys. API servers need about
- * a second to iterate over 20,000 labels, so equal maps are compared as a whole, and others in one iteration.
+ * Returns an expression that is true if the old and new maps differ only in the given keys. API servers need about a
+ * second to iterate over 20,000 labels, so equal maps are compared as a whole, and different maps in a single
+ * iteration.
  */
 function differOnlyIn(keys: string, field: keyof typeof COMPARED): string {
   const [before, after] = [`variables.old${field}`, `variables.new${field}`];
@@ -135,7 +136,7 @@ function onlyKubeletReport(): string {
     ...DELETION.map(isUnchanged),
     differOnlyIn(celList(['taints']), 'Spec'),
     sameOthers('Spec', 'taints', isOtherTaint),
-    // The NoExecute effect would evict the node's pods.
+    // The NoExecute effect is not permitted, because it would evict the node's pods.
     `${list('variables.newSpec', 'taints')}.all(one, ${isOtherTaint} || one.effect == "NoSchedule")`,
     differOnlyIn(celList(['conditions']), 'Status'),
     sameOthers('Status', 'conditions', `one.type != ${celString(KUBELET_CONDITION)}`),
@@ -143,14 +144,14 @@ function onlyKubeletReport(): string {
 }
 
 /**
- * Returns an expression that is true if no mutating webhook selects pods in the namespaces that these webhooks must
+ * Returns an expression that is true if no mutating webhook selects pods in the namespaces that mutating webhooks must
  * exclude.
  */
 function excludesNamespaces(installation: string): string {
   const selector = 'webhook.namespaceSelector';
   const isExcluded = `${selector}.matchExpressions.exists(one, one.key == ${celString(NAMESPACE_NAME_LABEL)} && one.operator == "NotIn" && name in one.values)`;
   const areExcluded = `has(${selector}) && has(${selector}.matchExpressions) && ${celList(unchangedNamespaces(installation))}.all(name, ${isExcluded})`;
-  // Namespace selectors do not apply to SCCs, because these are cluster-scoped.
+  // Webhooks for SCCs are accepted, because namespace selectors do not apply to cluster-scoped objects.
   const hasNoPods = '!has(webhook.rules) || webhook.rules.all(rule, !("" in rule.apiGroups))';
   return onlyFor('MutatingWebhookConfiguration', `variables.webhooks.all(webhook, ${hasNoPods} || (${areExcluded}))`);
 }
@@ -164,8 +165,8 @@ function reviewsOwn(kind: ConfigurationKind): string {
     rules.map((registered) => registered.rule),
   );
   const isCore = ({ apiGroups }: (typeof rules)[number]): boolean => apiGroups?.includes('') === true;
-  // The settings can add workloads in other groups to the validating webhooks. Exclude TokenReviews, which contain the
-  // user's token.
+  // The settings can add workloads in other groups to the validating webhooks. TokenReviews are excluded because they
+  // contain the user's token.
   const isMutating = kind === 'MutatingWebhookConfiguration';
   const reviewed = isMutating ? rules : rules.filter(isCore);
   const resources = celList(sortedSet(reviewed.flatMap((rule) => rule.resources ?? [])));
@@ -199,7 +200,7 @@ function resourceRules() {
   const deleted = TEMPORARY.map((kind) => ({ kind, operations: ['DELETE'] }));
   return [...owned, ...named, ...deleted].map(({ kind, operations }) => {
     const { group, version, resource } = RESOURCES[kind];
-    // Node status writes can also change labels and annotations.
+    // Status writes are included, because for Nodes they can also change labels and annotations.
     const resources = kind === 'Node' ? [resource, `${resource}/status`] : [resource];
     return { apiGroups: [group], apiVersions: [version], operations, resources };
   });
@@ -227,15 +228,15 @@ function variables(): NonNullable<PolicySpec['variables']> {
   ];
 }
 
-/** Users of an SCC without those that depend on the compatibility mode. */
+/** Returns an expression for the users of an SCC, without the users that depend on the compatibility mode. */
 function otherUsers(object: string): string {
   const list = `(has(${object}.users) && ${object}.users != null ? ${object}.users : [])`;
   return `${list}.filter(one, !(one in ${celList(OPENSHIFT_USERS)}))`;
 }
 
 /**
- * True if an object has the standard content and its finalizers and owners are unchanged. Labels on ClusterRoles must
- * not change either, because they aggregate roles.
+ * Expression that is true if an object has the standard content, and its finalizers and owners are unchanged. Labels on
+ * ClusterRoles must not change either, because they aggregate roles.
  */
 const IS_STANDARD = [
   `request.name in variables.standard[${RESOURCE}]`,
@@ -245,7 +246,7 @@ const IS_STANDARD = [
   ...DELETION.map(isUnchanged),
 ].join(' && ');
 
-/** True if only the users that depend on the compatibility mode of an edited SCC change. */
+/** Expression that is true if, in an edited SCC, only the users that depend on the compatibility mode change. */
 const ONLY_OPENSHIFT_USERS = [
   `${RESOURCE} == ${celString(RESOURCES.SecurityContextConstraints.resource)}`,
   'request.operation == "UPDATE"',
@@ -256,11 +257,11 @@ const ONLY_OPENSHIFT_USERS = [
 
 const REPLICAS = 'the replicas of Portcullis may';
 
-/** True for a standard binding, which the leader deletes to change its role. */
+/** Expression that is true for a standard binding, which the leader deletes to change its role. */
 const IS_STANDARD_BINDING = `${RESOURCE} in variables.standard && request.name in variables.standard[${RESOURCE}]`;
 /**
- * True for a binding that grants an SCC temporarily. Policies cannot read the clock, so they cannot verify that it has
- * expired.
+ * Expression that is true for a binding that grants an SCC temporarily. Policies cannot read the clock, so they cannot
+ * verify that the grant has expired.
  */
 const IS_TEMPORARY = [
   `request.name.startsWith(${celString(TEMPORARY_GRANT_PREFIX)})`,
@@ -324,8 +325,8 @@ function writeValidations(settings: ManifestSettings): Validations {
 }
 
 /**
- * Returns the policy and its binding. They select only requests from the service account, so they never deny other
- * users' requests.
+ * Returns the policy and its binding. They select only requests from the service account, so they never deny the
+ * requests of other users.
  */
 export function accountPolicy(settings: ManifestSettings): readonly Manifest[] {
   const user = `system:serviceaccount:${settings.namespace}:${INSTALLATION.name}`;

@@ -1,7 +1,7 @@
 /**
- * Break-glass adds a match condition that is always false, so API servers do not call a webhook, and a requirement that
- * no namespace meets, so they do not evaluate a floor policy. Nothing else in the object changes, so removing the
- * condition or requirement restores it.
+ * Plans the changes of break-glass. A match condition that is always false stops API servers from calling a webhook,
+ * and a requirement that no namespace meets stops them from evaluating a floor policy. Nothing else in the object
+ * changes, so removing the condition or requirement restores the object.
  */
 import type { V1LabelSelectorRequirement } from '@kubernetes/client-node';
 import { BREAK_GLASS_ANNOTATION, INSTALLATION } from '../api/names.ts';
@@ -58,11 +58,11 @@ const ANNOTATIONS = {
   reason: 'portcullis.dev/break-glass-reason',
 } as const;
 
-/** Annotations that record that break-glass is on. */
+/** Content of the annotations that record that break-glass is on. */
 export interface BreakGlassNote {
-  /** In RFC 3339 format. */
+  /** Time in RFC 3339 format. */
   readonly since?: string | undefined;
-  /** User name. */
+  /** Name of the user. */
   readonly by?: string | undefined;
   readonly reason?: string | undefined;
 }
@@ -82,13 +82,13 @@ function breakGlassNote({ metadata: { annotations = {} } }: Target): BreakGlassN
   return { since: annotations[since], by: annotations[by], reason: annotations[reason] };
 }
 
-/** Formats the annotations as, for example, `since 2026-01-15T11:00:00Z by jo: INC-1`. */
+/** Formats the annotations, for example as `since 2026-01-15T11:00:00Z by jo: INC-1`. */
 export function formatNote({ since = '', by, reason }: BreakGlassNote): string {
   return `since ${since}${by === undefined ? '' : ` by ${by}`}${reason === undefined ? '' : `: ${reason}`}`;
 }
 
 /**
- * Returns the write that turns a target off (with a note) or on again (without one). Returns `undefined` if nothing
+ * Returns the write that turns a target off (with a note) or on again (without a note). Returns `undefined` if nothing
  * changes.
  */
 export function planSwitch(target: Target, note: BreakGlassNote | undefined): ObjectWrite | undefined {
@@ -149,8 +149,8 @@ export function targetPhase({ kind }: Pick<Target, 'kind'>): WebhookStatus['phas
 }
 
 /**
- * The state of an installation. `partly` means that some but not all webhooks are off, or that only enforce labels are
- * relaxed.
+ * Break-glass state of an installation. `partly` means that only some of the webhooks are off, or that only enforce
+ * labels are relaxed.
  */
 export interface BreakGlassStatus {
   readonly breakGlass: 'on' | 'partly' | 'off';

@@ -51,7 +51,7 @@ export function controlPlaneFiles(image: string) {
   ];
 }
 
-/** Runs as root, because root owns the files in the directory. */
+/** Returns the static pod. It runs as root, because root owns the files in the directory. */
 function staticPod(image: string): ManifestOf<V1Pod> {
   const probe = (path: string) => ({ httpGet: { host: ADDRESS, path, port: PROBES_PORT, scheme: 'HTTP' } });
   return {
@@ -96,7 +96,7 @@ function staticPod(image: string): ManifestOf<V1Pod> {
   };
 }
 
-/** Excludes requests that the webhook never denies. The webhook checks the same conditions. */
+/** Match conditions that exclude requests that the webhook never denies. The webhook checks the same conditions. */
 const MATCH_CONDITIONS = [
   "request.user.startsWith('system:node:')",
   "'system:nodes' in request.groups",
@@ -108,7 +108,10 @@ const FAILURE_POLICIES = `# failurePolicy, while the webhook does not respond: N
 # Deny denies requests from all nodes.
 `;
 
-/** Lists the webhook before the Node authorizer, which would allow the requests. */
+/**
+ * Authorization configuration, which lists the webhook before the Node authorizer because the latter would allow the
+ * requests.
+ */
 const AUTHORIZATION: JsonObject = {
   apiVersion: 'apiserver.config.k8s.io/v1',
   kind: 'AuthorizationConfiguration',

@@ -30,7 +30,10 @@ const RESTRICTED = {
 
 const PRIORITY_CLASS = 'system-cluster-critical';
 
-/** The installation namespace, and a quota, because some clusters otherwise reject the replicas' priority class. */
+/**
+ * Returns the installation namespace, and a quota, without which some clusters reject the priority class of the
+ * replicas.
+ */
 export function namespaceObjects({
   namespace: name,
 }: ManifestSettings): readonly [ManifestOf<V1Namespace>, ManifestOf<V1ResourceQuota>] {
@@ -59,7 +62,7 @@ export function replicaObjects(settings: ManifestSettings): readonly Manifest[] 
 /** Ports of a replica for reviews over TLS, and for probes and metrics over HTTP. */
 export const PORTS = { reviews: { name: 'reviews', port: 8443 }, probes: { name: 'probes', port: 8081 } } as const;
 
-/** Service for reviews and metrics. */
+/** Returns the Service for reviews and metrics. */
 function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
   const { reviews, probes } = PORTS;
   return {
@@ -77,8 +80,8 @@ function service({ namespace }: ManifestSettings): ManifestOf<V1Service> {
 }
 
 /**
- * Closes all ports except the ports for reviews and probes. These two ports are open to all sources, because API
- * servers and kubelets use the node network, which no selector matches.
+ * Returns the NetworkPolicy, which closes all ports except those for reviews and probes. These two ports are open to
+ * all sources, because API servers and kubelets use the node network, which no selector matches.
  */
 function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPolicy> {
   const ports = [PORTS.reviews, PORTS.probes].map(({ name }) => ({ protocol: 'TCP', port: name }));
@@ -90,7 +93,10 @@ function networkPolicy({ namespace }: ManifestSettings): ManifestOf<V1NetworkPol
   };
 }
 
-/** Allows only one replica at a time to be evicted. Replicas that are not ready do not block a drain. */
+/**
+ * Returns the PodDisruptionBudget, which allows only one replica at a time to be evicted. Replicas that are not ready
+ * do not block a drain.
+ */
 function podDisruptionBudget({ namespace, minAvailable }: ManifestSettings): ManifestOf<V1PodDisruptionBudget> {
   return {
     apiVersion: 'policy/v1',
@@ -175,14 +181,14 @@ function serveArguments(settings: ManifestSettings): readonly string[] {
     '--bind-address=0.0.0.0',
     `--secure-port=${PORTS.reviews.port}`,
     `--health-probe-bind-address=0.0.0.0:${PORTS.probes.port}`,
-    // Always set, because no other object records the features.
+    // This flag is always set, because no other object records the features.
     `--features=${FEATURES.filter((name) => settings.features[name]).join()}`,
     ...certificateFiles(settings).args,
     ...(settings.webhooks === 'service' ? [] : [`--webhook-url=${settings.webhooks.url}`]),
   ];
 }
 
-/** Longer than the shutdown of a replica (see `--shutdown-delay-duration`). */
+/** Termination grace period, which is longer than the shutdown of a replica takes (see `--shutdown-delay-duration`). */
 const GRACE_SECONDS = 60;
 
 /** Returns the Deployment. A rolling update starts a new replica before it stops an old one. */
@@ -227,14 +233,14 @@ function podSpec(settings: ManifestSettings): Wire<V1PodSpec> {
   };
 }
 
-/** Selects the replicas of the same version. Replicas of the previous version stop during an update. */
+/** Selects the replicas of the same version, because replicas of the previous version stop during an update. */
 const SAME_VERSION = { labelSelector: { matchLabels: SELECTOR_LABELS }, matchLabelKeys: ['pod-template-hash'] };
 const HOSTNAME = 'kubernetes.io/hostname';
 const ZONE = 'topology.kubernetes.io/zone';
 
 /**
- * Prefers nodes with fewer replicas. A spread constraint with `ScheduleAnyway` does not, because the scheduler ignores
- * all such constraints on nodes that lack the label of any of them, such as the zone.
+ * Prefers nodes with fewer replicas. A spread constraint with `ScheduleAnyway` is not sufficient, because the scheduler
+ * ignores all such constraints on nodes that lack the label of one of them, such as the zone.
  */
 const OTHER_NODES: Wire<V1WeightedPodAffinityTerm> = {
   weight: 100,

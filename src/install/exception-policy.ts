@@ -1,6 +1,7 @@
 /**
- * The ValidatingAdmissionPolicy for PodSecurityExceptions. It ensures that only users who may approve an exception can
- * write its approval. API servers evaluate it even while no replica responds, or while exceptions or webhooks are off.
+ * Generates the ValidatingAdmissionPolicy for PodSecurityExceptions. The policy ensures that only users who may approve
+ * an exception can write its approval. API servers evaluate it even while no replica responds, or while exceptions or
+ * webhooks are off.
  */
 import { APPROVAL_ANNOTATIONS, AUTHORS_ANNOTATION } from '../api/names.ts';
 import { celString } from '../kube/cel.ts';
@@ -17,7 +18,7 @@ const approval = (object: string): string =>
   `has(${object}.status) && has(${object}.status.approval) ? ${object}.status.approval : dyn({})`;
 
 const KEYS = Object.values(APPROVAL_ANNOTATIONS).map((key) => celString(key));
-/** The values of these annotations, of which the first is the approver. */
+/** Returns a list of the values of the approval annotations, of which the first is the approver. */
 const record = (object: string): string =>
   `[${KEYS.join(', ')}].map(key, has(${object}.metadata.annotations) && key in ${object}.metadata.annotations ? string(${object}.metadata.annotations[key]) : "")`;
 const THROUGH = Object.keys(APPROVAL_ANNOTATIONS).indexOf('through');
@@ -30,13 +31,13 @@ const VARIABLES = [
   { name: 'oldApproval', expression: approval('variables.old') },
   { name: 'isApproval', expression: 'has(variables.approval.by) && variables.approval != variables.oldApproval' },
   { name: 'record', expression: record('variables.new') },
-  // An approval in the annotations.
+  // True if the request changes the approval in the annotations.
   { name: 'isApplied', expression: `variables.record[0] != "" && variables.record != ${record('variables.old')}` },
   { name: 'authors', expression: authors('variables.new') },
   { name: 'oldAuthors', expression: authors('variables.old') },
 ];
 
-/** Matches a username without quotes that contains more than the separators of a JSON list. */
+/** Matches a username that contains no quotes, and more than the separators of a JSON list. */
 const PLAIN_NAME = '^[^"]*[^",\\s][^"]*$';
 
 const VALIDATIONS = [
@@ -58,7 +59,8 @@ const VALIDATIONS = [
     message: `the annotation ${APPROVAL_ANNOTATIONS.through} must be the requesting user`,
   },
   {
-    // Without the webhook, the user writes the list, and could hide in it with escapes or with quotes in the username.
+    // If the webhook is not called, the user writes the list of authors, and could hide in it with escapes or with
+    // quotes in the username.
     expression: `variables.new.spec != variables.old.spec ? variables.authors.contains("\\"" + request.userInfo.username + "\\"") && !variables.authors.contains("\\\\") && request.userInfo.username.matches(${celString(PLAIN_NAME)}) : variables.authors == variables.oldAuthors`,
     message:
       'the author is not recorded: spec.podSecurity.exceptions.mode in the settings is off (to accept exceptions, set it to approved), or the webhook mutate.objects.portcullis.dev is not called',

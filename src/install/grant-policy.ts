@@ -1,6 +1,7 @@
 /**
- * The ValidatingAdmissionPolicy for temporary grants of SCCs. RBAC lets the holder of a permission pass it on, so without
- * the policy, a subject of a temporary grant who can write bindings could make the grant permanent.
+ * Generates the ValidatingAdmissionPolicy for temporary grants of SCCs. RBAC lets the holder of a permission pass it
+ * on. Without the policy, a subject of a temporary grant who can write bindings could therefore make the grant
+ * permanent.
  */
 import { GRANT_EXPIRY_ANNOTATION, TEMPORARY_GRANT_PREFIX } from '../api/names.ts';
 import { celList, celString } from '../kube/cel.ts';
@@ -15,11 +16,14 @@ const { apiGroup, resource, verb } = HOLD_TEMPORARY_GRANT;
 
 const RULES = RESOURCES.Role.resource;
 
-/** Returns a list that is empty if the field is absent. */
+/** Returns an expression for a list, which is empty if the field is absent. */
 const list = (object: string, path: string): string =>
   `has(${object}.${path}) && ${object}.${path} != null ? ${object}.${path} : []`;
 
-/** Lists with more items count as lists that contain the value, because API servers need seconds for long ones. */
+/**
+ * Maximum sizes of lists. Longer lists are assumed to contain the value, because API servers would need seconds to
+ * search them.
+ */
 const MAX_RULES = 1000;
 const MAX_ITEMS = 50;
 
@@ -34,8 +38,9 @@ const check = (resourceExpression: string, name: string, action: 'bind' | 'escal
   `authorizer.group(${celString(group)}).resource(${resourceExpression}).namespace(variables.scope).name(${name}).check(${celString(action)}).allowed()`;
 
 /**
- * Maximum number of comparisons of subjects. Above it, every change to the subjects counts as an addition. Without this
- * limit, tenants could slow down API servers, whose cost limit does not count the comparisons of `in`.
+ * Maximum number of comparisons of subjects. Above this number, every change to the subjects counts as an addition.
+ * Without this limit, tenants could slow down API servers, because the CEL cost limit does not count the comparisons of
+ * the `in` operator.
  */
 const MAX_COMPARISONS = 10_000;
 

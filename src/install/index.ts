@@ -73,24 +73,24 @@ const SETTINGS_CRD = complete({
   },
 });
 
-/** The PSAEnforcementConfig CRD. An object of this kind requests enforcement and reports its state. */
+/** The PSAEnforcementConfig CRD. An object of this kind requests enforcement and reports the state of enforcement. */
 const ENFORCEMENT_CRD = complete(psaEnforcementConfigs);
 
 /**
  * CRDs for SCC admission, which is built into OpenShift. The mutate.objects.portcullis.dev webhook defaults short SCCs
  * before the API server applies the schema, and validate.objects.portcullis.dev validates them afterwards. The CEL rule
  * protects pods if an SCC is stored without these webhooks. Only the controllers write the `scc-uid` RangeAllocation,
- * so no two namespaces get the same block. The schema does not declare its data as base64, because API servers do not
- * accept an empty string as base64.
+ * so no two namespaces get the same block. The schema does not declare the data of this object as base64, because API
+ * servers do not accept an empty string as base64.
  */
 const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(complete);
 
-/** The `nodes.config.openshift.io` CRD. OpenShift installs its own. */
+/** The `nodes.config.openshift.io` CRD. OpenShift installs its own CRD. */
 const NODES_CRD = complete(nodes);
 
 const EXCEPTION_CRD = complete(podSecurityExceptions);
 
-/** The CRDs that Portcullis defines. */
+/** All CRDs that Portcullis defines. */
 export const CRDS = [SETTINGS_CRD, EXCEPTION_CRD, ENFORCEMENT_CRD, ...SCC_CRDS, NODES_CRD];
 
 /** Returns a CRD with the labels of the installation, and with nullable objects in the spec. */

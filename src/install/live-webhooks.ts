@@ -3,7 +3,7 @@ import type { ClusterClient } from '../cluster/client.ts';
 import { RESOURCES } from '../kube/resources.ts';
 import type { ObjectMeta } from '../kube/types.ts';
 
-/** Common fields of validating and mutating webhooks. */
+/** Fields that validating and mutating webhooks have in common. */
 export type LiveWebhook = NonNullable<WebhookConfiguration['webhooks']>[number];
 
 /** A webhook configuration of either kind. */
@@ -14,7 +14,7 @@ export interface Configuration {
   readonly webhooks: readonly LiveWebhook[];
 }
 
-/** Lists all webhook configurations of a cluster. Rejects like `Connection.request`. */
+/** Lists all webhook configurations of a cluster. Rejects with the errors of `Connection.request`. */
 export async function readConfigurations(client: ClusterClient): Promise<readonly Configuration[]> {
   const lists = CONFIGURATION_KINDS.map(async (kind) =>
     (await client.list(RESOURCES[kind])).map((object) => parseWebhookConfiguration(kind, object)),

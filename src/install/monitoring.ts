@@ -35,8 +35,8 @@ function dashboardConfigMap(settings: ManifestSettings): ManifestOf<V1ConfigMap>
 }
 
 /**
- * Metrics of the leader that are recorded for each cluster, with the labels that remain. Series of different clusters
- * have different `cluster` labels, which each Prometheus adds as an external label.
+ * Metrics of the leader that are recorded for each cluster, with the labels to keep. Series of different clusters have
+ * different `cluster` labels, which each Prometheus server adds as an external label.
  */
 const RECORDED: Readonly<Record<string, readonly string[]>> = {
   psa_rollout_workloads: ['verdict'],
@@ -58,9 +58,9 @@ export const RECORDING_RULES = Object.entries(RECORDED).map(([metric, labels]) =
 
 /**
  * Returns the recording rules, and the alerts of the installed features, for the Prometheus operator. Alerts are sorted
- * by urgency. Each refers to its section in the runbook, by path in the released files and, if set, by URL. Severity
- * `critical` requires immediate action, `warning` requires action during working hours, and `info` requires no urgent
- * action. Rollout alerts are never critical, because enforcement waits and reports the reason.
+ * by urgency. Each alert refers to its section in the runbook, by path in the released files and, if set, by URL.
+ * Severity `critical` requires immediate action, `warning` requires action during working hours, and `info` requires no
+ * urgent action. Rollout alerts are never critical, because enforcement waits and reports the reason.
  */
 function prometheusRule(settings: ManifestSettings): CustomManifest {
   const alertsOf = (installed: string | undefined) =>
@@ -104,21 +104,21 @@ function serviceMonitor({ namespace }: ManifestSettings): CustomManifest {
 
 /** Returns the monitoring objects for clusters that run the Prometheus operator and Grafana. */
 export function monitoringObjects(settings: ManifestSettings): readonly Manifest[] {
-  // The ServiceMonitor selects the Service.
+  // The ServiceMonitor selects the Service, which exists only if the replicas have pods.
   const monitors = settings.hasPods ? [serviceMonitor(settings)] : [];
   return [...monitors, prometheusRule(settings), dashboardConfigMap(settings)];
 }
 
-// The Grafana dashboards. NAMESPACE in expressions stands for the namespace of the installation.
+// Grafana dashboards. NAMESPACE in expressions represents the installation namespace.
 
 type Query = readonly [expr: string, legend: string];
 type Panel = readonly [title: string, unit: string, ...queries: readonly Query[]];
 
 interface Dashboard {
-  /** File name without its extension, and the UID. */
+  /** File name without its extension, which is also the UID. */
   readonly name: string;
   readonly title: string;
-  /** The dashboard exists only in installations with this feature. */
+  /** Feature that an installation needs for the dashboard. If absent, the dashboard is always installed. */
   readonly feature?: OptionalFeature;
   /** True if the dashboard has a `cluster` variable, whose value `$cluster` is a regular expression. */
   readonly hasClusters?: boolean;

@@ -32,7 +32,7 @@ const COMMON_RULES: readonly RbacRule[] = [
   { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
 ];
 
-/** The CRD watch detects when kinds become available. */
+/** Rule for the CRD watch, which detects when kinds become available. */
 export const DEFINITION_RULE: RbacRule = {
   apiGroups: ['apiextensions.k8s.io'],
   resources: ['customresourcedefinitions'],
@@ -42,13 +42,13 @@ export const DEFINITION_RULE: RbacRule = {
 /** Rules for leader election and for publishing the state of each replica. */
 const LEASE_RULES: readonly RbacRule[] = [rbacRule([...WATCH_VERBS, 'get', 'create', 'update', 'delete'], ['Lease'])];
 
-/** The leader registers webhooks once the Service has an endpoint. */
+/** Rules for reading endpoints, because the leader registers webhooks once the Service has an endpoint. */
 const ENDPOINT_RULES: readonly RbacRule[] = [rbacRule(WATCH_VERBS, ['EndpointSlice'])];
 
 const apiGroup = 'rbac.authorization.k8s.io';
 const apiVersion = `${apiGroup}/v1`;
 
-/** Returns a role for the replicas and its binding. A Role is in the installation namespace. */
+/** Returns a role for the replicas, and its binding. If it is a Role, both are in the installation namespace. */
 function boundRole(
   kind: 'ClusterRole' | 'Role',
   name: string,
@@ -66,7 +66,7 @@ function boundRole(
 
 /** Returns the rules that every replica needs for a feature. */
 function featureRules(feature: 'rollout' | OptionalFeature): readonly RbacRule[] {
-  // To read the current pod on exec and attach requests.
+  // Reviews of `exec` and `attach` read the current pod.
   const others = feature === 'scc' ? [rbacRule(['get'], ['Pod'])] : [];
   return [...watchRules(feature, false), DEFINITION_RULE, ...others];
 }
@@ -113,7 +113,7 @@ export function controllerRoles(settings: ManifestSettings, registry = CONTROLLE
   );
 }
 
-/** The guard permits only users with this permission to lower the level of a namespace. */
+/** Permission to lower the level of a namespace. The guard denies this to all other users. */
 const LOWER_RULE: RbacRule = {
   apiGroups: [LOWER_LEVEL.apiGroup],
   resources: [LOWER_LEVEL.resource],
@@ -147,7 +147,7 @@ export function rbacObjects(settings: ManifestSettings): readonly Manifest[] {
   ];
 }
 
-/** False because the pod spec mounts the token explicitly. */
+/** Returns the service account. Its token is not mounted automatically, because the pod spec mounts it explicitly. */
 function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
   return {
     apiVersion: 'v1',
@@ -160,7 +160,10 @@ function serviceAccount(namespace: string): ManifestOf<V1ServiceAccount> {
 /** Extends the view role to the settings. Grants no write access, which would permit turning off all enforcement. */
 const VIEW_SETTINGS = viewRole(`${name}-view-settings`, rbacRule(READ, ['PortcullisConfiguration']));
 
-/** Roles for exceptions, and for lowering levels. They are neither bound nor aggregated to the edit and admin roles. */
+/**
+ * Roles for exceptions and for lowering levels. They are neither bound to any user nor aggregated to the edit and admin
+ * roles.
+ */
 const USER_ROLES: readonly ManifestOf<V1ClusterRole>[] = [
   viewRole(`${name}-view-exceptions`, rbacRule(READ, ['PodSecurityException'])),
   unboundRole(

@@ -1,6 +1,7 @@
 /**
- * The ValidatingAdmissionPolicy for the PortcullisConfiguration. Its deletion ends all enforcement by the settings, so
- * the policy requires an annotation. API servers evaluate it even while no replica responds.
+ * Generates the ValidatingAdmissionPolicy for the PortcullisConfiguration. The deletion of this object ends all
+ * enforcement by the settings, so the policy requires an annotation that confirms the deletion. API servers evaluate
+ * the policy even while no replica responds.
  */
 import { ALLOW_DELETION_ANNOTATION, CONFIGURATION_NAME } from '../api/names.ts';
 import { celString } from '../kube/cel.ts';

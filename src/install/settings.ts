@@ -17,39 +17,43 @@ import { defined } from '../kube/defined.ts';
 import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
 
 /**
- * How API servers reach the webhooks: through the installation's Service, or at a URL such as `https://127.0.0.1:8443`.
+ * Address at which API servers reach the webhooks, which is the installation's Service or a URL such as
+ * `https://127.0.0.1:8443`.
  */
 type WebhookAddress = 'service' | { readonly url: string };
 
 /** Installed features. */
 type InstalledFeatures = Readonly<Record<Feature, boolean>>;
 
-/** The settings that an installation's manifests are generated from. */
+/** The settings from which the manifests of an installation are generated. */
 export interface ManifestSettings {
   readonly namespace: string;
   /** Portcullis version, without the leading `v`. */
   readonly version: string;
   /** Image reference, including the registry and a tag or digest. */
   readonly image: string;
-  /** False if the replicas run as processes outside the cluster. Then there are no objects for their pods. */
+  /** False if the replicas run as processes outside the cluster, so the manifests contain no objects for their pods. */
   readonly hasPods: boolean;
   readonly replicas: number;
-  /** Replaces `maxUnavailable` in the PodDisruptionBudget, which cannot have both fields. */
+  /**
+   * `minAvailable` of the PodDisruptionBudget. It replaces `maxUnavailable`, because a PodDisruptionBudget cannot have
+   * both fields.
+   */
   readonly minAvailable?: number | string;
-  /** Features to generate CRDs and permissions for. */
+  /** Features for which CRDs and permissions are generated. */
   readonly features: InstalledFeatures;
   /** True if the `nodes.config.openshift.io` CRD is installed. */
   readonly nodesConfig: boolean;
   /** Spec of the PortcullisConfiguration. */
   readonly policy: JsonObject;
-  /** Part of the spec that the leader applies. Default: all of it. */
+  /** Part of the spec that the leader applies. Defaults to the whole spec. */
   readonly initial?: JsonObject;
   /** Source of the serving certificate and the caBundle. With `others`, the user provides them. */
   readonly certificates: 'self-managed' | 'cert-manager' | 'others';
   /** With `preferred`, replicas may share a node if no other node has capacity. */
   readonly spread: 'preferred' | 'required';
   readonly monitoring: 'none' | 'prometheus-operator';
-  /** URL of the runbook that alerts link to. If empty, alerts have no links. */
+  /** URL of the runbook to which alerts link. If empty, alerts have no links. */
   readonly runbook: string;
   readonly webhooks: WebhookAddress;
 }
@@ -97,7 +101,7 @@ export function parseFeatures(values: readonly string[]): InstalledFeatures {
 /** All features, for manifests that are shared by installations with different features. */
 export const ALL_FEATURES = { rollout: true, scc: true, kubelet: true, olm: true } as const;
 
-/** The settings of a default installation. */
+/** Returns the settings of a default installation. */
 export function defaultSettings(version: string): ManifestSettings {
   return {
     namespace: INSTALLATION.namespace,
@@ -119,16 +123,16 @@ export function defaultSettings(version: string): ManifestSettings {
 /** Named changes to the default settings. Each profile except the default is a kustomize component. */
 export const PROFILES = {
   default: {},
-  /** Precedes the features, which add their alerts and dashboards. */
+  /** This profile precedes those of the features, which add their alerts and dashboards. */
   monitoring: { monitoring: 'prometheus-operator' },
   scc: { features: { ...INSTALLED_BY_DEFAULT, scc: true } },
-  /** For OpenShift, among others, which has its own label syncer and readiness controller. */
+  /** For clusters such as OpenShift, which has its own label syncer and readiness controller. */
   'without-rollout': { features: { ...INSTALLED_BY_DEFAULT, rollout: false } },
   kubelet: { features: { ...INSTALLED_BY_DEFAULT, kubelet: true } },
   olm: { features: { ...INSTALLED_BY_DEFAULT, olm: true } },
   'cert-manager': { certificates: 'cert-manager' },
   'high-availability': { replicas: 5, spread: 'required' },
-  /** For API servers that have no Service network. The replicas run on the same machine. */
+  /** For API servers that have no Service network. The replicas run on the same machine as the API server. */
   local: { hasPods: false, webhooks: { url: 'https://127.0.0.1:8443' } },
 } as const satisfies Readonly<Record<string, Partial<ManifestSettings>>>;
 
@@ -137,7 +141,7 @@ export type Profile = keyof typeof PROFILES;
 /** Oldest supported Kubernetes 1.x minor version. */
 export const MINIMUM_MINOR = 32;
 
-/** Labels that select the replicas. They are immutable. */
+/** Labels that select the replicas. They cannot change, because selectors are immutable. */
 export const SELECTOR_LABELS = { 'app.kubernetes.io/name': INSTALLATION.name, [COMPONENT_LABEL]: 'admission' } as const;
 
 /** Labels on all objects of an installation. */
@@ -147,7 +151,6 @@ export const INSTALLATION_LABELS = { ...SELECTOR_LABELS, [PART_OF_LABEL]: PART_O
 export const PREREQUISITES = 'prerequisites';
 const PREREQUISITE_LABELS = { ...INSTALLATION_LABELS, [COMPONENT_LABEL]: PREREQUISITES } as const;
 
-/** Metadata of a CRD, role or policy. */
 export function prerequisiteMetadata(name: string, namespace?: string): Manifest['metadata'] {
   return { name, ...defined({ namespace }), labels: PREREQUISITE_LABELS };
 }
@@ -173,7 +176,7 @@ export type PolicySpec = NonNullable<Wire<V1ValidatingAdmissionPolicy>['spec']>;
 
 /**
  * Returns a policy that denies requests, and its binding. The policy contains the defaults of API servers, because
- * `matchConstraints` is atomic: without them, a second field manager would conflict with the first.
+ * `matchConstraints` is atomic. Without these defaults, a second field manager would conflict with the first.
  */
 export function policyWithBinding(
   name: string,

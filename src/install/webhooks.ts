@@ -23,9 +23,9 @@ export type { Enforcement };
 type WebhookConfiguration = ManifestOf<V1MutatingWebhookConfiguration | V1ValidatingWebhookConfiguration>;
 
 /**
- * Returns the webhook configurations of an installation whose leader does not manage them. They fail closed for
- * everything that the settings might enforce, because namespace labels and the rollout change at run time, unless
- * `state` specifies the enforcement.
+ * Returns the webhook configurations of an installation whose leader does not manage them. Unless `state` specifies the
+ * enforcement, they fail closed for everything that the settings might enforce, because namespace labels and the
+ * rollout change at run time.
  */
 export function staticWebhookConfigurations(
   settings: ManifestSettings,
@@ -38,7 +38,7 @@ export function staticWebhookConfigurations(
     defaultLevel: rollout.phase === 'Enforce' || podSecurity.configuration.defaults.enforce !== 'privileged',
     defaults: selectedNamespaces(defaults),
     floor: false,
-    // Without a leader, the condition would remain after a change to the SCC.
+    // The condition is omitted, because without a leader it would remain after a change to the SCC.
     privilegedStreams: false,
   });
   const enforcement = { ...required, ...state };
@@ -63,10 +63,7 @@ export function staticWebhookConfigurations(
   }));
 }
 
-/**
- * Returns the webhook configurations of the development cluster, which cover all features, because the settings may
- * change at run time.
- */
+/** Enforcement of the development cluster, which covers all features because the settings may change at run time. */
 export const DEV_CLUSTER_ENFORCEMENT = {
   defaultLevel: true,
   exceptions: true,
