@@ -5,7 +5,7 @@ import { errorCode } from './kube/error-code.ts';
 /** Exit code that shells report for an interrupted program. */
 const INTERRUPTED = 130;
 
-/** Oldest supported major version of Node. */
+/** Oldest major version of Node that is supported. */
 const NODE_VERSION = 22;
 const isOld = Number.parseInt(process.versions.node) < NODE_VERSION;
 if (isOld)
@@ -15,11 +15,11 @@ let outputFailed = false;
 const stopping = new AbortController();
 // Only the first signal triggers a graceful shutdown. A second signal ends the process.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort(signal));
-// The reader of a pipe, such as `head`, may exit at any time.
+// Handles output errors, because the reader of a pipe, such as `head`, may exit at any time.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', handleOutputError);
 
 const io: ProcessIo = {
-  // A getter, because reading the property opens standard input.
+  // This is a getter because reading the property opens standard input.
   get stdin() {
     return process.stdin;
   },
@@ -29,15 +29,15 @@ const io: ProcessIo = {
   signal: stopping.signal,
 };
 
-// The exit code if the command never settles. There is no top-level await because single executables are CommonJS
-// modules.
+// Exit code if the command never settles. There is no top-level await because single executables are CommonJS modules.
 process.exitCode = EXIT.usage;
 if (!isOld) void start().catch(reportError).then(exitWith);
 
 /** Loads the program dynamically, because old versions of Node cannot parse it. */
 async function start(): Promise<number> {
   const { INIT_CWD: folder, npm_lifecycle_event: script, npm_package_name: name } = process.env;
-  // npm runs scripts in the root of the clone, but users expect paths relative to their working directory.
+  // Changes to the user's working directory, because npm runs scripts in the root of the clone, but users expect paths
+  // relative to their working directory.
   if (folder && script === 'portcullis' && name === 'portcullis') process.chdir(folder);
   const { run } = await import('./cli/program.ts');
   const [, path = '', ...args] = process.argv;

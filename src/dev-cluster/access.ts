@@ -63,7 +63,7 @@ export function impersonate(access: Access, requester: UserInfo, rawHeaders: rea
   };
 }
 
-/** Node merges repeated headers, except in `rawHeaders`, where names and values alternate. */
+/** Returns the header pairs. Node merges repeated headers, except in `rawHeaders`, where names and values alternate. */
 function headerPairs(raw: readonly string[]): [name: string, value: string][] {
   return raw.flatMap((name, index) => (index % 2 === 0 ? [[name.toLowerCase(), raw[index + 1] ?? '']] : []));
 }

@@ -1,4 +1,4 @@
-/** Request attributes, as admission receives them. */
+/** Attributes of a request, as admission receives them. */
 import type { Operation } from '../kube/admission.ts';
 import type { UserInfo } from '../kube/types.ts';
 import type { ServedResource } from './resource-info.ts';

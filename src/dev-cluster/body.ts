@@ -23,7 +23,7 @@ export function readWriteOptions(query: URLSearchParams) {
   return {
     dryRun: dryRun.length > 0,
     fieldManager,
-    /** How to handle unknown fields: `Ignore`, `Warn` or `Strict`. */
+    /** Determines how unknown fields are handled (`Ignore`, `Warn` or `Strict`). */
     fieldValidation: fieldValidation === '' ? 'Warn' : fieldValidation,
     /** True if a server-side apply takes over fields from other managers. */
     force: readBoolean(query, 'force'),
@@ -60,7 +60,7 @@ export function unsupportedMediaType(accepted: readonly string[]): ApiError {
   return new ApiError(createStatus(415, 'UnsupportedMediaType', message));
 }
 
-/** Accepted media types. The server decodes protobuf earlier. */
+/** Accepted media types. The server has already decoded protobuf at this point. */
 const READABLE = ['application/json', 'application/vnd.kubernetes.protobuf'];
 
 /** Decodes the body of a create or update and sets defaults. Throws ApiError 400 or 415. */

@@ -24,9 +24,12 @@ export interface ResourceRequest {
   readonly version: string;
   readonly resource: string;
   readonly subresource: string;
-  /** Empty for all namespaces and for cluster-scoped objects. For requests on a Namespace, its name. */
+  /**
+   * Namespace of the request. Empty for all namespaces and for cluster-scoped objects. For requests for a Namespace,
+   * the name of the Namespace.
+   */
   readonly namespace: string;
-  /** Empty for requests on a collection, unless a field selector requires a name. */
+  /** Name of the object. Empty for requests for a collection, unless a field selector requires a name. */
   readonly name: string;
   readonly query: URLSearchParams;
   readonly user: UserInfo;

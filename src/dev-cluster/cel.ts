@@ -27,7 +27,7 @@ export class CelAuthorizer {
   with(change: Partial<Action>): CelAuthorizer {
     return new CelAuthorizer(this.#authorize, this.#user, { ...this.#action, ...change });
   }
-  /** As in API servers, do not add the `system:authenticated` group. */
+  /** As in API servers, the `system:authenticated` group is not added. */
   serviceAccount(namespace: string, name: string): CelAuthorizer {
     if (!/^[a-z0-9]/.test(name)) throw new Error('Invalid service account name');
     const groups = ['system:serviceaccounts', `system:serviceaccounts:${namespace}`];
@@ -46,7 +46,7 @@ class Lists {
   readonly range = (size: bigint): bigint[] => Array.from({ length: Number(size) }, (_, index) => BigInt(index));
 }
 
-/** Authorizer methods that set a field of the action. */
+/** Methods of the authorizer that set a field of the action. */
 const ACTION_FIELDS = {
   group: 'apiGroup',
   resource: 'resource',
@@ -56,7 +56,7 @@ const ACTION_FIELDS = {
   check: 'verb',
 } as const;
 
-/** CEL environment with the functions that API servers add. */
+/** Creates a CEL environment with the functions that API servers add. */
 function createEnvironment(variables: readonly string[]): Environment {
   const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false });
   environment.registerType('Strings', Strings);
@@ -90,7 +90,7 @@ function createEnvironment(variables: readonly string[]): Environment {
   return environment;
 }
 
-/** Inputs for a policy's expressions. */
+/** Variables in the expressions of a policy. */
 const INPUTS = ['object', 'oldObject', 'request', 'namespaceObject', 'variables', 'authorizer'];
 const environments = new Map<string, Environment>();
 const programs = new Map<string, Program>();
@@ -122,8 +122,8 @@ export function firstLine(error: unknown): string {
 type Values = Readonly<Record<string, unknown>>;
 
 /**
- * Variables that, as in API servers, are evaluated once when they are first read. This is not a subclass of Map,
- * because the interpreter does not accept one.
+ * Creates variables that, as in API servers, are evaluated once when they are first read. The result is not a subclass
+ * of Map, because the interpreter does not accept one.
  */
 function createVariables(expressions: ReadonlyMap<string, Program>, values: Values): Map<string, unknown> {
   const results = new Map<string, unknown>();
@@ -139,7 +139,7 @@ function createVariables(expressions: ReadonlyMap<string, Program>, values: Valu
   return variables;
 }
 
-/** Compiles variables. Returns a function that evaluates expressions that read them. */
+/** Compiles variables. Returns a function that evaluates the expressions that use them. */
 export function compileVariables(variables: readonly CelVariable[]) {
   const compiled = new Map(variables.map(({ name, expression }) => [name, compile(expression)] as const));
   return (input: Readonly<Record<string, unknown>>) => {
@@ -157,7 +157,7 @@ export function toCelValue(value: unknown): unknown {
   return new Map(Object.entries(value).map(([key, item]) => [key, toCelValue(item)]));
 }
 
-/** Types whose absent members the API server serializes. */
+/** Types whose members the API server serializes even if they are absent. */
 const SERIALIZED: Readonly<Record<string, JsonObject>> = {
   seccompProfile: { type: '' },
   appArmorProfile: { type: '' },
@@ -169,7 +169,7 @@ const SERIALIZED: Readonly<Record<string, JsonObject>> = {
   flexVolume: { driver: '' },
 };
 
-/** Fields whose items or members are strings, so null is read as the empty string. */
+/** Fields whose items or members are strings, so null is treated as the empty string. */
 const STRINGS = ['add', 'drop', 'annotations'];
 
 /**

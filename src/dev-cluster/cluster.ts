@@ -54,7 +54,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
     const kind = findKind(resource);
     const { name = '', namespace } = getMetadata(object);
     if (kind === undefined) return;
-    // Decisions about pods read the same part of them as in a live cluster.
+    // Projects pods, so that decisions about pods read the same parts of them as in a live cluster.
     const isPodSource = POD_SOURCES.some((source) => source === kind);
     const stored = isPodSource ? project(kind, object) : object;
     if (stored && type !== 'DELETED') store.put(kind, isPodSource ? pool(kind, stored) : stored);

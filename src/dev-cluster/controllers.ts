@@ -11,7 +11,7 @@ import { type ApiObject, getMetadata, itemsAt, nestedObject, type ResourceKey } 
 const DEFINITIONS: ResourceKey = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
 
 /**
- * The server's own writes, as a member of `system:masters`. All writes go through admission. They reject with an
+ * Writes of the server itself, as a member of `system:masters`. All writes go through admission, and reject with an
  * ApiError.
  */
 export interface Writer {
@@ -38,7 +38,7 @@ interface ControllerContext {
 export interface ControllersOptions {
   /** CA certificate of the API server in PEM, for the `kube-root-ca.crt` ConfigMap in each namespace. */
   readonly rootCertificate?: string;
-  /** Called with reconciliation errors. Failed keys are retried. */
+  /** Called with errors of reconciliations, whose keys are retried. */
   readonly onError?: (error: unknown, controller: string, key: string) => void;
 }
 
@@ -106,7 +106,7 @@ function createQueue(onError: NonNullable<ControllersOptions['onError']>) {
     running ??= run();
   };
   const run = async (): Promise<void> => {
-    // Reconcile a change only after all subscribers have received it.
+    // Reconciles a change only after all subscribers have received it.
     await Promise.resolve();
     for (let next = pending.entries().next(); !next.done && !stopped; next = pending.entries().next()) {
       const [id, reconcile] = next.value;
@@ -194,7 +194,7 @@ function namespaceDeletion(context: ControllerContext): Controller {
           if (!isDeleting(object)) await removeExisting(context, resource, object);
         }
       }
-      // Once an object with finalizers is removed, the namespace is enqueued again.
+      // Waits until all objects are removed. The removal of an object with finalizers enqueues the namespace again.
       if (resources.some((resource) => storage.list(resource, name).length > 0)) return;
       const spec = { ...nestedObject(namespace, 'spec'), finalizers: [] };
       await writer.update(RESOURCES.Namespace, { ...namespace, spec }, 'finalize');
@@ -211,7 +211,7 @@ function roleAggregation({ storage, writer }: ControllerContext): Controller {
     name: 'role-aggregation',
     changedKey: ({ resource }) => (isSameResource(resource, RESOURCES.ClusterRole) ? '' : undefined),
     async reconcile() {
-      // An aggregated role can itself be aggregated, so each write triggers another reconciliation.
+      // An aggregated role can itself be aggregated, which works because each write triggers another reconciliation.
       for (const role of storage.list(RESOURCES.ClusterRole)) {
         const rules = aggregatedRules(role, storage.list(RESOURCES.ClusterRole));
         const isCurrent = rules === undefined || deepEqual(rules, itemsAt(role, 'rules'));

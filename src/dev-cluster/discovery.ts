@@ -91,8 +91,8 @@ function openApiIndex(registry: Registry): object {
 }
 
 /**
- * Returns an OpenAPI document that contains no schemas. kubectl reads from it that the server supports dry runs and
- * field validation.
+ * Returns an OpenAPI document that contains no schemas. From this document, kubectl determines that the server supports
+ * dry runs and field validation.
  * @see https://kubernetes.io/docs/concepts/overview/kubernetes-api/#openapi-interface-definition
  */
 function openApi(resources: readonly ServedResource[]): object {
@@ -104,7 +104,10 @@ function apiRoot({ group, version }: ServedResource): string {
   return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
 }
 
-/** Lists no request body, so kubectl computes strategic merge patches from its own types instead of the document. */
+/**
+ * Describes the PATCH operation. It has no request body, so kubectl computes strategic merge patches from its own types
+ * instead of the document.
+ */
 function patchPath(info: ServedResource): [string, object] {
   const { group, version, kind, namespaced, resource } = info;
   const parameters = ['dryRun', 'fieldManager', 'fieldValidation', 'force'].map((name) => ({ name, in: 'query' }));

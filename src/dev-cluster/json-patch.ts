@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from '../kube/types.ts';
  * @see https://github.com/evanphx/json-patch/blob/v4.12.0/patch.go
  */
 export function applyJsonPatch(document: unknown, operations: readonly JsonObject[]): unknown {
-  // Wrap the document so operations can replace it.
+  // Wraps the document so that operations can replace it.
   const root = { document: structuredClone(document) };
   for (const operation of operations) {
     const located = locate(root, operation);
@@ -19,8 +19,8 @@ export function applyJsonPatch(document: unknown, operations: readonly JsonObjec
 }
 
 /**
- * Converts an operation to one on the wrapper. Returns `undefined` for a test that passes because the member is
- * missing.
+ * Converts an operation on the document to an operation on the wrapper. Returns `undefined` for a test that passes
+ * because the member is missing.
  */
 function locate(root: object, { op, path, from, value = null }: JsonObject): Operation | undefined {
   const located = { op, path: prefix(path), ...(from === undefined ? {} : { from: prefix(from) }), value };

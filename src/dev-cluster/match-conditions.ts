@@ -5,7 +5,7 @@ import { nestedObject, textAt } from './types.ts';
 /** Value of a CEL expression, or `error` if the expression cannot be evaluated. */
 type ConditionResult = boolean | { readonly error: string };
 
-/** Evaluates a bool expression with CEL values. */
+/** Evaluates a boolean expression with the given CEL values. */
 export function evaluate(expression: string, values: Readonly<Record<string, unknown>>): ConditionResult {
   try {
     const result = compile(expression, Object.keys(values))(values);
@@ -15,10 +15,10 @@ export function evaluate(expression: string, values: Readonly<Record<string, unk
   }
 }
 
-/** Inputs for match conditions. */
+/** Variables in match conditions. */
 const INPUTS = ['object', 'oldObject', 'request', 'authorizer'];
 
-/** Returns why a match condition cannot be compiled, or `undefined` if it can. */
+/** Returns the reason why a match condition cannot be compiled, or `undefined` if it can be compiled. */
 export function conditionError(expression: string): string | undefined {
   try {
     compile(expression, INPUTS);
@@ -37,8 +37,8 @@ export function completeRequest(request: JsonObject): JsonObject {
 }
 
 /**
- * Returns true if an AdmissionReview's request meets all conditions. A false condition determines the result even if
- * another condition cannot be evaluated.
+ * Returns true if an AdmissionReview's request meets all conditions. If a condition is false, the result is false even
+ * if another condition cannot be evaluated.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/matchconditions/matcher.go
  */
 export function matchesConditions(

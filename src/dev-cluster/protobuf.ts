@@ -17,14 +17,17 @@ interface Field {
 }
 
 /**
- * The fields of each message in field number order, for the kinds that kubectl creates. `-` marks a field that the
+ * Fields of each message in the order of their numbers, for the kinds that kubectl creates. `-` marks a field that the
  * server ignores, such as `status`. `_` marks a field that the decoder does not support. A field is a string unless it
- * has a suffix: `#` integer, `?` boolean, `:Message`, followed by `*` for a list or `{}` for a map. `!` omits zero
- * values, as Go does for non-pointer fields. `+Message` is embedded and has no separate JSON field.
+ * has a suffix, which is `#` for an integer, `?` for a boolean, or `:Message`, followed by `*` for a list or `{}` for a
+ * map. `!` omits zero values, as Go does for non-pointer fields. `+Message` is embedded and has no separate JSON field.
  */
 const messages = new Map(Object.entries(protobufMessages).map(([name, fields]) => [name, fields.map(parseField)]));
 
-/** Returns `undefined` for an ignored field. A field without a name is an embedded message. */
+/**
+ * Parses the description of a field. Returns `undefined` for an ignored field. A field without a name is an embedded
+ * message.
+ */
 function parseField(text: string): Field | 'unsupported' | undefined {
   if (text === '-' || text === '_') return text === '-' ? undefined : 'unsupported';
   const [, name = '', kind = '', repeated, zero] = /^(\w*)(#|\?|[:+]\w+)?(\*|\{\})?(!)?$/.exec(text) ?? [];

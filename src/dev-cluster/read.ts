@@ -55,14 +55,14 @@ function readListOptions(query: URLSearchParams, info: ServedResource) {
   const fields = parseFieldSelector(query.get('fieldSelector') ?? '', info);
   return {
     selects: (object: ApiObject) => labels(object) && fields(object),
-    /** 0 means any version. */
+    /** Minimum version. 0 means any version. */
     resourceVersion: readInteger(query, 'resourceVersion') ?? 0,
-    /** 0 means no limit. */
+    /** Page size. 0 means no limit. */
     limit: readInteger(query, 'limit') ?? 0,
     continue: query.get('continue') ?? '',
     timeoutSeconds: readInteger(query, 'timeoutSeconds') ?? 0,
     allowWatchBookmarks: readBoolean(query, 'allowWatchBookmarks'),
-    /** Absent if a list or watch does not set it. */
+    /** Absent if the request does not set it. */
     sendInitialEvents: query.has('sendInitialEvents') ? readBoolean(query, 'sendInitialEvents') : undefined,
   };
 }
@@ -95,7 +95,7 @@ function validateInitialEvents(query: URLSearchParams, isWatch: boolean): void {
 interface Continuation {
   /**
    * Resource version of the first page. Later pages contain the latest objects, so a watch from this version repeats
-   * the changes in between.
+   * the changes that they already contain.
    */
   readonly revision: number;
   /** Sort key of the last object on the previous page. */
@@ -132,7 +132,7 @@ function readToken(token: string): Continuation {
     const { revision, after } = JSON.parse(Buffer.from(token, 'base64url').toString()) as Partial<Continuation>;
     if (typeof revision === 'number' && typeof after === 'string') return { revision, after };
   } catch {
-    // Reported below, like any other invalid token.
+    // The error is thrown below, as for any other invalid token.
   }
   throw new ApiError(badRequest('invalid continue token: continue key is not valid'));
 }
@@ -197,7 +197,7 @@ async function* watchEvents(
   }
 }
 
-/** Marks the end of the initial events. Clients wait for it. */
+/** Metadata of the bookmark that marks the end of the initial events, for which clients wait. */
 const INITIAL_EVENTS_END = { annotations: { 'k8s.io/initial-events-end': 'true' } };
 
 /** Returns an ADDED event for each selected object. */
@@ -235,7 +235,7 @@ function createQueue(signal: AbortSignal) {
       pending.push(change);
       wake();
     },
-    /** Makes `next` resolve even if there are no changes. */
+    /** Causes `next` to resolve even if there are no changes. */
     wake,
     /** Resolves to the changes since the last call, or to `undefined` once the signal is aborted. */
     async next(): Promise<readonly StoredChange[] | undefined> {

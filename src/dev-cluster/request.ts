@@ -19,8 +19,8 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Authorizes and admits a connection to a container. Then rejects it as the API server does for an unscheduled pod,
- * because the development cluster runs no pods. The log of such a pod is empty.
+ * Authorizes and admits a connection to a container. Then rejects the connection as the API server does for an
+ * unscheduled pod, because the development cluster runs no pods. Requests for logs return an empty log.
  */
 async function connect(core: Core, call: Call): Promise<ApiResult> {
   const name = call.subresource?.name ?? '';
@@ -32,7 +32,7 @@ async function connect(core: Core, call: Call): Promise<ApiResult> {
   throw new ApiError(badRequest(`node ${nodeName} has no kubelet: this is a development cluster, which runs no pods`));
 }
 
-/** A GET request that is upgraded to a stream also requires the `create` verb. */
+/** Authorizes and admits a connection. A GET request that is upgraded to a stream also requires the `create` verb. */
 async function admitConnection(core: Core, call: Call, subresource: string): Promise<void> {
   const { info, namespace, name, context } = call;
   const action = { apiGroup: info.group, resource: info.resource, subresource, namespace, name };
@@ -158,7 +158,7 @@ function methodNotAllowed(): ApiError {
   return new ApiError(createStatus(405, 'MethodNotAllowed', message, {}));
 }
 
-/** Returns the object that a call refers to. Throws ApiError 404. */
+/** Returns the object to which a call refers. Throws ApiError 404 if it does not exist. */
 function getObject(core: Core, { info, scope, name }: Call): ApiObject {
   const stored = core.storage.get(storageKey(info), scope, name);
   if (!stored) throw new ApiError(notFound(info, name));
@@ -167,7 +167,7 @@ function getObject(core: Core, { info, scope, name }: Call): ApiObject {
 
 type ReviewStatus = (core: Core, call: Call, review: ApiObject) => unknown;
 
-/** The functions that compute the status of reviews, by kind. */
+/** Functions that compute the status of reviews, by kind. */
 const REVIEWS: Readonly<Record<string, ReviewStatus>> = {
   SelfSubjectAccessReview: (core, call, review) => ({ allowed: core.access(call.user, reviewedAction(review)) }),
   SubjectAccessReview: (core, _call, review) => {

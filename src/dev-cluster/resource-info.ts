@@ -9,7 +9,7 @@ export interface ServedResource {
   readonly version: string;
   readonly kind: string;
   readonly listKind: string;
-  /** The lowercase plural name, as in URLs. */
+  /** Lowercase plural name, as in URLs. */
   readonly resource: string;
   readonly singular: string;
   readonly namespaced: boolean;

@@ -6,10 +6,9 @@ import type { ServedResource } from './resource-info.ts';
 import { kindColumns } from './tables.ts';
 import type { ApiObject, ResourceKey } from './types.ts';
 
-/** The resources that the server serves. */
 export interface Registry {
   find(group: string, version: string, resource: string): ServedResource | undefined;
-  /** Finds a resource in its preferred version, which for a custom resource is the first served version. */
+  /** Finds a resource in its preferred version. For a custom resource, this is the first served version. */
   preferred(key: ResourceKey): ServedResource | undefined;
   list(): readonly ServedResource[];
   /** Replaces the resources of a CRD. */
@@ -159,7 +158,7 @@ export interface Subresource {
 const CHANGE = ['get', 'patch', 'update'];
 const CONNECT = ['create', 'get'];
 
-/** A subresource that sets no kind has the kind of its resource. */
+/** Subresources by name. A subresource without a kind has the kind of its resource. */
 const SUBRESOURCES: Readonly<Record<string, { readonly verbs: readonly string[]; readonly kind?: string }>> = {
   attach: { verbs: CONNECT, kind: 'PodAttachOptions' },
   ephemeralcontainers: { verbs: CHANGE },
@@ -200,7 +199,7 @@ function isConvertedEvent({ group, resource }: ResourceKey): boolean {
   return group === 'events.k8s.io' && resource === 'events';
 }
 
-/** Returns the resource that the objects are stored under. */
+/** Returns the resource under which the objects are stored. */
 export function storageKey(info: ServedResource): ResourceKey {
   return isConvertedEvent(info) ? EVENTS : info;
 }

@@ -27,7 +27,7 @@ interface ApiServerOptions {
   onError(error: unknown): void;
 }
 
-/** The Kubernetes REST API over TLS. */
+/** Server for the Kubernetes REST API over TLS. */
 interface ApiServer {
   /** Listens on 127.0.0.1 and resolves to the port. Port 0 selects a free port. */
   listen(port: number): Promise<number>;
@@ -38,7 +38,10 @@ interface ApiServer {
 const BODY_LIMIT = 3 * 1024 * 1024;
 const REQUEST_TIMEOUT_MS = 60_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Longer than clients keep idle connections, so they do not reuse a connection while the server closes it. */
+/**
+ * Keep-alive timeout, which is longer than clients keep idle connections, so they do not reuse a connection while the
+ * server closes it.
+ */
 const KEEP_ALIVE_MS = 180_000;
 
 export function createApiServer(options: ApiServerOptions): ApiServer {
@@ -59,7 +62,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     forceCloseConnections: true,
     frameworkErrors: (error, _request, reply) => void sendStatus(reply, badRequest(error.message)),
   });
-  // Fastify does not close connections that have not completed their TLS handshake.
+  // Tracks all sockets, because Fastify does not close connections that have not completed their TLS handshake.
   const sockets = new Set<Socket>();
   app.server.on('connection', (socket: Socket) => {
     sockets.add(socket);
@@ -259,7 +262,7 @@ function warningHeader(text: string): string {
   return `299 - "${Buffer.from(quoted, 'utf8').toString('latin1')}"`;
 }
 
-/** Sends the body as bytes. If it were text, Node would encode the headers as UTF-8, too. */
+/** Sends the body as bytes. With a text body, Node would also encode the headers as UTF-8. */
 function send(reply: FastifyReply, code: number, { contentType, body }: Document): FastifyReply {
   const headers = { 'content-type': contentType, 'cache-control': 'no-cache, private' };
   return reply.code(code).headers(headers).send(Buffer.from(body));
@@ -317,6 +320,6 @@ contexts:
 current-context: portcullis
 `;
   await writeFile(path, text, { mode: 0o600 });
-  // writeFile applies its mode option only to new files.
+  // Sets the mode again, because `writeFile` applies its mode option only to new files.
   await chmod(path, 0o600);
 }

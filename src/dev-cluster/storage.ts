@@ -1,11 +1,11 @@
 import { compareBytes } from '../kube/text.ts';
 import { type ApiObject, getMetadata, type ObjectReader, type ResourceKey } from './types.ts';
 
-/** A write, as reported by watches. */
+/** A write, as watches report it. */
 export interface StoredChange {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly resource: ResourceKey;
-  /** The new object or, after a removal, the last state with the removal's resource version. */
+  /** The new object or, after a removal, its last state with the resource version of the removal. */
   readonly object: ApiObject;
   /** The previous object. Absent for a new object. */
   readonly before?: ApiObject;
@@ -17,7 +17,7 @@ export interface StoredChange {
  * frozen, and a write replaces the whole object.
  */
 export interface Storage extends ObjectReader {
-  /** The latest write's resource version. */
+  /** Returns the resource version of the latest write. */
   revision(): number;
   /** Stores a new object and returns it with its resource version. Returns `undefined` if the name is taken. */
   create(resource: ResourceKey, object: ApiObject): ApiObject | undefined;
@@ -34,7 +34,7 @@ export interface Storage extends ObjectReader {
   subscribe(listener: (change: StoredChange) => void): () => void;
 }
 
-/** Greater than 1, so a watch from version 1 fails, as it does in an old cluster. */
+/** First resource version. It is greater than 1, so a watch from version 1 fails, as in a cluster that is not new. */
 const FIRST_REVISION = 100;
 
 /** Number of changes in the history. */

@@ -81,7 +81,7 @@ function field(name: string, ...path: readonly string[]): TableColumn {
 export const nameColumn: TableColumn = { ...field('Name', 'metadata', 'name'), format: 'name' };
 export const ageColumn = column('Age', (object, now) => age(at(object, 'metadata', 'creationTimestamp'), now));
 
-/** Columns of the kinds that have more than name and age. */
+/** Columns of the kinds that have columns other than name and age. */
 const COLUMNS: Readonly<Record<string, readonly TableColumn[]>> = {
   Event: [
     column('Last Seen', (event, now) => age(lastSeen(event), now)),

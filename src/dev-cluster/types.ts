@@ -20,12 +20,12 @@ export interface TableColumn {
   readonly type: string;
   readonly format?: string;
   readonly description?: string;
-  /** 0 is always shown, and 1 only with `-o wide`. */
+  /** Columns with priority 0 are always shown, and columns with priority 1 only with `-o wide`. */
   readonly priority: number;
   cell(object: ApiObject, now: Date): unknown;
 }
 
-/** Read access to the stored objects, which are frozen. Bypasses authorization and admission. */
+/** Reads stored objects, which are frozen. Bypasses authorization and admission. */
 export interface ObjectReader {
   get(resource: ResourceKey, namespace: string, name: string): ApiObject | undefined;
   /** Lists objects in a namespace, or in all namespaces if none is given, sorted by namespace and name. */

@@ -109,7 +109,7 @@ interface ObjectChange {
   next(existing: ApiObject | undefined): ApiObject;
 }
 
-/** Replaces an object or the part that belongs to a subresource. */
+/** Replaces an object, or the part of it that belongs to a subresource. */
 export async function update(core: Core, call: Call): Promise<ObjectResult> {
   const options = readWriteOptions(call.query);
   const sent = readBody(call, options.fieldValidation);
@@ -172,7 +172,7 @@ async function changeObject(core: Core, call: Call, change: ObjectChange): Promi
   }
 }
 
-/** Returns `undefined` if another request has created the object. */
+/** Creates the object. Returns `undefined` if another request has created it in the meantime. */
 async function createMissing(core: Core, call: Call, change: ObjectChange): Promise<ObjectResult | undefined> {
   const { info, user, namespace, name } = call;
   if (call.subresource) throw new ApiError(notFound(info, name));
@@ -336,7 +336,7 @@ async function removeObject(core: Core, call: Call, options: DeleteOptions): Pro
   }
 }
 
-/** Pods and Namespaces are marked as terminating even if they have no finalizers. */
+/** Plans the deletion of an object. Pods and Namespaces are marked as terminating even if they have no finalizers. */
 function createDeletion(core: Core, info: ServedResource, existing: ApiObject): Deletion {
   const removed = getFinalizers(existing).length === 0;
   const isGraceful = info.group === '' && (info.resource === 'pods' || info.resource === 'namespaces');

@@ -14,7 +14,10 @@ interface OrderedCheck {
   readonly admitted: number;
 }
 
-/** Returns the violated checks. Each is the one whose fix then admits the most additional workloads. */
+/**
+ * Returns the violated checks in the order in which to fix them. The fix of each check admits the most additional
+ * workloads at that point.
+ */
 export function orderChecks(groups: readonly CheckGroup[]): readonly OrderedCheck[] {
   const sum = (selected: readonly CheckGroup[]): number =>
     selected.reduce((total, { workloads }) => total + workloads, 0);

@@ -59,11 +59,11 @@ export interface LocatedViolation extends Omit<FixableViolation, 'fields'> {
   readonly fields: readonly FieldPosition[];
 }
 
-/** SCC admission's decision on an object's pods. */
+/** Decision of SCC admission on the pods of an object. */
 export interface SccResult extends Pick<ExplainedPod, 'verdict' | 'sccs'> {
   /** Reasons for the verdict, one sentence each. */
   readonly reasons: readonly string[];
-  /** The fields that the closest SCC does not allow. */
+  /** Fields that the closest SCC does not allow. */
   readonly fields: readonly FieldPosition[];
 }
 
@@ -87,8 +87,8 @@ export interface ManifestEvaluation {
 const NAMESPACE = 'default';
 
 /**
- * Evaluates all objects in a text, using its namespaces, exceptions, SCCs and RBAC objects. Everything else is as in a
- * new cluster.
+ * Evaluates all objects in a text with the namespaces, exceptions, SCCs and RBAC objects that it contains. Everything
+ * else is as in a new cluster.
  */
 export function evaluateManifests(text: string, version: Version, nowMs = Date.now()): ManifestEvaluation {
   if (text.length > LIMITS.playgroundCharacters) {
@@ -108,14 +108,14 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
 }
 
 /**
- * Fixes all pods and pod templates in a text to pass a policy, and moves unknown fields to the places where they
- * belong.
+ * Fixes all pods and pod templates in a text so that they satisfy a policy, and moves unknown fields to the locations
+ * where they belong.
  */
 export function fixManifests(text: string, policy: Policy): FixedText {
   return fixText(text, '', (pod) => podSecurityViolations(pod, policy), { moveFields });
 }
 
-/** Cluster objects that decisions depend on. */
+/** Cluster objects on which decisions depend. */
 interface ClusterObjects {
   readonly sccs: readonly SecurityContextConstraints[];
   readonly access: SccAccess;
@@ -232,7 +232,10 @@ const IGNORED: SccResult = {
   fields: [],
 };
 
-/** Service accounts need not exist in the text. The creator of a bare pod has no grants. */
+/**
+ * Determines the SCC that admits the pods. Service accounts do not have to exist in the text. The creator of a bare pod
+ * has no grants.
+ */
 function selectScc(source: PodCreator, { namespace, cluster, locate }: Selection): SccResult {
   const { sccs, access } = cluster;
   const pod = workloadPod(source, { namespace, sccs, access, creator: {}, findAccount: () => ({}) });

@@ -1,5 +1,6 @@
 /**
- * The data of a fleet report, which joins the reports of many clusters. `portcullis report --fleet -o json` prints it.
+ * The data of a fleet report, which combines the reports of many clusters. `portcullis report --fleet -o json` prints
+ * this data.
  */
 import type { Level } from '../policy/pss/index.ts';
 import type { WorkloadVerdict } from '../policy/rollout/index.ts';
@@ -12,9 +13,12 @@ export interface FleetData {
   readonly time: string;
   readonly version: string;
   readonly clusters: readonly FleetCluster[];
-  /** The violated checks, each of which is the one whose fix then admits the most additional workloads. */
+  /**
+   * The violated checks in the order in which to fix them. The fix of each check admits the most additional workloads
+   * at that point.
+   */
   readonly checks: readonly FleetCheck[];
-  /** Clusters that could not be read. They are not part of any count. */
+  /** Clusters that could not be read. They are not included in any count. */
   readonly unread: readonly UnreadCluster[];
   /** Name of the reference cluster, and the differences of the other clusters from it. */
   readonly reference?: string | undefined;
@@ -30,24 +34,27 @@ export interface UnreadCluster {
 
 /** A property in which clusters differ from the reference cluster. */
 export interface FleetDifference {
-  /** `check` is a check that denied workloads violate only in the clusters, and not in the reference cluster. */
+  /**
+   * Kind of the property. `check` is a check that denied workloads violate in these clusters, but not in the reference
+   * cluster.
+   */
   readonly kind: 'setting' | 'level' | 'exemption' | 'grant' | 'exception' | 'check';
   readonly name: string;
   /** Value in the reference cluster. */
   readonly reference: string;
-  /** Value in the clusters. */
+  /** Value in these clusters. */
   readonly value: string;
   readonly clusters: readonly string[];
 }
 
 /** The state of a cluster. The counts do not include namespaces that were not evaluated. */
 export interface FleetCluster {
-  /** Unique name: the name in the settings, the context, or the name of the file without its extension. */
+  /** Unique name, which is the name in the settings, the context, or the name of the file without its extension. */
   readonly name: string;
   readonly context?: string | undefined;
-  /** UID of the namespace kube-system. Absent for a report on manifests. */
+  /** UID of the `kube-system` namespace. Absent for a report on manifests. */
   readonly uid?: string | undefined;
-  /** The API server's address, or the manifests. */
+  /** Address of the API server, or a description of the manifests. */
   readonly source: string;
   /** Time of the report. RFC 3339. */
   readonly time: string;
@@ -67,7 +74,7 @@ export interface FleetCluster {
   readonly workloads: Readonly<Record<WorkloadVerdict, number>>;
   /** Number of denied workloads by violated check. */
   readonly checks: Readonly<Record<string, number>>;
-  /** The denied workloads, or the first of them. */
+  /** The first denied workloads, or all of them. */
   readonly denied: readonly FleetWorkload[];
   /** Number of denied workloads that are not listed. */
   readonly omitted: number;
@@ -90,6 +97,8 @@ export interface FleetCheck {
   readonly workloads: number;
   /** Number of workloads that pass once this check and all previous checks are fixed. */
   readonly admitted: number;
-  /** Names of the clusters with such workloads, in descending order of their number. */
+  /**
+   * Names of the clusters with workloads that violate the check, in descending order of the number of these workloads.
+   */
   readonly clusters: readonly string[];
 }

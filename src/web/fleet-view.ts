@@ -1,4 +1,6 @@
-/** What the fleet page shows: filters in the URL, and CSV. Does not use the DOM. */
+/**
+ * Determines the content of the fleet page from the filters in the URL, and exports it as CSV. Does not use the DOM.
+ */
 import { LEVELS } from '../policy/pss/index.ts';
 import { formatCsv } from './csv.ts';
 import type { FleetCluster, FleetData } from './fleet-data.ts';
@@ -27,13 +29,13 @@ export function selectClusters(
   );
 }
 
-/** The number of denied workloads that violate a check, or `undefined` if it is not known. */
+/** Returns the number of denied workloads that violate a check, or `undefined` if it is unknown. */
 export function countViolations(cluster: FleetCluster, check: string): number | undefined {
   const { checks, namespaces, notEvaluated } = cluster;
   return checks[check] ?? (namespaces === notEvaluated.length && namespaces > 0 ? undefined : 0);
 }
 
-/** Returns one row for each cluster as CSV. A cell is empty if the number is not known. */
+/** Returns one row for each cluster as CSV. A cell is empty if the number is unknown. */
 export function fleetToCsv(
   clusters: readonly FleetCluster[],
   { checks, unread }: Pick<FleetData, 'checks' | 'unread'>,

@@ -1,4 +1,7 @@
-/** Creates the functions that read and write the state of a page in its URL fragment. Absent fields have no value. */
+/**
+ * Creates the functions that read and write the state of a page in its URL fragment. Fields without a value are absent
+ * from the fragment.
+ */
 export function createFragment<const Field extends string>(fields: readonly Field[]) {
   type State = Readonly<Partial<Record<Field, string>>>;
   return {

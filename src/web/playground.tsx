@@ -1,4 +1,4 @@
-/** The playground, which shows manifests and the decisions on them. The page itself computes the decisions. */
+/** The playground, which shows manifests and the decisions on them. The decisions are computed in the page. */
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { FixedText } from '../config/fix.ts';
@@ -192,7 +192,7 @@ function useDelayed<T>(value: T): T {
   return delayed;
 }
 
-/** The findings at a level, the fields that the closest SCC does not allow, and the errors. */
+/** Returns markers for the findings at a level, the fields that the closest SCC does not allow, and the errors. */
 function findMarkers({ objects, errors }: ManifestEvaluation, level: Level): readonly Marker[] {
   return [
     ...errors.map(({ line, column, message }) => ({ line, column, message, severity: 'error' as const })),
@@ -222,7 +222,7 @@ interface LevelPickerProps {
   onPick(level: Level): void;
 }
 
-/** The verdict for each level. These are radio buttons that select the level of the findings. */
+/** Shows the verdict for each level. The verdicts are radio buttons that select the level of the findings. */
 function LevelPicker({ evaluation: { objects }, level, onPick }: LevelPickerProps) {
   return (
     <fieldset class="levels">
@@ -413,7 +413,10 @@ function SccItem({ result, goTo }: { readonly result: SccResult; goTo(position: 
 
 const INITIAL: SharedState = { text: EXAMPLES[0].text, level: 'restricted', version: 'latest' };
 
-/** Returns the state in the link: the manifests in its fragment, or the file in its `manifest` parameter. */
+/**
+ * Returns the state in the link, which consists of the manifests in its fragment or the file in its `manifest`
+ * parameter.
+ */
 async function readLink(): Promise<SharedState | { readonly problem: string }> {
   if (location.hash !== '') return await decodeState(location.hash);
   const file = new URLSearchParams(location.search).get('manifest');

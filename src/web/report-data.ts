@@ -24,7 +24,7 @@ export interface ReportData {
   readonly apiVersion: typeof REPORT_API_VERSION;
   readonly kind: 'Report';
   readonly cluster: ClusterIdentity;
-  /** The API server's address, or the manifests. */
+  /** Address of the API server, or a description of the manifests. */
   readonly source: string;
   /** RFC 3339. */
   readonly time: string;
@@ -56,7 +56,7 @@ export interface ReportData {
 
 /** Identifies a cluster. A report on manifests has at most a name. */
 export interface ClusterIdentity {
-  /** UID of the namespace kube-system. */
+  /** UID of the `kube-system` namespace. */
   readonly uid?: string | undefined;
   /** Context in the kubeconfig. */
   readonly context?: string | undefined;
@@ -92,7 +92,7 @@ export interface ReportWorkload extends ViolatingWorkload {
 /** The change that fixes a workload's violations in the cluster, as far as its checks can be fixed automatically. */
 export interface ReportPatch {
   readonly command: string;
-  /** Conditions that cannot be determined from the cluster. The user must verify them. */
+  /** Conditions that cannot be determined from the cluster, so the user must verify them. */
   readonly notes: readonly string[];
 }
 
@@ -103,7 +103,7 @@ export interface DeniedWorkload {
   readonly checks: readonly string[];
 }
 
-/** The violations of denied workloads, compared with an earlier report. */
+/** Differences in the violations of denied workloads since an earlier report. */
 export interface ReportComparison {
   /** Source and time of the earlier report. */
   readonly source: string;
@@ -158,13 +158,16 @@ export interface PolicyExemption {
   readonly source: string;
   /** The granted SCC. */
   readonly scc?: string;
-  /** Namespace that the grant is limited to. */
+  /** Namespace to which the grant is limited. */
   readonly namespace?: string;
   /** The Pod Security Standards level that pods under the SCC satisfy. */
   readonly level?: Level;
-  /** Number of namespaces that a default applies to. */
+  /** Number of namespaces to which a default applies. */
   readonly namespaces?: number;
-  /** For a permanent grant, the temporary grant of the SCC that existed when it was created or changed. */
+  /**
+   * For a permanent grant, the temporary grant of the same SCC that existed when the permanent grant was created or
+   * changed.
+   */
   readonly during?: TemporaryGrant;
   /** RFC 3339. */
   readonly since?: string;
@@ -177,10 +180,13 @@ export interface PolicyExemption {
   /** The first workloads whose running pods need the exception. */
   readonly workloads?: readonly string[];
   /**
-   * Number of running pods that the exemption applies to. Absent if pods do not show whether it applies, as for users.
+   * Number of running pods to which the exemption applies. Absent if it cannot be determined from pods, as for exempt
+   * users.
    */
   readonly pods?: number;
-  /** Number of requests that it admitted since the replicas started. Absent if requests are not counted. */
+  /**
+   * Number of requests that the exemption has admitted since the replicas started. Absent if requests are not counted.
+   */
   readonly uses?: number;
 }
 
@@ -191,7 +197,7 @@ export interface ListedException {
   readonly serviceAccount: string;
   /** `Proposed`, `Active`, `Shadowed`, `Unused`, or the reason why the exception does not apply. */
   readonly state: string;
-  /** Why the exception does not apply or has no effect. */
+  /** Reason why the exception does not apply or has no effect. */
   readonly problem: string | undefined;
   /** RFC 3339. */
   readonly expiresAt: string;

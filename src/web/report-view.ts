@@ -1,4 +1,7 @@
-/** What the report page shows: filters in the URL, the order of fixes, and CSV. Does not use the DOM. */
+/**
+ * Determines the content of the report page from the filters in the URL, the order of fixes, and the CSV export. Does
+ * not use the DOM.
+ */
 import { matchesLabelSelector, parseLabelSelector } from '../kube/label-selector.ts';
 import { countNamespaces } from '../policy/rollout/index.ts';
 import { orderChecks } from './check-order.ts';
@@ -27,7 +30,7 @@ export function selectReport(
 ): ReportData {
   if (namespace + label === '' && (verdict ?? check ?? level) === undefined) return data;
   const isWhole = data.namespaces.some(({ name }) => name === namespace);
-  // An incomplete selector selects nothing.
+  // An incomplete selector, which a user may be typing, selects nothing.
   const selector = parseLabelSelector(label);
   const hasCheck = (checks: readonly string[]): boolean => check === undefined || checks.includes(check);
   const violates = (subject: { readonly violations: ReportWorkload['violations'] }): boolean =>
@@ -97,7 +100,7 @@ interface NamedWorkload extends ReportWorkload {
   readonly namespace: string;
 }
 
-/** A check, and how many denied workloads its fix helps to admit. */
+/** A check, and the denied workloads that its fix helps to admit. */
 interface CheckStep {
   readonly check: string;
   /** The denied workloads that violate the check. */
@@ -106,7 +109,10 @@ interface CheckStep {
   readonly admitted: number;
 }
 
-/** Returns the violated checks. Each is the one whose fix then admits the most additional workloads. */
+/**
+ * Returns the violated checks in the order in which to fix them. The fix of each check admits the most additional
+ * workloads at that point.
+ */
 export function listCheckSteps(namespaces: readonly ReportNamespace[]): readonly CheckStep[] {
   const workloads = namespaces
     .flatMap(({ name, workloads: found }) => found.map((workload) => ({ ...workload, namespace: name })))

@@ -26,7 +26,7 @@ import {
   workloadName,
 } from './ui.tsx';
 
-/** Whether the page is connected to its server. */
+/** State of the page's connection to its server. */
 interface Live {
   readonly status: string;
   readonly isConnected: boolean;
@@ -121,7 +121,7 @@ function Report({ data: all, live }: ReportProps) {
   );
 }
 
-/** Titles and values. */
+/** Shows titles and values. */
 function Rows({ rows }: { readonly rows: readonly (readonly [title: string, text: string])[] }) {
   return (
     <dl class="facts">
@@ -400,7 +400,7 @@ function DeniedNamespace({ namespace, isOpen, view }: DeniedNamespaceProps) {
   );
 }
 
-/** Workloads that have the same verdict and violate the same checks. Lists their fixes only once. */
+/** Shows workloads that have the same verdict and violate the same checks. Lists their fixes only once. */
 function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] }) {
   const { shown, more } = useLimit(workloads, MAX_NAMESPACES, 'workloads');
   const [first] = workloads;
@@ -430,7 +430,7 @@ function Cause({ workloads }: { readonly workloads: readonly ReportWorkload[] })
   );
 }
 
-/** A workload may have multiple templates that violate the same check. */
+/** Returns the distinct violated checks, because a workload may have several templates that violate the same check. */
 function uniqueChecks({ violations }: ReportWorkload): ReportWorkload['violations'] {
   return violations.filter(({ check }, index) => violations.findIndex((other) => other.check === check) === index);
 }
@@ -501,7 +501,7 @@ function SccUsage({ data: { sccs, sccDenials } }: { readonly data: ReportData })
   );
 }
 
-/** Workloads that are denied for the same reason. */
+/** Shows workloads that are denied for the same reason. */
 function SccDenials({ denials }: { readonly denials: readonly SccDenial[] }) {
   const { shown, more } = useLimit(denials, 5, 'workloads');
   return (
@@ -586,7 +586,7 @@ function UnreviewedPods({ pods }: { readonly pods: ReportData['unreviewedPods'] 
 
 const STATES: Readonly<Record<string, 'ok' | 'warn'>> = { Active: 'ok', Shadowed: 'warn', Proposed: 'warn' };
 
-/** The exceptions, and the workloads that only they allow. */
+/** Shows the exceptions, and the workloads that are allowed only because of them. */
 function Exceptions({ data: { exceptions, namespaces } }: { readonly data: ReportData }) {
   const excepted = namespaces.flatMap(({ name: namespace, excepted: workloads }) =>
     workloads.map((workload) => ({ ...workload, namespace })),
@@ -667,7 +667,7 @@ const STEP_STATES: Readonly<Record<RolloutStep['state'], string>> = {
   waiting: 'not reached',
 };
 
-/** The enforcement rollout as a diagram, with a circle for each step. */
+/** Shows the enforcement rollout as a diagram with a circle for each step. */
 function RolloutDiagram({ steps }: { readonly steps: readonly RolloutStep[] }) {
   return (
     <ol class="diagram">

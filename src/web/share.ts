@@ -1,6 +1,6 @@
 /**
- * Stores the playground's state in a URL fragment as compressed JSON, and opens the file that a link names. Both are
- * untrusted input.
+ * Stores the playground's state in a URL fragment as compressed JSON, and opens the file to which a link refers. Both
+ * are untrusted input.
  */
 import { LIMITS } from '../kube/limits.ts';
 import { isObject } from '../kube/types.ts';
@@ -30,7 +30,7 @@ export async function encodeState(state: SharedState): Promise<string> {
   );
 }
 
-/** Returns the state in a fragment, or why it cannot be read. */
+/** Returns the state in a fragment, or the reason why it cannot be read. */
 export async function decodeState(fragment: string): Promise<SharedState | { readonly problem: string }> {
   if (!fragment.startsWith(PREFIX)) return invalid('its format is unknown');
   if (fragment.length > LIMITS.fragmentCharacters) return invalid('it is too long');
@@ -39,7 +39,7 @@ export async function decodeState(fragment: string): Promise<SharedState | { rea
     const base64 = fragment.slice(PREFIX.length).replaceAll('-', '+').replaceAll('_', '/');
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-    // A character can take up to six bytes in JSON, such as \u0000.
+    // In JSON, a character such as \u0000 takes up to six bytes.
     const chunks = await readAll(stream, 6 * LIMITS.playgroundCharacters);
     value = JSON.parse(await new Blob(chunks).text());
   } catch {
@@ -53,10 +53,13 @@ export async function decodeState(fragment: string): Promise<SharedState | { rea
   return { text, level, version: known };
 }
 
-/** Maximum duration of the request for a file. */
+/** Time limit of the request for a file. */
 const TIMEOUT_MS = 10_000;
 
-/** Returns the text of a file, which is an http, https or data URL or a path on the page's site, or why it cannot be read. */
+/**
+ * Returns the text of a file, or the reason why it cannot be read. The location is an http, https or data URL, or a
+ * path on the page's site.
+ */
 export async function openManifest(location: string, page: string): Promise<string | { readonly problem: string }> {
   const url = URL.canParse(location, page) ? new URL(location, page) : undefined;
   const unreadable = (reason: string): { readonly problem: string } => {

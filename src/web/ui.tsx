@@ -55,7 +55,10 @@ interface ScrollRegionProps {
   readonly children: ComponentChildren;
 }
 
-/** Hints by the direction in which the content continues. At the end, an empty line keeps the hint's space. */
+/**
+ * Hints by the direction in which the content continues. At the end of the content, an empty line takes the place of
+ * the hint.
+ */
 const SCROLL_HINTS = {
   right: 'Scroll sideways to see all columns →',
   down: 'Scroll down to see all rows ↓',
@@ -63,7 +66,8 @@ const SCROLL_HINTS = {
 };
 
 /**
- * A region that scrolls if its content is too wide or too tall. Only then can it receive focus, and it shows a hint.
+ * A region that scrolls if its content is too wide or too tall. In that case, the region can receive focus and shows a
+ * hint.
  */
 function ScrollRegion({ label, children }: ScrollRegionProps) {
   const region = useRef<HTMLDivElement>(null);
@@ -106,7 +110,7 @@ interface TableProps {
   readonly kind?: 'wide' | 'heat-map';
   /** False if the order of the rows is meaningful. */
   readonly isSortable?: boolean;
-  /** Number of rows shown initially, and the noun for them. */
+  /** Number of rows shown initially, and the noun for the rows. */
   readonly limit?: readonly [limit: number, noun: string, isNeeded?: boolean];
   /** The text to show instead of a table that has no rows. */
   readonly empty?: string;
@@ -260,7 +264,7 @@ interface FragmentState {
   readonly at?: string;
 }
 
-/** Returns the state in the URL. Scrolls to the element that a link refers to, and focuses it. */
+/** Returns the state in the URL. Scrolls to the element to which a link refers, and focuses it. */
 export function useFragment<T extends FragmentState>(parse: (fragment: string) => T, format: (state: T) => string) {
   const [state, setState] = useState(() => parse(location.hash));
   useEffect(() => {
@@ -280,7 +284,7 @@ export function useFragment<T extends FragmentState>(parse: (fragment: string) =
   return [state, replace] as const;
 }
 
-/** Returns the data in the page, or `undefined` if there are none. */
+/** Returns the data in the page, or `undefined` if there is none. */
 export async function readData<T>(): Promise<T | undefined> {
   const base64 = document.getElementById('data')?.textContent;
   return base64 == null ? undefined : await unpack<T>(base64);

@@ -13,7 +13,7 @@ export interface WebhookCall {
   readonly signal: AbortSignal;
 }
 
-/** The AdmissionReview that a webhook returned, or the error in the API server's wording. */
+/** The AdmissionReview that a webhook returned, or the error in the wording of the API server. */
 export type WebhookReply =
   | { readonly ok: true; readonly review: JsonObject }
   | { readonly ok: false; readonly error: string };
@@ -107,7 +107,7 @@ const HEADERS = {
 /** Sends a request once. Like the API server, it does not retry, because the webhook may have received the review. */
 function post(url: string, options: RequestOptions, body: string): Promise<HttpReply> {
   return new Promise((resolve, reject) => {
-    // The Host header contains the Service's name rather than its address.
+    // The Host header contains the name of the Service instead of its address.
     const [, , host = ''] = url.split(/[/?]/);
     const headers = { ...HEADERS, host, 'content-length': Buffer.byteLength(body) };
     const sent = request(url, { ...options, method: 'POST', headers }, (response) => {

@@ -10,8 +10,8 @@ import { type PolicyOptions, validateWithPolicies } from './policies.ts';
 import { createMutatingWebhooks, validateWithWebhooks, type WebhookOptions } from './webhooks.ts';
 
 /**
- * The admission chain: built-in plugins, then policies and webhooks. Both functions reject with an ApiError to deny the
- * request.
+ * The admission chain, which consists of built-in plugins, followed by policies and webhooks. Both functions reject
+ * with an ApiError to deny the request.
  */
 export interface Admission {
   /** Returns the object as changed by plugins and mutating webhooks. Does not modify the given object. */
@@ -33,7 +33,7 @@ export function createAdmission(options: WebhookOptions & PolicyOptions): Admiss
         return webhooks.run(current);
       };
       const first = await runRound({ ...attributes, ...copy });
-      // Run the plugins again for parts that webhooks have added, such as a container that lacks the token volume.
+      // Runs the plugins again for parts that webhooks have added, such as a container without the token volume.
       return (webhooks.changed() ? await runRound(first) : first).object;
     },
     async validate(attributes, context) {
@@ -95,8 +95,8 @@ function terminating(attributes: Attributes): Status {
 const DEFAULT_ACCOUNT = 'default';
 
 /**
- * How often and how long to wait, in ms, for the controller that creates the default service account in a new
- * namespace.
+ * Number of attempts, and the delay between them in milliseconds, to wait for the controller that creates the default
+ * service account in a new namespace.
  */
 const ATTEMPTS = 10;
 const PAUSE_MS = 20;
@@ -143,7 +143,7 @@ function unknownAccount(attributes: Attributes, name: string): Status {
 const PRIORITY_CLASSES = { group: 'scheduling.k8s.io', resource: 'priorityclasses' };
 const TAINTS = ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'];
 
-/** Sets a pod's priority from its PriorityClass, and adds the tolerations that every pod gets. */
+/** Sets the priority of a pod from its PriorityClass, and adds the tolerations that every pod receives. */
 function podDefaults(reader: ObjectReader): Plugin {
   return {
     admit(attributes) {

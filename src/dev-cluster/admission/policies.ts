@@ -25,7 +25,7 @@ export interface PolicyOptions {
   readonly access: Access;
 }
 
-/** A policy violation, or an error that the failure policy turns into a violation. */
+/** A policy violation, or an error that counts as a violation because of the failure policy. */
 interface Violation {
   readonly message: string;
   readonly reason: string;
@@ -71,7 +71,7 @@ export function validateWithPolicies(options: PolicyOptions, attributes: Attribu
   if (denial) throw new ApiError(denial);
 }
 
-/** Policies do not apply to policies, so users can repair a broken policy. */
+/** True for policies and bindings, which are exempt so that users can repair a broken policy. */
 function isExempt({ resource: { group, resource } }: Attributes): boolean {
   return group === 'admissionregistration.k8s.io' && /policies|policybindings/.test(resource);
 }

@@ -191,7 +191,7 @@ export interface WebhookOptions {
 }
 
 /**
- * Creates the mutating webhooks' state for one request.
+ * Creates the state of the mutating webhooks for one request.
  * @see https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/admission/plugin/webhook/mutating/dispatcher.go
  */
 export function createMutatingWebhooks(options: WebhookOptions, context: RequestContext) {
@@ -212,8 +212,8 @@ export function createMutatingWebhooks(options: WebhookOptions, context: Request
     /** Returns true if a webhook modified the object. */
     changed: () => changed,
     /**
-     * Calls the webhooks one after another. The second pass calls only webhooks with `reinvocationPolicy: IfNeeded` if
-     * the object was modified after their first call.
+     * Calls the webhooks one at a time. The second pass calls only webhooks with `reinvocationPolicy: IfNeeded` if the
+     * object was modified after their first call.
      */
     async run(original: Attributes): Promise<Attributes> {
       if (isExempt(original)) return original;
@@ -251,8 +251,8 @@ async function mutateWith(
 }
 
 /**
- * Calls all validating webhooks concurrently. If several deny the request, the first in configuration order determines
- * the error, whereas in the API server it is the first to respond.
+ * Calls all validating webhooks concurrently. If several webhooks deny the request, the first one in configuration
+ * order determines the error. In the API server, the first one to respond determines it.
  */
 export async function validateWithWebhooks(
   options: WebhookOptions,
@@ -274,7 +274,7 @@ export async function validateWithWebhooks(
   if (denial) throw new ApiError(denial);
 }
 
-/** Webhooks do not apply to webhook configurations and policies, so users can repair a broken configuration. */
+/** True for webhook configurations and policies, which are exempt so that users can repair a broken configuration. */
 function isExempt({ resource }: Attributes): boolean {
   return resource.group === 'admissionregistration.k8s.io';
 }
@@ -312,7 +312,7 @@ function isSelected(webhook: Webhook, attributes: Attributes, { reader, access }
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Returns the labels that the namespace selector applies to, or `all` if the request always matches. */
+/** Returns the labels to which the namespace selector applies, or `all` if the request always matches. */
 export function namespaceLabels(
   definition: JsonObject,
   attributes: Attributes,
@@ -334,7 +334,10 @@ export function matchesObject(definition: JsonObject, { object, oldObject }: Att
   );
 }
 
-/** Throws ApiError 403 if a condition cannot be evaluated and the webhook fails closed. */
+/**
+ * Returns true if the request meets the match conditions. Throws ApiError 403 if a condition cannot be evaluated and
+ * the webhook fails closed.
+ */
 function meetsConditions(webhook: Webhook, attributes: Attributes, access: Access): boolean {
   const conditions = itemsAt(webhook.definition, 'matchConditions');
   if (conditions.length === 0) return true;

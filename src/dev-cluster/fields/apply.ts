@@ -1,5 +1,6 @@
 /**
- * Server-side apply: merges a configuration into the live object and makes its manager the owner of the fields in it.
+ * Implements server-side apply, which merges a configuration into the live object and makes its manager the owner of
+ * the fields in the configuration.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/merge/update.go
  */
 import { defined } from '../../kube/defined.ts';
@@ -34,7 +35,7 @@ interface ApplyRequest extends Ownership {
   readonly live?: ApiObject;
   /** The configuration as received. */
   readonly config: ApiObject;
-  /** If true, takes over fields from other managers instead of failing with a conflict. */
+  /** True to take over fields from other managers instead of failing with a conflict. */
   readonly force: boolean;
 }
 
@@ -88,7 +89,7 @@ function checkConfiguration({ config, resource }: ApplyRequest): void {
   if (metadata?.['managedFields'] != null) throw new ApiError(badRequest('metadata.managedFields must be nil'));
 }
 
-/** Removes the fields that the applier no longer applies and no other manager owns. */
+/** Removes the fields that the applier no longer applies and that no other manager owns. */
 function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: FieldSet | undefined): unknown {
   if (!last || last.size === 0) return merged;
   const fieldsWithParents = (value: unknown): FieldSet => withParentFields(collectFields(schema, value));
@@ -97,7 +98,7 @@ function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: F
   const owned = withParentFields(new Set([...owners.values()].flatMap(({ fields }) => [...fields])));
   const withoutLast = removeFields(schema, merged, released);
   const withOwned = removeFields(schema, merged, all.difference(fieldsWithParents(withoutLast).union(owned)));
-  // Keep fields that were never applied and were removed only together with their parent.
+  // Keeps fields that were never applied and were removed only together with their parent.
   return removeFields(schema, merged, all.difference(fieldsWithParents(withOwned)).intersection(released));
 }
 

@@ -17,7 +17,7 @@ interface Decoding {
   readonly error?: string;
 }
 
-/** Returns a 500 without a reason, which is the API server's response to an error that has no Status. */
+/** Returns an ApiError 500 without a reason, which is the API server's response to an error that has no Status. */
 export function plainError(message: string): ApiError {
   return new ApiError({ metadata: {}, status: 'Failure', message, code: 500 });
 }
@@ -83,8 +83,8 @@ function findKindError(sent: GroupVersionKind, expected: GroupVersionKind): stri
 }
 
 /**
- * Normalizes parsed JSON as decoding into Go structs does: drops `null` fields, empty lists and empty maps, and
- * converts quantities to strings. In custom resources, drops only `null` fields, unless the schema allows them.
+ * Normalizes parsed JSON in the same way as decoding into Go structs. Drops `null` fields, empty lists and empty maps,
+ * and converts quantities to strings. In custom resources, drops only `null` fields, unless the schema allows them.
  */
 export function decodeValue(value: unknown, schema: Schema): Decoding {
   if (!isObject(value)) return { object: {}, error: unmarshalError(value, '', 'map[string]interface {}') };
@@ -102,12 +102,12 @@ function isTooDeep(value: unknown, depth: number): boolean {
   return depth > MAX_DEPTH || Object.values(value).some((member) => isTooDeep(member, depth + 1));
 }
 
-/** Fields that contain quantities by resource name. */
+/** Fields that contain maps from resource names to quantities. */
 const QUANTITIES = new Set(['limits', 'requests', 'overhead', 'capacity', 'allocatable', 'hard', 'used']);
 /** Fields that are maps with `omitempty` in Go. */
 const MAPS = new Set([...QUANTITIES, 'labels', 'annotations', 'matchLabels', 'nodeSelector', 'data', 'binaryData']);
 
-/** Returns `undefined` to drop the value. `name` is the field that contains the value. */
+/** Returns the normalized value, or `undefined` to drop it. `name` is the field that contains the value. */
 function normalize(value: unknown, schema: Schema, name: string): unknown {
   if (typeof value !== 'object' || value === null) {
     return value === null && schema.nullable !== true ? undefined : value;

@@ -12,10 +12,12 @@ import type { Schema } from './schema.ts';
  */
 export type PathElement = string;
 
-/** The elements of a path, joined by a character that no element contains. The empty path means the whole object. */
+/**
+ * The elements of a path, joined by a character that no element contains. The empty path represents the whole object.
+ */
 export type JoinedPath = string;
 
-/** A set of field paths. Fields above and below a path are in the set only if they are members themselves. */
+/** A set of field paths. A path in the set does not imply that its parents or children are in the set. */
 export type FieldSet = ReadonlySet<JoinedPath>;
 
 const SEPARATOR = '\0';
@@ -81,8 +83,8 @@ export function withParentFields(fields: FieldSet): FieldSet {
 }
 
 /**
- * Orders paths as the API server does: fields first, then items by key, then items by value. A path comes before the
- * paths below it.
+ * Compares paths in the order of the API server, which is fields, items by key, and items by value. A path comes before
+ * the paths below it.
  */
 export function comparePaths(a: JoinedPath, b: JoinedPath): number {
   const [left, right] = [a.split(SEPARATOR), b.split(SEPARATOR)];
@@ -100,7 +102,7 @@ interface FieldTree {
   [element: string]: FieldTree;
 }
 
-/** Formats the set in `fieldsV1` notation, where a member that has members below it contains an entry `.`. */
+/** Formats the set in `fieldsV1` notation, in which a member that has members below it contains an entry named `.`. */
 export function toFieldsV1(fields: FieldSet): FieldTree {
   const root: FieldTree = {};
   for (const path of [...fields].sort(comparePaths)) {

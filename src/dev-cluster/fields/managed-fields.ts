@@ -43,7 +43,7 @@ export interface Owner {
   readonly apiVersion: string;
   /** `''` for the object itself. */
   readonly subresource: string;
-  /** In RFC 3339 format with second precision. */
+  /** Time in RFC 3339 format with a precision of seconds. */
   readonly time?: string;
   readonly fields: FieldSet;
 }
@@ -70,12 +70,15 @@ export function fieldManagerName(fieldManager: string | undefined, userAgent: st
 export function trackUpdate(request: UpdateRequest): void {
   const { live, object, subresource } = request;
   const owners = ownersBefore(live, object, subresource);
-  // A stored object that has no owners gets none until the first apply.
+  // A stored object that has no owners receives none until the first apply.
   const untracked = owners.size === 0 && live !== undefined;
   setOwners(object, untracked ? owners : ownersAfterUpdate(owners, request));
 }
 
-/** Returns the owners in the request, which allows managers to release fields, or else those of the live object. */
+/**
+ * Returns the owners in the request, through which managers can release fields, or otherwise the owners of the live
+ * object.
+ */
 function ownersBefore(live: ApiObject | undefined, object: ApiObject, subresource: string): Owners {
   const stored = parseOwners(live?.metadata?.['managedFields']) ?? new Map<string, Owner>();
   const sent: unknown = object.metadata?.['managedFields'];
@@ -111,7 +114,7 @@ const STRUCTS = new Set([
   'source',
 ]);
 
-/** Returns the object to compare a new object with. */
+/** Returns the object with which a new object is compared. */
 export function emptyObject({ custom }: Pick<OwnedResource, 'custom'>, object: object): ApiObject {
   if (custom) return {};
   const entries = Object.entries(object).flatMap(([name, value]): [string, unknown][] => {
@@ -201,7 +204,10 @@ function parseOwner(entry: unknown): Owner | undefined {
   };
 }
 
-/** Writes the owners into an object. Appliers come first, and owners are then sorted by time, name and version. */
+/**
+ * Writes the owners into an object. Owners that apply come first. Within both groups, owners are sorted by time, name
+ * and version.
+ */
 export function setOwners(object: ApiObject, owners: Owners): void {
   const entries = [...owners.values()].filter(({ fields }) => fields.size > 0).sort(compareOwners);
   if (entries.length > 0) (object.metadata ??= {})['managedFields'] = entries.map(printOwner);
@@ -230,7 +236,7 @@ function compareOwners(a: Owner, b: Owner): number {
   return compareBytes(a.operation, b.operation) || seconds(a) - seconds(b) || compareIdentities(a, b);
 }
 
-/** An entry that has no time counts as the oldest. */
+/** Returns the time of an entry in seconds. An entry without a time is considered the oldest. */
 function seconds({ time }: Owner): number {
   return Math.floor(Date.parse(time ?? '') / 1000) || 0;
 }

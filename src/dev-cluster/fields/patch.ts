@@ -52,7 +52,7 @@ function malformed(patch: unknown, goType: string): ApiError {
 
 const MAX_OPERATIONS = 10_000;
 
-/** As in the API server, the response does not name the failed operation. */
+/** Applies a JSON patch. As in the API server, the error does not name the failed operation. */
 function applyOperations(object: ApiObject, patch: unknown): unknown {
   if (!Array.isArray(patch) || !patch.every(isObject)) throw malformed(patch, '[]handlers.jsonPatchOp');
   if (patch.length > MAX_OPERATIONS) {
@@ -87,7 +87,7 @@ const RETAIN_KEYS = '$retainKeys';
 const DELETE_FROM = '$deleteFromPrimitiveList/';
 const ORDER = '$setElementOrder/';
 
-/** Merges a strategic merge patch into an object. Modifies neither of them. */
+/** Merges a strategic merge patch into an object without modifying either of them. */
 function strategicMerge(original: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
   const { [DIRECTIVE]: directive, [RETAIN_KEYS]: retained, ...rest } = patch;
   if (directive === 'replace') return rest;

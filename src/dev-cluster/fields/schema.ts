@@ -1,8 +1,9 @@
 import { isObject, type JsonObject, objectMember } from '../../kube/types.ts';
 
 /**
- * How server-side apply and strategic merge patches treat a value: which lists are merged item by item, and which
- * objects are owned as a whole. All other objects are owned and merged field by field. Scalar types are not checked.
+ * Describes how server-side apply and strategic merge patches treat a value. It determines which lists are merged item
+ * by item, and which objects are owned as a whole. All other objects are owned and merged field by field. Scalar types
+ * are not checked.
  */
 export interface Schema {
   /** The keys of a list's items, or `set` for a list of scalars. If absent, a list is owned as a whole. */
@@ -64,10 +65,10 @@ function builtInSchema(parent: string, name: string): Schema {
   };
 }
 
-/** The schema of every built-in kind. */
+/** Schema that all built-in kinds share. */
 export const BUILT_IN: Schema = builtInSchema('', '');
 
-/** Creates the schema of a value from a CRD's `openAPIV3Schema`. */
+/** Creates the schema of a value from the `openAPIV3Schema` of a CRD. */
 function customSchema(schema: JsonObject): Schema {
   const listType = schema['x-kubernetes-list-type'];
   const listKeys = schema['x-kubernetes-list-map-keys'];

@@ -25,11 +25,13 @@ export interface Comparison {
 /** An object member or a list item. */
 interface Part {
   readonly schema: Schema;
-  /** Contains several values if a stored object has items with the same keys. Such items are owned as a whole. */
+  /**
+   * Values of the part. There are several if a stored object has items with the same keys, which are owned as a whole.
+   */
   readonly values: readonly unknown[];
 }
 
-/** A value at a path. A leaf is owned as a whole, and other values part by part. */
+/** A value at a path. A leaf is owned as a whole. The parts of all other values are owned separately. */
 interface Node {
   readonly isLeaf: boolean;
   readonly values: readonly unknown[];
@@ -67,7 +69,7 @@ function flatten(schema: Schema, object: unknown): Map<JoinedPath, Node> {
   return nodes;
 }
 
-/** Compares two objects. If a field is added or removed, so are all fields below it. */
+/** Compares two objects. If a field is added or removed, all fields below it are also added or removed. */
 export function compare(schema: Schema, before: unknown, after: unknown): Comparison {
   const [old, current] = [flatten(schema, before), flatten(schema, after)];
   const isModified = ([path, node]: [JoinedPath, Node]): boolean => {

@@ -1,5 +1,5 @@
 /**
- * CRDs and custom resources. Ajv validates custom resources and sets their defaults.
+ * Implements CRDs and custom resources. Ajv validates custom resources and sets their defaults.
  * @see https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/registry/customresource/strategy.go
  */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -34,7 +34,7 @@ import { createStrategy, type KindRules, restore } from './strategy.ts';
 
 export const definitionRules: KindRules = {
   generation: 'counted',
-  // The resources are served as soon as the CRD is stored.
+  // The conditions are set at creation, because the resources are served as soon as the CRD is stored.
   initialStatus: (definition) => ({
     conditions: [
       condition(definition, 'NamesAccepted', 'NoConflicts', 'no conflicts found'),
@@ -114,14 +114,14 @@ function customRules(version: JsonObject): KindRules {
     const isValid = validate(object);
     const errors = isValid ? [] : (validate.errors ?? []).filter(({ schemaPath }) => !IN_BRANCH.test(schemaPath));
     if (errors.length > 0) return errors.map(toFieldError);
-    // CEL treats null members as absent.
+    // Removes null members, which CEL treats as absent.
     return ruleErrors(withoutNulls(object), old && withoutNulls(old), schema);
   };
   return {
     generation: 'counted',
     ...(hasStatus(version) ? { initialStatus: () => undefined } : {}),
     prune: (object) => prune(object, schema),
-    // Validation sets the defaults.
+    // Calls `validate` only for its side effect, because validation sets the defaults.
     defaults: (object) => void validate(object),
     prepareForUpdate(object, old, subresource) {
       if (subresource !== 'status' || !object.metadata) return;
@@ -177,7 +177,10 @@ function prune(value: unknown, schema: JsonObject, path = ''): string[] {
   });
 }
 
-/** Drops errors in the branches of a junctor such as `anyOf`, because its own error summarizes them. */
+/**
+ * Matches the paths of errors in the branches of a keyword such as `anyOf`. These errors are dropped, because the error
+ * of the keyword summarizes them.
+ */
 const IN_BRANCH = /\/(anyOf|oneOf|not)\/\d/;
 
 const FORMATS = {
@@ -199,7 +202,7 @@ const ajv = new Ajv2020({
   formats: FORMATS,
 });
 
-/** Compiled schemas by their JSON text, because compiling takes longer than all other work for a new CRD. */
+/** Cache of compiled schemas by their JSON text, because compilation takes longer than all other work for a new CRD. */
 const compiled = new Map<string, ValidateFunction>();
 
 /**
@@ -293,7 +296,7 @@ function formatCell(value: unknown, type: string, now: Date): unknown {
   return typeof value === 'number' || typeof value === 'boolean' ? value : null;
 }
 
-/** Matches a JSONPath step: a field, or the first item whose field has the given value. */
+/** Matches a JSONPath step, which is a field or the first item whose field has the given value. */
 const STEP = /\.([A-Za-z0-9_-]+)|\[\?\(\s*@\.([A-Za-z0-9_-]+)\s*==\s*['"]([^'"]*)['"]\s*\)\]/g;
 
 function readJsonPath(object: unknown, path: string): unknown {

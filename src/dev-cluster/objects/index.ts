@@ -1,6 +1,6 @@
 /**
- * Server-side fields and validation of built-in kinds. Checks only the rules that users of a development cluster are
- * likely to violate. The functions do not depend on storage or requests.
+ * Sets the server-side fields of built-in kinds and validates them. Checks only the rules that users of a development
+ * cluster are likely to violate. The functions do not depend on storage or requests.
  */
 import { X509Certificate } from 'node:crypto';
 import { setApiDefaults } from '../../kube/defaults.ts';
@@ -40,7 +40,7 @@ function webhookErrors(webhook: JsonObject, path: string): FieldError[] {
         ? []
         : [invalidValue(`${path}.matchConditions[${index}].expression`, expression, error)];
     }),
-    // The development cluster sends only v1 reviews.
+    // v1 is required, because the development cluster sends only v1 reviews.
     ...(versions.includes('v1')
       ? []
       : [invalidValue(`${path}.admissionReviewVersions`, versions, 'must include at least one of v1')]),
@@ -60,10 +60,10 @@ function bundleErrors(bundle: string, path: string): FieldError[] {
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** RBAC names may contain colons and uppercase letters. */
+/** Accepts any name, because RBAC names may contain colons and uppercase letters. */
 const anyName: NameRule = () => [];
 
-/** The rules of workloads in the apps group. */
+/** Rules for workloads in the `apps` group. */
 const WORKLOAD: KindRules = {
   generation: 'counted',
   initialStatus: () => ({}),
@@ -79,7 +79,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
     nameErrors: dnsLabelErrors,
     initialStatus: () => ({ phase: 'Active' }),
     prepareForCreate(namespace) {
-      // A generated name is not known until the object is created.
+      // Defaults are set again when the object is created, because only then is a generated name known.
       setApiDefaults(namespace);
       const finalizers = textsAt(nestedObject(namespace, 'spec'), 'finalizers');
       namespace['spec'] = { finalizers: [...new Set([...finalizers, 'kubernetes'])] };
@@ -114,7 +114,7 @@ const KINDS: Readonly<Record<string, KindRules>> = {
   'apps/StatefulSet': WORKLOAD,
   'batch/CronJob': { generation: 'counted', initialStatus: () => ({}) },
   'batch/Job': { generation: 'counted', initialStatus: () => ({}) },
-  // Go always serializes the spec.
+  // The spec is always present, because Go always serializes it.
   'coordination.k8s.io/Lease': { defaults: (lease) => void (lease['spec'] ??= {}) },
   'policy/PodDisruptionBudget': { generation: 'counted', initialStatus: () => ({}) },
   [`${RBAC}/ClusterRole`]: { nameErrors: anyName },

@@ -41,7 +41,7 @@ export const podRules: KindRules = {
   },
 };
 
-/** Sets the spec. Restores the metadata, which a subresource cannot change. */
+/** Sets the spec, and restores the metadata, which a request to a subresource cannot change. */
 function restoreSpec(pod: ApiObject, old: ApiObject, spec: JsonObject): void {
   pod['spec'] = structuredClone(spec);
   const mutableMetadata = ['labels', 'annotations', 'finalizers', 'ownerReferences', 'deletionTimestamp'];
@@ -72,7 +72,7 @@ const MUTABLE = [
   '`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)',
 ];
 
-/** The upstream message also contains a diff, which is omitted here. */
+/** Returns errors for changes to immutable fields. The upstream message also contains a diff, which is omitted here. */
 function updateErrors(spec: JsonObject, before: JsonObject): FieldError[] {
   const lists = ['containers', 'initContainers'];
   const changed = lists.find((list) => itemsAt(spec, list).length !== itemsAt(before, list).length);

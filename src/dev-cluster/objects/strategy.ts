@@ -5,7 +5,7 @@ import { dnsLabelErrors, dnsSubdomainErrors } from '../../kube/names.ts';
 import { metadataMapErrors, nameErrors, type NameRule, podErrors } from '../../kube/validation.ts';
 import { type ApiObject, getMetadata } from '../types.ts';
 
-/** Properties of a kind. Omitted properties default to the values that most kinds have. */
+/** Rules for a kind. Omitted properties default to the values that apply to most kinds. */
 export interface KindRules {
   /** Validates names. By default, names must be DNS subdomains. */
   readonly nameErrors?: NameRule;
@@ -18,7 +18,7 @@ export interface KindRules {
   /** Sets defaults. Runs after decoding, and again after each webhook's patch. */
   readonly defaults?: (object: ApiObject) => void;
   readonly prepareForCreate?: (object: ApiObject) => void;
-  /** Runs once the fields that the request cannot change have been restored. */
+  /** Prepares the object for an update. Runs after the fields that the request cannot change have been restored. */
   readonly prepareForUpdate?: (object: ApiObject, old: ApiObject, subresource: string) => void;
   /** Validates the object. By default, validates the pods of built-in kinds. */
   readonly validate?: (object: ApiObject) => readonly FieldError[];
@@ -29,7 +29,7 @@ export interface KindRules {
   readonly warnings?: (object: ApiObject) => readonly string[];
 }
 
-/** The rules of a kind, combined with the rules for all kinds. */
+/** Rules for a kind, combined with the rules that apply to all kinds. */
 export type Strategy = ReturnType<typeof createStrategy>;
 
 /** Creates the strategy for a kind. Its functions modify the given object in place and never throw. */
@@ -40,7 +40,7 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
     defaults(object: ApiObject): void {
       rules.prune?.(object);
       (rules.defaults ?? setApiDefaults)(object);
-      // Go always serializes the status of a built-in kind that has one.
+      // Sets an empty status, because Go always serializes the status of a built-in kind that has one.
       if (rules.initialStatus && !rules.defaults) object['status'] ??= {};
     },
     prepareForCreate(object: ApiObject): void {
