@@ -383,7 +383,7 @@ function readSources(folder: string): Map<string, string> {
   return new Map(paths.map((path) => [path, /\.tsx?$/.test(path) ? readFileSync(join(folder, path), 'utf8') : '']));
 }
 
-test('the source files follow the rules', () => {
+test('the source files follow the rules for imports and exports', () => {
   const sources = readSources('src');
   const others = ['test', 'bench', 'scripts'].flatMap((folder) =>
     [...readSources(folder)].map(([path, text]) => [joinPosix('..', folder, path), text] as const),
@@ -427,7 +427,7 @@ function findPrivateImports(tests: Sources): string[] {
   );
 }
 
-test('finds private imports in tests', () => {
+test('findPrivateImports finds imports of private files in tests', () => {
   const imports = ['index.ts', 'library.ts', 'checks/index.ts'].map((file) => `'../../../src/policy/pss/${file}';`);
   const text = imports.map((from) => `import { x } from ${from}`).join('\n');
   const tests = new Map(['pss', 'psa'].map((part) => [`../test/policy/${part}/a.test.ts`, text]));
@@ -436,7 +436,7 @@ test('finds private imports in tests', () => {
   ]);
 });
 
-test('finds an import cycle', () => {
+test('findCycles finds an import cycle', () => {
   const sources = new Map([
     ['kube/a.ts', "import { b } from './b.ts';"],
     ['kube/b.ts', "import type { C } from './c.ts';"],
@@ -446,7 +446,7 @@ test('finds an import cycle', () => {
   assert.deepEqual(findCycles(sources), [['kube/a.ts', 'kube/b.ts', 'kube/c.ts']]);
 });
 
-test('finds an unused export', () => {
+test('findUnusedExports finds exports that no file imports', () => {
   const sources = new Map([
     ['kube/a.ts', 'export const a = 1; export interface B {} export function c() {} export { d } from "./b.ts";'],
     ['kube/b.ts', "import type { B } from './a.ts'; export const d = (await import('./c.ts')).e;"],
@@ -515,7 +515,7 @@ const CASES: readonly (readonly [path: string, text: string, ...violations: stri
   ['policy/psa/a.ts', 'const x = [new Date(), new Date(0)];', 'reads the clock, but its layer is pure'],
 ];
 
-test('finds each kind of violation, with its file and line', () => {
+test('findViolations finds each kind of violation, with its file and line', () => {
   const files = [
     ...['kube/types.ts', 'cluster/store.ts', 'dev-cluster/types.ts', 'server/psa.ts'],
     ...['cli/options.ts', 'cli/inventory/a.ts', 'cli/scc/shared.ts'],

@@ -143,7 +143,7 @@ const CASES: readonly (readonly [source: string, ...found: string[]])[] = [
   ['function create() { const s = { list: new Map() }; return { f: () => s.list.set(1, 1) }; }', 'list'],
 ];
 
-test('finds the collections that outlive a call', () => {
+test('findCollections finds the collections that outlive a call', () => {
   for (const [source, ...found] of CASES) {
     assert.deepEqual(
       findCollections('src/a.ts', source),

@@ -94,7 +94,7 @@ suite('finished Jobs and pods are not listed by any command', () => {
   });
 });
 
-test('explain states that they create no more pods', async () => {
+test('explain states that finished Jobs and pods create no more pods', async () => {
   const { code, stdout } = await run('explain job/done job/done-failed pod/done-alone -n jobs --offline');
   assert.deepEqual(
     stdout.split('\n').filter((line) => /^\S/.test(line) && !line.startsWith('Assumed')),
@@ -112,7 +112,7 @@ test('explain states that they create no more pods', async () => {
   assert.deepEqual({ allowed, finished, denials }, { allowed: true, finished: true, denials: [] });
 });
 
-test('no exception and no SCC is created for them', async () => {
+test('no exception and no SCC is created for finished Jobs and pods', async () => {
   const message = 'error: job/done has finished and creates no more pods\n';
   const exception = await run('exception create job/done -n jobs --offline --for 1h --reason x');
   assert.deepEqual([exception.code, exception.stderr], [2, message]);

@@ -124,7 +124,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     assert.equal(store.get('ClusterRoleBinding', 'system:openshift:scc:restricted-v2')?.roleRef.name, 'cluster-admin');
   });
 
-  test('without a namespace get the one from --namespace', async () => {
+  test('without a namespace get the namespace from --namespace', async () => {
     const text = `${POD}metadata: {name: a}\n${SPEC}`;
     const { store, namespace } = await readText(text, { namespace: 'shop' });
     assert.deepEqual([getNames(store.list('Pod')), namespace], [['shop/a'], 'shop']);
@@ -152,7 +152,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
       'a: [\n---\n- 1\n',
       'stdin:2:1: did not find expected node content\n' + 'stdin:3:1: expected an object with apiVersion and kind',
     ],
-    ['without anything', '', 'no objects in standard input'],
+    ['without any field', '', 'no objects in standard input'],
     [
       'of an old version',
       'apiVersion: extensions/v1beta1\nkind: Deployment\n',

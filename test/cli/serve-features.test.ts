@@ -118,7 +118,7 @@ suite('serve --manifests with optional features and an enforcement date', () => 
     });
   }
 
-  test('a CRD in the manifests takes precedence', async () => {
+  test('a CRD in the manifests takes precedence over the built-in CRD', async () => {
     const resource = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
     const { body } = await client.send('GET', objectPath(resource, 'catalogsources.operators.coreos.com'));
     assert.partialDeepStrictEqual(body, { metadata: { labels: { own: 'true' } } });

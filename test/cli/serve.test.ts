@@ -67,7 +67,7 @@ suite('serve explains why an address is not available', () => {
   });
 });
 
-test('a directory that cannot contain certificates is explained', async () => {
+test('serve explains why a directory cannot contain certificates', async () => {
   const { code, stdout, stderr } = await start([...FREE_PORTS, `--cert-dir=${MAIN}`]).finished;
   assert.deepEqual(
     [code, stdout, stderr],

@@ -130,9 +130,9 @@ describe('a request to a busy server', () => {
   const exceeded = (seconds: number): string => `busy (Retry-After is ${seconds} s, which exceeds the limit)`;
   const limits: readonly (readonly [name: string, answers: readonly Responder[], message: string, requests: number])[] =
     [
-      ['ten times', [busy(429, '0')], 'busy', 11],
-      ['not after 61 s', [busy(429, '61')], exceeded(61), 1],
-      ['for a minute in total', [busy(503, '1'), busy(503, '60')], exceeded(60), 2],
+      ['at most ten times', [busy(429, '0')], 'busy', 11],
+      ['only if Retry-After is at most a minute', [busy(429, '61')], exceeded(61), 1],
+      ['only for a minute in total', [busy(503, '1'), busy(503, '60')], exceeded(60), 2],
     ];
   for (const [name, answers, message, requests] of limits) {
     test(`is retried ${name}`, async () => {

@@ -27,7 +27,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
 
     const configMap = (name: string, more: object = {}) => ({ metadata: { name, namespace: 'contract-a', ...more } });
 
-    test('a write is in the store when it resolves', async () => {
+    test('a write is in the store when its promise resolves', async () => {
       const created = await cluster.create('ConfigMap', configMap('written'), options);
       assert.equal(cluster.store.get('ConfigMap', 'written', 'contract-a')?.metadata?.uid, created.metadata?.uid);
       const patch = [{ op: 'add', path: '/metadata/labels', value: { a: 'b' } }] as const;
@@ -59,7 +59,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(heard, ['put ConfigMap', 'remove ConfigMap']);
     });
 
-    test('a missing object is a 404', async () => {
+    test('reading a missing object fails with 404', async () => {
       const missing = 'configmaps "missing" not found';
       await rejects(cluster.get('ConfigMap', 'missing', 'contract-a'), 404, missing);
       await rejects(cluster.remove('ConfigMap', 'missing', 'contract-a'), 404, missing);
@@ -68,13 +68,13 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       await rejects(cluster.patch('ConfigMap', key, [], options), 404, missing);
     });
 
-    test('an existing name is a 409', async () => {
+    test('creating an object with an existing name fails with 409', async () => {
       await cluster.create('ConfigMap', configMap('taken'), options);
       const message = 'configmaps "taken" already exists';
       await rejects(cluster.create('ConfigMap', configMap('taken'), options), 409, message);
     });
 
-    test('a stale resource version is a 409', async () => {
+    test('an update with a stale resource version fails with 409', async () => {
       const first = await cluster.create('ConfigMap', configMap('stale'), options);
       const change = (labels: Record<string, string>) => ({ ...first, metadata: { ...first.metadata, labels } });
       await cluster.update('ConfigMap', change({ a: '1' }), options);
@@ -104,7 +104,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.equal(ignored.status?.phase, 'Running');
     });
 
-    test('applyStatus owns individual conditions', async () => {
+    test('applyStatus makes its manager the owner of individual conditions', async () => {
       const place = { name: 'conditions', namespace: 'contract-a' };
       await cluster.create('Pod', { metadata: place, spec: { containers: [{ name: 'c', image: 'i' }] } }, options);
       const apply = async (manager: string, types: readonly string[]) => {
@@ -118,7 +118,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(getTypes(await apply('one', ['B'])), ['B', 'C']);
     });
 
-    test('apply owns its fields, removes omitted fields and keeps the fields of other managers', async () => {
+    test('apply makes its manager the owner of its fields, removes omitted fields and keeps the fields of other managers', async () => {
       const labels = (wanted: Record<string, string>) => configMap('applied', { labels: wanted });
       await cluster.apply('ConfigMap', labels({ a: '1', b: '1' }), { fieldManager: 'one' });
       await cluster.apply('ConfigMap', labels({ c: '2' }), { fieldManager: 'two' });
@@ -126,7 +126,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.deepEqual(after.metadata?.labels, { a: '1', c: '2' });
     });
 
-    test('applying a field that another manager owns is a 409 unless forced', async () => {
+    test('applying a field that another manager owns fails with 409 unless it is forced', async () => {
       const labels = (wanted: Record<string, string>) => configMap('fought', { labels: wanted });
       await cluster.apply('ConfigMap', labels({ a: '1' }), { fieldManager: 'one' });
       const message = 'Apply failed with 1 conflict: conflict with "one": .metadata.labels.a';

@@ -125,7 +125,7 @@ function namespace(name: string): KubeObject {
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
 }
 
-describe('readCluster rejects', () => {
+describe('readCluster', () => {
   let server: ScriptedServer;
   let connection: Connection;
   before(async () => {
@@ -145,19 +145,24 @@ describe('readCluster rejects', () => {
   const ENDLESS = 'listing /api/v1/pods does not terminate: a continue token repeats';
   const ETCD = 'cannot list roles.rbac.authorization.k8s.io at <server>: etcd is gone';
   const cases: readonly (readonly [name: string, answer: Responder, kinds: readonly Kind[], message: string])[] = [
-    ['a 401', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
-    ['a 500', status(500, 'etcd is gone'), ['Role'], ETCD],
-    ['a 404 of a core kind', missing, ['Pod', 'Role'], 'cannot list pods at <server>: 404 page not found'],
-    ['a 404 of all kinds', missing, ['SecurityContextConstraints', 'Role'], NOT_SERVED],
+    ['a response with 401', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
+    ['a response with 500', status(500, 'etcd is gone'), ['Role'], ETCD],
+    [
+      'a response with 404 for a core kind',
+      missing,
+      ['Pod', 'Role'],
+      'cannot list pods at <server>: 404 page not found',
+    ],
+    ['responses with 404 for all kinds', missing, ['SecurityContextConstraints', 'Role'], NOT_SERVED],
     ['a long Retry-After', json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }), ['Pod'], BUSY],
     ['a repeated continue token', list([named('a')], { continue: 'again' }), ['Pod'], ENDLESS],
     ...WRONG_METADATA.map(([metadata, problem]) => {
       const message = `invalid object in the list of pods: ${problem}`;
-      return [problem, list([named('fine'), { metadata }]), ['Pod'], message] as const;
+      return [`a list in which ${problem}`, list([named('fine'), { metadata }]), ['Pod'], message] as const;
     }),
   ];
   for (const [name, answer, kinds, message] of cases) {
-    test(name, async () => {
+    test(`rejects ${name}`, async () => {
       server.respond(answer);
       await assert.rejects(readCluster(connection, kinds, {}), {
         name: 'UserError',
@@ -166,7 +171,7 @@ describe('readCluster rejects', () => {
     });
   }
 
-  test('a list whose pages always expire is requested in a single response', async () => {
+  test('requests a list whose pages always expire in a single response', async () => {
     const page = list([named('a')], { continue: 'more' });
     const gone = status(410, 'expired');
     server.respond(page, gone, page, gone, page, gone, list([named('a'), named('b')]));
@@ -180,7 +185,7 @@ describe('readCluster rejects', () => {
     assert.deepEqual(queries, [...pages, ...pages, ...pages, '']);
   });
 
-  test('an endless list of pages', async () => {
+  test('rejects an endless list of pages', async () => {
     let page = 0;
     const endless: Connection = {
       ...connection,
@@ -195,12 +200,12 @@ describe('readCluster rejects', () => {
     });
   });
 
-  test('a denied SelfSubjectReview is not an error', async () => {
+  test('does not fail if the SelfSubjectReview is denied', async () => {
     server.respond(status(403, 'no'));
     assert.equal(await reviewSelf(connection), undefined);
   });
 
-  test('an aborted signal stops the read', async () => {
+  test('stops if its signal is aborted', async () => {
     server.respond(() => undefined);
     const stopping = new AbortController();
     setTimeout(() => stopping.abort(), 50);

@@ -45,7 +45,7 @@ describe('lines', () => {
     });
   });
 
-  test('above 256 KiB are read one at a time', async () => {
+  test('above 256 KiB are parsed one at a time', async () => {
     const parser = createParser();
     const order: string[] = [];
     const read = async (name: string): Promise<void> => {
@@ -83,7 +83,7 @@ describe('a parser', () => {
     ['the main thread', 'x'],
     ['the worker', 'x'.repeat(LIMITS.mainThreadBytes)],
   ] as const) {
-    test(`returns the stored part of lists and events in ${name}`, async () => {
+    test(`returns the parts of lists and events to store, in ${name}`, async () => {
       const metadata = { resourceVersion: '7', continue: 'c' };
       const items = Array.from({ length: 600 }, (_, index) => pod(`p${index}`, index === 5 ? env : ''));
       const [head, objects] = await parse(JSON.stringify({ kind: 'PodList', metadata, items }), 'list', 'Pod');

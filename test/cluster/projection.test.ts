@@ -288,7 +288,7 @@ test('a pod keeps its phase and the creation and start times of its ephemeral co
   });
 });
 
-describe('a namespace keeps what decisions read', () => {
+describe('a stored namespace keeps the fields that decisions read', () => {
   const owned = (labels: readonly string[]): JsonObject => ({
     'f:metadata': {
       'f:annotations': { '.': {}, 'f:openshift.io/sa.scc.mcs': {}, 'f:a': {}, 'f:example.com/b': {} },
@@ -329,12 +329,12 @@ describe('a namespace keeps what decisions read', () => {
     status: { phase: 'Active' },
   });
 
-  test('with all labels, which settings can select', () => {
+  test('and all labels, because settings can select namespaces by any label', () => {
     const labels = { [PSA]: 'restricted', team: 'a', 'example.com/tier': 'b' };
     assert.deepEqual(keep('Namespace', build(labels)), kept(labels));
   });
 
-  describe('and if it has more than 64 KiB', () => {
+  describe('and, if it exceeds 64 KiB,', () => {
     const identity = { name: 'a', uid: 'u', resourceVersion: '1' };
     const fill = (domain: string): object =>
       Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${domain}label-${index}`, 'x']));

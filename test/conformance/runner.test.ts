@@ -46,7 +46,7 @@ suite('the runner of the recorded cases', () => {
     assert.equal(lines.length, 61);
   });
 
-  test('explains wrong arguments and responses', () => {
+  test('explains invalid arguments and responses', () => {
     const message = (args: readonly string[], response = EXACT) => run(args, response).stderr;
     assert.equal(message(['pods']), 'error: unknown suite "pods": use pod-security or scc\n');
     assert.match(message(['scc'], 'process.exit()'), /^error: \S+ ended before it responded to \S+\n$/);

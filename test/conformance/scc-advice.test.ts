@@ -144,7 +144,7 @@ suite('the advice for recorded denials admits the pods', () => {
       follow(input, verdict);
     });
   }
-  test('there is advice of each kind', () => {
+  test('the advice for the recorded denials includes each kind of advice', () => {
     assert.ok(
       counts.denied > 600 &&
         counts.granted > 400 &&

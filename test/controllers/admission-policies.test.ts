@@ -190,7 +190,7 @@ suite('the floor policies', () => {
     assert.notDeepEqual(specs(), before);
   });
 
-  test('are restored after other clients change them', async () => {
+  test('are restored after changes by other clients', async () => {
     await start();
     const before = specs();
     await edit('ValidatingAdmissionPolicy', BASELINE, (one) => {
@@ -389,7 +389,7 @@ suite('the floor policies', () => {
     assert.equal(policy(), 'Fail');
   });
 
-  test('do not delay the record of an SCC mode when they divide the webhooks', async () => {
+  test('do not delay the annotation with the registered SCC mode when webhooks are split because of the floor', async () => {
     await start();
     const run = await start(webhookConfigurations);
     await setLevel('baseline', []);

@@ -172,7 +172,7 @@ plugins:
     });
   });
 
-  test('makes the object ready once all replicas enforce it, and again once none does', async () => {
+  test('makes the object ready once all replicas enforce it, and later once no replica enforces it', async () => {
     await run();
     await report('a', 'privileged', 1);
     const undecided = 'the leader has not decided on the current spec yet';

@@ -83,7 +83,7 @@ const CASES: readonly Case[] = [
     request: request([{ ...REPLICA_SET, controller: false }]),
     expected: undefined,
   },
-  { name: 'owners that are not a list', request: request('x'), expected: undefined },
+  { name: 'ownerReferences that are not a list', request: request('x'), expected: undefined },
   { name: 'an owner with the wrong type', request: request([null, { ...REPLICA_SET, name: 1 }]), expected: undefined },
   { name: 'an owner whose name is a command', request: request([owner('v1', 'Web', '$(id)')]), expected: undefined },
   { name: 'an owner whose kind is a command', request: request([owner('v1', 'a;id', 'web')]), expected: undefined },

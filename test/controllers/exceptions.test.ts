@@ -106,7 +106,7 @@ suite('the status of exceptions', () => {
   const expiry = async (): Promise<string | undefined> =>
     /^portcullis_exception_expiry_timestamp_seconds(\{.*)$/m.exec(await metrics.expose())?.[1];
 
-  test('has conditions that change with the approval and with expiry', async () => {
+  test('has conditions that change on approval and on expiry', async () => {
     assert.deepEqual(await conditions(), [
       'Approved=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',

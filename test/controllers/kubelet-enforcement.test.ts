@@ -80,7 +80,7 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
     `${CALLED}${AT}the authorization webhook was called by 10.0.0.1:6443`,
   ],
   [
-    'API servers without the webhook',
+    'API servers do not have the webhook',
     { '10.0.0.1:6443': rbac, '10.0.0.2:6443': node },
     `${NOT_CALLED}. ${AT}the authorization webhook was not called by 10.0.0.1:6443, 10.0.0.2:6443. ${CHECK}`,
   ],

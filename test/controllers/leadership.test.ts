@@ -440,9 +440,9 @@ suite('leader election', () => {
 
   const refuse = (): Decision => deny(createStatus(403, 'Forbidden', 'not now'));
   const errors: readonly (readonly [name: string, verdict: () => Decision, message: string])[] = [
-    ['denied', refuse, 'admission webhook "verdict.example.com" denied the request: not now'],
+    ['denies', refuse, 'admission webhook "verdict.example.com" denied the request: not now'],
     [
-      'failed',
+      'fails on',
       () => {
         throw new Error('boom');
       },
@@ -450,7 +450,7 @@ suite('leader election', () => {
     ],
   ];
   for (const [what, verdict, message] of errors) {
-    test(`no candidate leads while a webhook causes ${what} writes`, async () => {
+    test(`no candidate leads while a webhook ${what} writes of the Lease`, async () => {
       let isAllowed = false;
       webhook = await startVerdictWebhook(started.cluster, ['leases'], () => (isAllowed ? allow() : verdict()));
       const first = election.candidate('a');

@@ -299,7 +299,7 @@ suite('readiness', () => {
     );
   });
 
-  test('finished Jobs are no workloads for the controller, rollout plan, report and scc plan, but CronJobs are', async () => {
+  test('the controller, rollout plan, report and scc plan do not count finished Jobs as workloads, but CronJobs', async () => {
     await create('jobs', { labels: { 'portcullis.dev/scc': 'enforce' } });
     const template = { spec: { ...ON_HOST, restartPolicy: 'Never' } };
     for (const name of ['complete', 'failed', 'running']) {
@@ -849,7 +849,7 @@ suite('readiness', () => {
       });
     }
 
-    test('have other verdicts after the start and after the end of the Disabled phase', async () => {
+    test('change their verdicts when the Disabled phase starts and ends', async () => {
       await serve('openreports.io');
       await create('shop');
       await deploy('shop', 'web', ON_HOST);
@@ -881,7 +881,7 @@ suite('readiness', () => {
       assert.equal(failures(), 4);
     });
 
-    test('use the API that the cluster serves, even if it is installed later, and the API in the settings', async () => {
+    test('use the API that the cluster serves, even if it is installed later, or the API in the settings', async () => {
       await create('shop');
       await run();
       await minute();

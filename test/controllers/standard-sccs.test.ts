@@ -203,7 +203,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(running.errors(), []);
   });
 
-  test('that are denied are logged and retried', async () => {
+  test('are logged and retried if their writes are denied', async () => {
     await installCrds(cluster);
     const webhook = await startVerdictWebhook(cluster, ['securitycontextconstraints'], ({ name = '' }) =>
       name === 'privileged'

@@ -33,8 +33,8 @@ function getNames(resource: ResourceKey, namespace?: string): (string | undefine
 const createNamespace = (name: string): Promise<ApiObject> =>
   cluster.writer.create(core('namespaces'), object('Namespace', name));
 
-describe('the default objects include the namespaces and roles of Kubernetes', () => {
-  test('the namespaces and roles exist', () => {
+describe('the default objects', () => {
+  test('include the namespaces and roles of Kubernetes', () => {
     assert.deepEqual(getNames(core('namespaces')), ['default', 'kube-node-lease', 'kube-public', 'kube-system']);
     assert.deepEqual(getNames(ROLES), [
       'admin',
@@ -52,22 +52,27 @@ describe('the default objects include the namespaces and roles of Kubernetes', (
 
   const access: { name: string; role: string; action: { verb: string } & Record<string, string>; expected: boolean }[] =
     [
-      { name: 'view reads pods', role: 'view', action: { verb: 'list', resource: 'pods' }, expected: true },
+      { name: 'let the view role read pods', role: 'view', action: { verb: 'list', resource: 'pods' }, expected: true },
       {
-        name: 'view cannot read secrets',
+        name: 'do not let the view role read secrets',
         role: 'view',
         action: { verb: 'get', resource: 'secrets' },
         expected: false,
       },
-      { name: 'edit writes pods', role: 'edit', action: { verb: 'create', resource: 'pods' }, expected: true },
       {
-        name: 'admin grants roles',
+        name: 'let the edit role write pods',
+        role: 'edit',
+        action: { verb: 'create', resource: 'pods' },
+        expected: true,
+      },
+      {
+        name: 'let the admin role grant roles',
         role: 'admin',
         action: { verb: 'create', apiGroup: RBAC, resource: 'rolebindings' },
         expected: true,
       },
       {
-        name: 'admin cannot label namespaces',
+        name: 'do not let the admin role label namespaces',
         role: 'admin',
         action: { verb: 'update', resource: 'namespaces' },
         expected: false,
@@ -86,7 +91,7 @@ describe('the default objects include the namespaces and roles of Kubernetes', (
     });
   }
 
-  test('authenticated users can read discovery documents, and anonymous users only the version', async () => {
+  test('let authenticated users read discovery documents, and anonymous users only the version', async () => {
     const eve = { username: 'eve', groups: ['system:authenticated'] };
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), { allowed: true });
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), {

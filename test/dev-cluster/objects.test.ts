@@ -343,7 +343,7 @@ describe('the API server validates custom resources by their schema', () => {
     test(name, () => assert.deepEqual(createErrors(object, getResource(kind).strategy), errors));
   }
 
-  test('objects that violate the rules of fields, list items and map values', () => {
+  test('and rejects objects that violate the rules of fields, list items and map values', () => {
     const rules = (...list: object[]): object => ({ 'x-kubernetes-validations': list });
     const text = { type: 'string', maxLength: 9 };
     const properties = {

@@ -37,7 +37,7 @@ describe('subresources', () => {
     assert.equal((await send('GET', '/api/v1/namespaces/final')).status, 404);
   });
 
-  describe('connections to unscheduled pods are rejected', () => {
+  describe('connections to pods without a node are rejected', () => {
     before(async () => {
       await send('POST', PODS, pod('single'));
       await send('POST', '/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'somewhere' } });
@@ -81,7 +81,7 @@ describe('subresources', () => {
     ['POST', '/api/v1/namespaces/default/serviceaccounts/default/token', 404],
   ];
   for (const [method, path, status] of unknown) {
-    test(`${method} ${path} is ${status}`, async () => {
+    test(`${method} ${path} responds with ${status}`, async () => {
       const answer = await send(method, path, method === 'POST' || method === 'PUT' ? {} : undefined);
       assert.equal(answer.status, status);
       assert.equal(

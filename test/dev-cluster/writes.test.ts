@@ -100,7 +100,7 @@ describe('writes follow the rules of API servers:', () => {
     assert.equal((await send('GET', `${MAPS}/${name}`)).status, 404);
   });
 
-  test('deletions can have preconditions', async () => {
+  test('a deletion succeeds only if its preconditions hold', async () => {
     const made = metadata(await send('POST', MAPS, map(name)));
     const remove = (preconditions: object): Promise<ApiResponse> =>
       send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', preconditions });

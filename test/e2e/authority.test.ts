@@ -151,7 +151,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot change the end as the subject',
+      'cannot change the expiry time as the subject of the grant',
       MIGRATION,
       'PATCH',
       () => grant,
@@ -159,7 +159,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot remove the end as the subject',
+      'cannot remove the expiry time as the subject of the grant',
       MIGRATION,
       'PATCH',
       () => grant,
@@ -167,7 +167,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot add subjects as the subject',
+      'cannot add subjects as the subject of the grant',
       MIGRATION,
       'PATCH',
       () => grant,
@@ -271,7 +271,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     },
   );
 
-  test('keeps all other permissions as the subject', async () => {
+  test('keeps all other permissions as the subject of the grant', async () => {
     assert.equal(await send(MIGRATION, 'POST', `${BINDINGS}?dryRun=All`, bind('viewers', 'view', user('bob'))), '');
     const role = { metadata: { name: 'pods' }, rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }] };
     assert.equal(await send(MIGRATION, 'POST', `${API}/namespaces/shop/roles?dryRun=All`, role), '');
@@ -282,7 +282,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     assert.equal(await send(ALICE, 'DELETE', grant, dryRun), '');
   });
 
-  test('does not affect administrators or subjects with permanent grants', async () => {
+  test('does not affect administrators and subjects with permanent grants', async () => {
     assert.equal(await send(OPERATOR, 'POST', `${BINDINGS}?dryRun=All`, bind('operand', SCC_ROLE, account('x'))), '');
     const role = {
       metadata: { name: 'operand' },

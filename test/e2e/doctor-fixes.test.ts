@@ -246,7 +246,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
   const POLICY = path('ValidatingWebhookConfiguration', 'policy');
   const rbac = (kind: string, name: string): string => `/apis/rbac.authorization.k8s.io/v1/${kind}s/${name}`;
 
-  test('the installation has no problems', async () => {
+  test('the unchanged installation has no problems', async () => {
     await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
   });
 
@@ -394,7 +394,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
     await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
   });
 
-  test('SCC admission ends on a cluster with its own SCC admission', async () => {
+  test('SCC admission is turned off on a cluster with its own SCC admission', async () => {
     const group = 'route.openshift.io';
     const names = { plural: 'routes', singular: 'route', kind: 'Route', listKind: 'RouteList' };
     const schema = { openAPIV3Schema: { type: 'object' } };

@@ -100,7 +100,7 @@ suite('exceptions', async () => {
 
   let manifest: JsonObject;
 
-  test('the smallest exception for a live workload is proposed', async () => {
+  test('exception create prints the smallest exception for a live workload', async () => {
     const { code, stdout, stderr } = await run(
       'alice',
       ...['create', 'deployment/gateway', '--for', '14d', '--reason', 'SEC-123'],
@@ -125,7 +125,7 @@ suite('exceptions', async () => {
     );
   });
 
-  test('while exceptions are off, an author cannot hide in the record', async (t) => {
+  test('while exceptions are off, an author cannot forge the record of authors', async (t) => {
     if (ASSETS === undefined) {
       t.skip('the development cluster has no policy');
       return;
@@ -289,7 +289,7 @@ suite('exceptions', async () => {
     );
   });
 
-  test('a short exception expires while pods run', async () => {
+  test('an exception expires while pods run', async () => {
     assert.equal((await plane.admin.send('DELETE', `${GROUP}/gateway`)).status, 200);
     const expiresAt = new Date(Date.now() + 8_000).toISOString();
     const short = { ...manifest, spec: { ...(manifest['spec'] as JsonObject), expiresAt } };

@@ -115,7 +115,7 @@ suite('the floor', { skip }, async () => {
     assert.match(await createPod('guarded', hostNetworkPod()), /unable to validate against any security context/);
   }, 30_000);
 
-  test('is created once, with the permissions in the manifests', async () => {
+  test('is created once with the permissions in the manifests', async () => {
     const names = (await policies()).map((object) => String(objectMetadata(object)['name'])).sort();
     assert.deepEqual(names, EXPECTED);
     const messages = system.replicas.flatMap((replica) => replica.log().map(({ msg }) => String(msg)));

@@ -78,7 +78,7 @@ suite('the guard of labels', { skip }, async () => {
     assert.match(await send('alice', 'PATCH', `${shop}?dryRun=All`, lowered), /guard\.portcullis\.dev/);
   }, 60_000);
 
-  suite('lists the labels that a user may not lower', () => {
+  suite('denies changes that lower a label, and lists them:', () => {
     for (const [index, { name, before, after, finding }] of readFixture<readonly Case[]>('psa/guard.yaml').entries()) {
       test(name, async () => {
         const object = { name: after.name ?? `case-${index}` };
@@ -145,7 +145,7 @@ suite('the guard of labels', { skip }, async () => {
     assert.ok(applied.endsWith(expected), applied);
   });
 
-  test('denies each of two steps', async () => {
+  test('denies each step if a level is lowered in two steps', async () => {
     const path = '/api/v1/namespaces/two-steps';
     const [first, second] = [null, 'privileged'].map((level) => ({ metadata: { labels: { [LEVEL]: level } } }));
     assert.match(await send('alice', 'PATCH', path, first), /lowers the enforced level from restricted to baseline/);
@@ -160,7 +160,7 @@ suite('the guard of labels', { skip }, async () => {
     assert.ok(times < 5, `${times} times as long as without the guard`);
   });
 
-  test('permits the users with the verb, in all namespaces or in those that the role names', async () => {
+  test('permits users who have the verb in all namespaces or in the namespaces that their role names', async () => {
     assert.equal(await send('bob', 'PATCH', `${shop}?dryRun=All`, lowered), '');
     assert.equal(await send('alice', 'PATCH', '/api/v1/namespaces/delegated', lowered), '');
   });

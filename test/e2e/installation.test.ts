@@ -205,19 +205,19 @@ suite('an installation', async () => {
   suite('the webhooks evaluate every kind with a pod template', () => {
     const would =
       'would violate PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)';
-    test('after the namespaces exist', async () => {
+    test('the API server accepts the namespaces for the workloads', async () => {
       await succeeds(
         namespace('kinds', { 'pod-security.kubernetes.io/warn': 'baseline', 'portcullis.dev/scc': 'off' }),
       );
       await succeeds(namespace('kinds-scc', { 'portcullis.dev/scc': 'enforce' }));
     });
-    test('the responses contain warnings', async () => {
+    test('the responses contain the Pod Security warnings', async () => {
       for (const object of [pod('kinds', 'pod', PRIVILEGED), ...workloads('kinds', PRIVILEGED)]) {
         const answer = await succeeds(object);
         assert.deepEqual(answer.warnings, [`299 - ${JSON.stringify(would)}`], String(object['kind']));
       }
     });
-    test('SCC admission applies to pods only', async () => {
+    test('SCC admission assigns SCCs only to pods', async () => {
       for (const object of [pod('kinds-scc', 'pod'), ...workloads('kinds-scc', PLAIN)]) {
         const { metadata } = responseObject(await succeeds(object));
         const { annotations = {} } = metadata as { readonly annotations?: Readonly<Record<string, string>> };

@@ -70,7 +70,7 @@ suite('the credentials of a process', { skip: needed }, () => {
     });
   });
 
-  test('run a replica', async () => {
+  test('suffice to run a replica', async () => {
     const replica = await start();
     // The API server can reject watches of a new CustomResourceDefinition for some seconds.
     for (const path of ['/readyz/informer-sync', '/readyz/cluster']) {

@@ -178,7 +178,7 @@ suite('the Pod Security scenarios hold for the PodSecurity plugin', { skip }, as
     test(scenario.name, () => checkScenario(plane.admin, { ...scenario, ...byPlugin }));
   }
 
-  test('a pod with 1.4 MB of <, which kube-apiserver escapes to six bytes, is created and updated', async () => {
+  test('a pod with 1.4 MB of <, which kube-apiserver escapes as six bytes each, is created and updated', async () => {
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
     await createNamespace(plane.admin, 'large', labels);
     const container = { name: 'c', image: 'registry.example.com/a:1', args: ['<'.repeat(1_400_000)] };

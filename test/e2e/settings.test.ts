@@ -47,7 +47,7 @@ await suite('the API server and replicas accept and reject the same specs', asyn
     });
   };
 
-  test('server-side apply can empty each object of a spec', async () => {
+  test('accept an empty object for each object of a spec in server-side apply', async () => {
     const spec = {
       podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { usernames: ['a'] }, exceptions: { mode: 'off' } },
       defaults: { namespaceSelector: { matchLabels: { a: 'b' } } },
@@ -81,14 +81,14 @@ await suite('the API server and replicas accept and reject the same specs', asyn
   });
 
   for (const { name, spec = {} } of valid) {
-    test(`valid: ${name}`, async () => {
+    test(`accept: ${name}`, async () => {
       const answer = await create(spec);
       assert.equal(answer.status, 201, answer.text);
     });
   }
   for (const { name, spec } of invalid) {
     if (spec === undefined) continue;
-    test(`invalid: ${name}`, async () => {
+    test(`reject: ${name}`, async () => {
       const answer = await create(spec);
       assert.ok([400, 422].includes(answer.status), answer.text);
     });
@@ -117,7 +117,7 @@ await suite('the API server and replicas accept and reject the same specs', asyn
     ],
   ];
   for (const [spec, message] of messages) {
-    test(JSON.stringify(spec), async () => {
+    test(`reject: ${JSON.stringify(spec)}`, async () => {
       const answer = await create(spec);
       assert.equal(answer.status, 422, answer.text);
       // Older API servers print the type of the value.
@@ -129,7 +129,7 @@ await suite('the API server and replicas accept and reject the same specs', asyn
     });
   }
 
-  test('random specs are accepted or rejected by both', async (t) => {
+  test('agree about random specs', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);
     const durations = fc.constantFrom('30s', '1m', '59m', '1h', '1.5h', '4h', '8h1m', undefined);
     const number = (...values: readonly number[]) => fc.constantFrom(...values);

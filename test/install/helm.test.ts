@@ -216,7 +216,7 @@ suite('helm template', { skip: withoutHelm }, () => {
     assert.deepEqual(comparable(renderedObjects(values)), comparable(expected));
   };
 
-  test('the default values render to a default installation', () => equals({ values: {}, settings: {} }));
+  test('renders the default values to a default installation', () => equals({ values: {}, settings: {} }));
 
   // Each combination of features is tested with each source of the certificate.
   for (let number = 0; number < 32; number += 1) {
@@ -225,7 +225,7 @@ suite('helm template', { skip: withoutHelm }, () => {
   }
 
   for (const { name, values, objects = [], absent = [], error } of readFixture<ValuesCase[]>('helm-values.yaml')) {
-    test(name, () => {
+    test(`${error === undefined ? 'renders' : 'rejects'} ${name}`, () => {
       const { stdout, stderr } = render(values);
       if (error !== undefined) {
         const message = stderr.replace(/\s*Use --debug flag.*\n/, '').trimEnd();

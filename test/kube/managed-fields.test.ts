@@ -35,8 +35,8 @@ suite('getOwners ignores malformed entries', () => {
       expected: [['a/Apply/', ['.', '__proto__', 'a/b'], []]],
     },
     { name: 'an entry that is empty', managedFields: [{}], expected: [['//', [], []]] },
-    { name: 'no list', managedFields: {}, expected: undefined },
-    { name: 'another field type', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
+    { name: 'managedFields that are not a list', managedFields: {}, expected: undefined },
+    { name: 'an entry of another field type', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
     { name: 'fields that are not a tree', managedFields: [{ fieldsV1: 'f:metadata' }], expected: undefined },
     {
       name: 'a key that is not a field',

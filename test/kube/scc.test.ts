@@ -106,7 +106,7 @@ test('decisions read SCC_FIELDS and the name', () => {
   assert.deepEqual(read.sort(), ['name', ...Object.keys(SCC_FIELDS)].sort());
 });
 
-describe('a value matches the schema if and only if the decision can read it', () => {
+describe('a value matches the schema if and only if decisions can read it', () => {
   for (const [name, shape] of Object.entries(SCC_FIELDS)) {
     test(name, () => {
       for (const value of wrongValues(shape)) {

@@ -321,9 +321,9 @@ function executePages(pages: readonly string[], manifests: string): void {
 }
 
 suite('the code blocks of the documentation run without errors', { skip: !hasKubectl && 'there is no kubectl' }, () => {
-  suite('Pod Security in five pages', () => executePages(FIVE_PAGES, 'test/kubectl/pod-security'));
+  suite('on the five pages about Pod Security', () => executePages(FIVE_PAGES, 'test/kubectl/pod-security'));
 
-  suite('all other pages', () => {
+  suite('on all other pages', () => {
     // The first pages show the output for the initial objects.
     const first = [
       'docs/tutorials/first-five-minutes.md',

@@ -35,7 +35,7 @@ function blockWith(pattern: RegExp): string {
 }
 
 describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl' }, () => {
-  test('the commands disable, enable and delete webhooks', async () => {
+  test('the documented commands disable, enable and delete webhooks', async () => {
     const cluster = await startCluster();
     try {
       const env = { ...process.env, KUBECONFIG: await cluster.kubeconfig() };
@@ -79,7 +79,7 @@ describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl
     }
   });
 
-  test('the commands relax and restore only the enforce labels set by the label syncer', async () => {
+  test('the documented commands relax and restore only the enforce labels set by the label syncer', async () => {
     const cluster = await startCluster();
     try {
       const kubeconfig = await cluster.kubeconfig();

@@ -67,19 +67,19 @@ const REQUEST: SccRequest = {
 };
 
 describe('assignScc and validateScc', () => {
-  test('a pod is admitted, and its SCC is known', () => {
+  test('admit a pod and return its SCC', () => {
     const decision = assignScc(REQUEST);
     assert.equal(decision.allowed && decision.facts?.scc, 'any');
   });
 
   const cases: readonly (readonly [name: string, change: object, message: string])[] = [
     [
-      'no operation',
+      'an input without an operation',
       { operation: undefined },
       'operation: Unsupported value: null: supported values: "CREATE", "UPDATE", "DELETE", "CONNECT"',
     ],
-    ['no canUse', { canUse: undefined }, 'canUse: Invalid value: null: must be a function'],
-    ['no list of SCCs', { sccs: SCC }, `sccs: Invalid value: ${JSON.stringify(SCC)}: must be a list`],
+    ['an input without canUse', { canUse: undefined }, 'canUse: Invalid value: null: must be a function'],
+    ['an input without a list of SCCs', { sccs: SCC }, `sccs: Invalid value: ${JSON.stringify(SCC)}: must be a list`],
     [
       'another object in the list of SCCs',
       { sccs: [SCC, POD] },
@@ -92,7 +92,7 @@ describe('assignScc and validateScc', () => {
       'namespace.kind: Unsupported value: "Pod": supported values: "Namespace"',
     ],
     ['a namespace without a name', { namespace: { metadata: {} } }, 'namespace.metadata.name: Required value'],
-    ['no user', { userInfo: null }, 'userInfo: Invalid value: null: must be an object'],
+    ['an input without a user', { userInfo: null }, 'userInfo: Invalid value: null: must be an object'],
     ['a user without a name', { userInfo: {} }, 'userInfo.username: Invalid value: null: must be a string'],
     [
       'groups that are not a list',
@@ -101,7 +101,7 @@ describe('assignScc and validateScc', () => {
     ],
   ];
   for (const [name, change, message] of cases) {
-    test(`${name} is a bad request`, () => {
+    test(`reject ${name} as a bad request`, () => {
       for (const decide of [assignScc, validateScc]) {
         const decision = decide({ ...REQUEST, ...change });
         assert.deepEqual(decision.allowed ? [] : [decision.status.code, decision.status.message], [400, message]);
@@ -109,7 +109,7 @@ describe('assignScc and validateScc', () => {
     });
   }
 
-  test('a Deployment is not a pod', () => {
+  test('reject a Deployment instead of a pod', () => {
     const decision = assignScc({ ...REQUEST, object: DEPLOYMENT });
     assert.match(
       decision.allowed ? '' : decision.status.message,

@@ -166,7 +166,7 @@ describe('the package', () => {
     await run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', file], { cwd: folder });
   });
 
-  test('exports resolve by name', async () => {
+  test('has exports that resolve by name', async () => {
     const { stdout } = await run(process.execPath, ['consumer.ts'], { cwd: folder });
     assert.deepEqual(JSON.parse(stdout), {
       allowed: false,
@@ -177,7 +177,7 @@ describe('the package', () => {
     });
   });
 
-  test('the installation has no other packages', async () => {
+  test('installs no other packages', async () => {
     const names = await readdir(join(folder, 'node_modules'));
     assert.deepEqual(
       names.filter((name) => !name.startsWith('.')),
@@ -202,11 +202,11 @@ describe('the package', () => {
     });
   };
 
-  test('exported types compile without other packages', () => {
+  test('exports types that compile without other packages', () => {
     assert.deepEqual(compile('consumer.ts', false), []);
   });
 
-  test('models of client-node are accepted', async () => {
+  test('accepts models of client-node', async () => {
     await mkdir(join(folder, 'node_modules/@kubernetes'));
     const target = 'node_modules/@kubernetes/client-node';
     await symlink(resolve(target), join(folder, target));
@@ -217,13 +217,13 @@ describe('the package', () => {
     await rm(join(folder, 'node_modules/@kubernetes'), { recursive: true });
   });
 
-  test('libraries have no imports', async () => {
+  test('contains libraries without imports', async () => {
     for (const name of ['pss.js', 'rbac.js']) {
       assert.doesNotMatch(await readFile(packaged('dist', name), 'utf8'), /^import\b|\bimport\(|\brequire\(/m);
     }
   });
 
-  test('the commands are installed', async () => {
+  test('installs the commands', async () => {
     const names = (await readdir(join(folder, 'node_modules/.bin'))).sort();
     assert.deepEqual(names, Object.keys(packageJson.bin).sort());
     assert.deepEqual(await program('version'), { code: 0, stdout: `portcullis v${version}\n`, stderr: '' });

@@ -198,7 +198,7 @@ async function decide({ path, request }: Case, uid: string | undefined, areClien
 }
 
 for (const reviewCase of CASES) {
-  suite(reviewCase.name, () => {
+  suite(`only API servers receive details about a review of ${reviewCase.name}:`, () => {
     const cases = [
       ['an API server with a client certificate', true, undefined, reviewCase.full],
       [

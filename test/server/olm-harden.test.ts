@@ -90,11 +90,11 @@ const REPORT =
   'OLM hardening: the profile catalog-source would set seccompProfile, runAsUser, runAsNonRoot, privileged, readOnlyRootFilesystem, allowPrivilegeEscalation, capabilities.drop';
 
 suite('hardening of OLM pods by the webhook', () => {
-  test('off ignores the pod', async () => {
+  test('off mode ignores the pod', async () => {
     assert.deepEqual(await review({ mode: 'off' }, catalogPod()), { patch: [], warnings: [], counted: '' });
   });
 
-  test('report only warns', async () => {
+  test('report mode only warns', async () => {
     assert.deepEqual(await review({ mode: 'report' }, catalogPod()), {
       patch: [],
       warnings: [REPORT],
@@ -102,14 +102,14 @@ suite('hardening of OLM pods by the webhook', () => {
     });
   });
 
-  test('fill changes only security contexts, and keeps explicit values', async () => {
+  test('fill mode changes only security contexts, and keeps explicit values', async () => {
     assert.deepEqual(await review({}, catalogPod()), { patch: HARDENED, warnings: [], counted: 'hardened' });
     const { warnings, patch } = await review({}, root);
     assert.deepEqual(warnings, [CONFLICT]);
     assert.deepEqual(patch, ['/spec/containers/0/securityContext', '/spec/securityContext/seccompProfile']);
   });
 
-  test('force replaces explicit values', async () => {
+  test('force mode replaces explicit values', async () => {
     const { warnings, patch } = await review({ mode: 'force' }, root);
     assert.deepEqual(warnings, []);
     assert.deepEqual(patch, [
@@ -187,13 +187,13 @@ suite('hardening of OLM pods by the webhook', () => {
     });
   });
 
-  test('an owner with another UID is not the CatalogSource', async () => {
+  test('an owner with another UID is not treated as the CatalogSource', async () => {
     const ownerReferences = [{ ...OWNER, uid: 'other' }];
     const { warnings } = await review({ namespaceLevel: 'restricted' }, catalogPod({ ownerReferences, labels: {} }));
     assert.match(warnings.join(), /CatalogSource "cat" not found/);
   });
 
-  test('run bundle never gets a user, and warns in legacy mode', async () => {
+  test('a pod of operator-sdk run bundle never gets a user, and causes a warning in legacy mode', async () => {
     const bundle = catalogPod({ labels: {} }, { containers: [{ name: 'registry-grpc' }] });
     const rig = startWebhooks();
     const decision = await rig.decide(PATH, request(bundle));

@@ -10,7 +10,7 @@ const validity = { now: new Date(), days: 2 };
 const pair = createServing(createAuthority(validity), { dnsNames: ['localhost'], ipAddresses: [] }, validity);
 
 describe('protocolSettings', () => {
-  test('the default is TLS 1.2 with cipher suites that have forward secrecy', () => {
+  test('defaults to TLS 1.2 with cipher suites that have forward secrecy', () => {
     assert.deepEqual(protocolSettings(), {
       minVersion: 'TLSv1.2',
       ciphers: [
@@ -27,7 +27,7 @@ describe('protocolSettings', () => {
     });
   });
 
-  test('unknown values are rejected', () => {
+  test('rejects unknown values', () => {
     assert.throws(() => protocolSettings('VersionTLS11'), {
       name: 'RangeError',
       message: '--tls-min-version: unknown value "VersionTLS11"; accepted values: VersionTLS12, VersionTLS13',

@@ -23,8 +23,8 @@ func TestPodSecurity(t *testing.T) {
 	podsecuritytest.Run(t, podsecuritytest.Options{ClientConfig: config})
 }
 
-// TestMetrics makes the assertions of ValidateWebhookMetrics, which is not exported. The replicas serve their metrics at
-// another port than their webhooks.
+// TestMetrics makes the assertions of ValidateWebhookMetrics, which is not exported. The replicas serve their metrics on
+// a different port than their webhooks.
 func TestMetrics(t *testing.T) {
 	response, err := http.Get(os.Getenv("METRICS_URL"))
 	if err != nil {

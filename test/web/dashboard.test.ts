@@ -87,7 +87,7 @@ describe('access to the dashboard', () => {
   });
 });
 
-describe('dashboard in a browser', { skip: noBrowser }, () => {
+describe('the dashboard in a browser', { skip: noBrowser }, () => {
   let browser: Browser;
   let server: RunningServer;
   let connection: Connection;
@@ -114,7 +114,7 @@ describe('dashboard in a browser', { skip: noBrowser }, () => {
       })
       .catch((error: unknown) => error);
 
-  test('invalid input is reported', async () => {
+  test('reports invalid input', async () => {
     const busy = createServer().listen(0, '127.0.0.1');
     await once(busy, 'listening');
     const { port } = busy.address() as AddressInfo;

@@ -57,17 +57,17 @@ interface Case {
 /** Each exemption as `kind name policy since sinceSource uses`. */
 const CASES: readonly Case[] = [
   {
-    name: 'a cluster that enforces everything has no exemptions of its own',
+    name: 'contains no exemptions of a cluster that enforces everything',
     stdin: config.replace(', exemptions: { usernames: [bob] }', '').replace("mode: 'off'", 'mode: enforce'),
     expected: [],
   },
   {
-    name: 'without managed fields, creation times or Leases',
+    name: 'contains exemptions without times and uses if managed fields, creation times and Leases are missing',
     stdin: config,
     expected: ['default off SCC', 'user bob Pod Security'],
   },
   {
-    name: 'an exempt namespace is listed once, regardless of its labels',
+    name: 'contains an exempt namespace only once, regardless of its labels',
     stdin: `${config.replace('usernames: [bob]', 'namespaces: [one]')}---
 apiVersion: v1
 kind: Namespace
@@ -76,7 +76,7 @@ metadata: { name: one, labels: { pod-security.kubernetes.io/enforce: privileged,
     expected: ['default off SCC', 'namespace one Pod Security'],
   },
   {
-    name: 'the installation namespace, which the webhook selectors exclude',
+    name: 'contains the installation namespace, which the webhook selectors exclude',
     stdin: `${config.replace("mode: 'off'", 'mode: enforce')}---
 apiVersion: v1
 kind: Namespace
@@ -85,7 +85,7 @@ metadata: { name: portcullis }
     expected: ['namespace portcullis webhook', 'namespace portcullis SCC', 'user bob Pod Security'],
   },
   {
-    name: 'labels that exempt from SCCs, and an invalid label that does not',
+    name: 'contains namespaces with labels that exempt them from SCCs, but not one with an invalid label',
     stdin: ['openshift.io/run-level: "1"', 'portcullis.dev/scc: none', 'portcullis.dev/scc: report']
       .map(
         (label, index) => `---\napiVersion: v1\nkind: Namespace\nmetadata: { name: n${index}, labels: { ${label} } }\n`,
@@ -95,7 +95,7 @@ metadata: { name: portcullis }
   },
 ];
 
-describe('the list contains', () => {
+describe('the list of exemptions', () => {
   for (const { name, stdin, expected } of CASES) {
     test(name, async () => {
       const exemptions = (await list([], stdin)).filter(({ kind }) => kind !== 'scc' && kind !== 'grant');
@@ -106,7 +106,7 @@ describe('the list contains', () => {
     });
   }
 
-  test('warnings about exemptions that have no effect or exempt too many users', async () => {
+  test('contains warnings about exemptions that have no effect or exempt too many users', async () => {
     const account = (name: string): string => `"system:serviceaccount:${name}"`;
     const users = [account('kube-system:replicaset-controller'), account('shop:web'), account('shop:ci')].join();
     const objects = `${config.replace('usernames: [bob]', `namespaces: [old, shop], usernames: [${users}]`)}
@@ -136,7 +136,7 @@ subjects: [{ kind: ServiceAccount, name: ci }]
     );
   });
 
-  test('the standard SCCs that exceed the restricted level, without the grants to system:masters', async () => {
+  test('contains the standard SCCs that exceed the restricted level, but not the grants to system:masters', async () => {
     const exemptions = await list([], config);
     const sccs = exemptions.filter(({ kind }) => kind === 'scc').map(({ name, level }) => `${name} ${level}`);
     assert.deepEqual(sccs, ['anyuid baseline', 'privileged privileged']);

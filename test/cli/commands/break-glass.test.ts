@@ -67,7 +67,7 @@ describe('break-glass', () => {
     return lists.flatMap(({ body }) => (body as { items: JsonObject[] }).items.map(comparable));
   }
 
-  test('on disables the webhooks, off restores them', async () => {
+  test('on disables the webhooks, and off restores them', async () => {
     const original = await stored();
     assert.deepEqual(await run('on', '--reason', 'INC-1: nothing starts'), {
       code: 0,
@@ -118,7 +118,7 @@ ${WHEN_OFF}`,
     assert.deepEqual(await stored(), original);
   });
 
-  test('a second run changes nothing', async () => {
+  test('a second run of on or off changes nothing', async () => {
     await run('on');
     const switched = await stored();
     assert.equal(
@@ -617,7 +617,7 @@ describe('namespace labels during break-glass', () => {
     }
   });
 
-  test('without a record are restored or kept if a user applies a lower level as the label syncer', async () => {
+  test('without a record are restored if a user applies a lower level as the label syncer, but kept if another client also applies it', async () => {
     const cases = [
       [[SYNCER], RESTORED, 'restricted'],
       [[SYNCER, 'argocd'], KEPT, 'privileged'],
@@ -658,7 +658,7 @@ describe('namespace labels during break-glass', () => {
     assert.equal(await levels(), undefined);
   });
 
-  test('are relaxed and restored if the API server rejects the record', async () => {
+  test('are relaxed and restored even if the API server rejects the record', async () => {
     for (const name of ['shop-1', 'shop-2']) {
       await create(name);
       await label(name, OURS);
@@ -682,7 +682,7 @@ describe('namespace labels during break-glass', () => {
     assert.deepEqual(labelLines(await run(['off'])), [`labels: ${ENFORCE} restored in 2 namespaces`]);
   });
 
-  test('are relaxed without webhooks, and restored', async () => {
+  test('are relaxed and restored even if no webhook is registered', async () => {
     await create('shop');
     await label('shop', OURS);
     const original = await read('shop');
@@ -735,7 +735,7 @@ describe('namespace labels during break-glass', () => {
     assert.equal((await run(['off'])).code, 0);
   });
 
-  test('are not changed, and the policies that still enforce them are listed', async () => {
+  test('are not changed if only policies enforce them, and on lists these policies', async () => {
     const part = { 'app.kubernetes.io/part-of': 'portcullis' };
     const objects = [
       [POLICIES, 'enforce-restricted.psa.portcullis.dev', { ...part, 'app.kubernetes.io/component': 'policies' }],
@@ -762,16 +762,20 @@ describe('break-glass rejects', () => {
       [],
       "error: missing required argument 'on|off|status'\nSee 'portcullis break-glass --help' for usage.\n",
     ],
-    ['another action', ['of'], 'error: unknown action "of": must be on, off or status\n'],
+    ['an unknown action', ['of'], 'error: unknown action "of": must be on, off or status\n'],
     [
       'two actions',
       ['on', 'off'],
       "error: too many arguments for 'break-glass'. Expected 1 argument but got 2: on, off.\nSee 'portcullis break-glass --help' for usage.\n",
     ],
-    ['a reason for off', ['off', '--reason=x'], 'error: --reason requires the action "on"\n'],
-    ['kept labels for off', ['off', '--keep-labels'], 'error: --keep-labels requires the action "on"\n'],
-    ['force for on', ['on', '--force'], 'error: --force requires the action "off"\n'],
-    ['no cluster', ['on'], 'error: no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig\n'],
+    ['--reason for off', ['off', '--reason=x'], 'error: --reason requires the action "on"\n'],
+    ['--keep-labels for off', ['off', '--keep-labels'], 'error: --keep-labels requires the action "on"\n'],
+    ['--force for on', ['on', '--force'], 'error: --force requires the action "off"\n'],
+    [
+      'a run without a kubeconfig',
+      ['on'],
+      'error: no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig\n',
+    ],
   ];
   for (const [name, args, stderr] of mistakes) {
     test(name, async () =>
@@ -789,7 +793,7 @@ describe('break-glass reports', () => {
   const again = { ...psa, metadata: { ...(psa?.['metadata'] as object), resourceVersion: '2' } };
   const cases: readonly (readonly [name: string, answers: readonly Responder[], expected: Outcome])[] = [
     [
-      'missing permission to list',
+      'a missing permission to list webhook configurations',
       [refusal(403, 'User "jo" cannot list them'), list()],
       { code: 2, stdout: '', stderr: 'error: SERVER: User "jo" cannot list them\n' },
     ],
@@ -803,7 +807,7 @@ describe('break-glass reports', () => {
       },
     ],
     [
-      'missing permission to patch',
+      'a missing permission to patch webhook configurations',
       [...beforeWrite, refusal(403, 'User "jo" cannot patch it')],
       {
         code: 1,
@@ -812,7 +816,7 @@ describe('break-glass reports', () => {
       },
     ],
     [
-      'missing permission to list policies',
+      'a missing permission to list policies',
       [list(psa), list(), refusal(403, 'User "jo" cannot list policies'), list(), list(), self, switched],
       {
         code: 1,
@@ -821,7 +825,7 @@ describe('break-glass reports', () => {
       },
     ],
     [
-      'missing permission to list namespaces',
+      'a missing permission to list namespaces',
       [list(psa), list(), list(), list(), refusal(403, 'User "jo" cannot list namespaces'), self, switched],
       {
         code: 1,
@@ -839,7 +843,7 @@ describe('break-glass reports', () => {
       },
     ],
     [
-      'an invalid change',
+      'a change that the API server rejects as invalid',
       [...beforeWrite, refusal(422, 'too many conditions')],
       {
         code: 1,
@@ -857,7 +861,7 @@ describe('break-glass reports', () => {
       },
     ],
     [
-      'a change after a conflict',
+      'a change that succeeds after a conflict',
       [...beforeWrite, refusal(409, 'the object has been modified'), list(again), switched],
       {
         code: 0,

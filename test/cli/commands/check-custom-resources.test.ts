@@ -107,7 +107,7 @@ Evaluated pod templates of other API groups
     assert.match(plan.stdout, /"spec\.stepTemplate\.securityContext\.privileged"/);
   });
 
-  test('have their fields that are not evaluated listed by other commands', async () => {
+  test('may have fields that are not evaluated, which other commands list', async () => {
     const stdin = 'apiVersion: example.com/v1\nkind: Agent\nmetadata: {name: a}\nspec: {hostNetwork: true}\n';
     const { stdout } = await runProgram(['rollout', 'plan', '-f', '-'], { stdin });
     assert.match(stdout, /no pods for security fields outside pod templates: Agent default\/a \(spec\.hostNetwork\)/);

@@ -44,7 +44,7 @@ const QUOTES = 'Put the value in quotes.';
 const NO_QUOTES = 'Remove the quotes.';
 const TYPE = 'Use a value of the required type.';
 
-describe('a value that API servers cannot decode fails at every level', () => {
+describe('check fails at every level for a value that API servers cannot decode:', () => {
   const cases: readonly (readonly [name: string, text: string, line: string])[] = [
     [
       'a number in env',
@@ -57,12 +57,12 @@ describe('a value that API servers cannot decode fails at every level', () => {
       `8:12 spec.containers[0].args[0]: Invalid value: true: must be a string | ${QUOTES}`,
     ],
     [
-      'a map in place of a list of objects',
+      'a map instead of a list of objects',
       `${POD}${CONTAINERS}    env: {A: b}\n`,
       '8:5 spec.containers[0].env: Invalid value: {"A":"b"}: must be a list | Begin each item of the list with a hyphen.',
     ],
     [
-      'one value in place of a list',
+      'a single value instead of a list',
       `${POD}${CONTAINERS}    command: sh\n`,
       '8:5 spec.containers[0].command: Invalid value: "sh": must be a list | Write it as the item of a list.',
     ],
@@ -87,7 +87,7 @@ describe('a value that API servers cannot decode fails at every level', () => {
       `8:26 spec.containers[0].resources.limits.memory: Invalid value: "1GB": must be a quantity, such as 500m or 1Gi | ${TYPE}`,
     ],
     [
-      'a boolean in place of a number or a name',
+      'a boolean instead of a number or a name',
       `${POD}${CONTAINERS}    livenessProbe: {httpGet: {port: true}}\n`,
       `8:31 spec.containers[0].livenessProbe.httpGet.port: Invalid value: true: must be a 32-bit integer or a string | ${QUOTES}`,
     ],
@@ -133,7 +133,7 @@ describe('a value that API servers cannot decode fails at every level', () => {
     });
   }
 
-  test('no policy is evaluated on the object', async () => {
+  test('no policy is evaluated for an object with such a value', async () => {
     const stdin = `${POD}  hostPID: true\n${CONTAINERS}    env: [{name: PORT, value: 8080}]\n`;
     const { stdout } = await runProgram(['check', '-f', '-'], { stdin });
     assert.equal(
@@ -157,7 +157,7 @@ test('values that Go decodes pass', async () => {
   assert.deepEqual(await findings(text), { code: 0, lines: [] });
 });
 
-test('the other commands end with the positions of the values, and of validation errors', async () => {
+test('other commands fail and print the positions of these values, and of validation errors', async () => {
   const invalid = `${POD}${CONTAINERS}  - {name: c, image: i}\n`;
   for (const command of ['scc plan', 'scc review --offline', 'audit user-namespaces']) {
     const { code, stderr } = await runProgram([...command.split(' '), '-f', '-'], { stdin: invalid });
@@ -183,7 +183,7 @@ stdin:8:52: ${path}[1].value: Invalid value: true: must be a string. ${QUOTES}
 
 const DROPPED = 'Correct the name or remove the field: API servers may drop it silently.';
 
-describe('an unknown field is a violation in warn mode with the place where it belongs', () => {
+describe('check warns about an unknown field and names the place where it belongs:', () => {
   const deployment = 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n';
   const cases: readonly (readonly [name: string, text: string, field: string, fix: string])[] = [
     [
@@ -199,12 +199,17 @@ describe('an unknown field is a violation in warn mode with the place where it b
       'Move it to spec.securityContext.',
     ],
     [
-      'other capitalization in another object',
+      'a name with other capitalization, in the wrong object',
       `${POD}  securityContext: {readonlyRootFilesystem: true}\n${CONTAINERS}`,
       '5:21 "spec.securityContext.readonlyRootFilesystem"',
       'Move it to spec.containers[].securityContext, and write "readOnlyRootFilesystem".',
     ],
-    ['other capitalization', `${POD}  HostPID: true\n${CONTAINERS}`, '5:3 "spec.HostPID"', 'Write "hostPID".'],
+    [
+      'a name with other capitalization',
+      `${POD}  HostPID: true\n${CONTAINERS}`,
+      '5:3 "spec.HostPID"',
+      'Write "hostPID".',
+    ],
     [
       'a similar name',
       `${POD}  securityContex: {runAsUser: 1}\n${CONTAINERS}`,
@@ -254,12 +259,12 @@ describe('an unknown field is a violation in warn mode with the place where it b
       'Move it to spec.',
     ],
     [
-      'a name in several places',
+      'a name that belongs in several places',
       `${POD}${CONTAINERS}    httpGet: {port: 80}\n`,
       '8:5 "spec.containers[0].httpGet"',
       DROPPED,
     ],
-    ['a name that is nowhere', `${POD}  colour: red\n${CONTAINERS}`, '5:3 "spec.colour"', DROPPED],
+    ['a name that belongs nowhere', `${POD}  colour: red\n${CONTAINERS}`, '5:3 "spec.colour"', DROPPED],
     [
       'a metadata field',
       `${POD.replace('{name: p}', '{name: p, lables: {a: b}}')}${CONTAINERS}`,
@@ -292,7 +297,7 @@ ${POD}  nodeSelector: {colour: red}\n${CONTAINERS}    resources: {limits: {examp
     assert.deepEqual(await findings(text), { code: 0, lines: [] });
   });
 
-  test('the field has no effect on the result', async () => {
+  test('an unknown field does not affect other results', async () => {
     const { code, stdout } = await runProgram(['check', '-f', '-', '--level=baseline'], {
       stdin: `${POD}  HostPID: true\n${CONTAINERS}`,
     });
@@ -402,7 +407,7 @@ describe('--fix does not move an unknown field', () => {
       unfixed('8:34', 'spec.volumes[0].emptyDir.secretName', 'correct the name, or remove the field'),
     ],
     [
-      'that another unknown field contradicts',
+      'whose value contradicts another unknown field',
       `${POD}  hostNetwork: null\n${CONTAINERS}    hostNetwork: true\n  - {name: b, image: i, hostNetwork: false}\n`,
       [
         ...unfixed(
@@ -423,7 +428,7 @@ describe('--fix does not move an unknown field', () => {
       unfixed('5:3', 'spec.image', 'move it to one of spec.initContainers[0], spec.containers[0]'),
     ],
     [
-      'without a container',
+      'of a pod that has no container',
       `${POD}  securityContext: {privileged: true}\n  containers: []\n`,
       unfixed(
         '5:21',
@@ -451,12 +456,12 @@ describe('--fix does not move an unknown field', () => {
       unfixed('5:3', 'spec.kind', 'correct the name, or remove the field'),
     ],
     [
-      'without a place',
+      'that belongs nowhere',
       `${POD}  colour: red\n${CONTAINERS}`,
       unfixed('5:3', 'spec.colour', 'correct the name, or remove the field'),
     ],
     [
-      'that API servers reject at its place',
+      'that API servers would reject in its place',
       withContext('allowPrivilegeEscalation: false', `${CONTAINERS}    securityContext: {privileged: true}\n`),
       unfixed(
         '5:21',

@@ -144,7 +144,7 @@ test('--fix does not follow links out of the directory', async () => {
   await rm(outside);
 });
 
-test('a fix that may affect the application has a condition to verify', async () => {
+test('--fix prints a condition to verify for each fix that may affect the application', async () => {
   const container = '{name: c, securityContext: {privileged: true}}';
   const stdin = POD.replace('hostPID: true # debug', 'hostNetwork: true').replace('{ name: c, image: i }', container);
   const { stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
@@ -312,7 +312,7 @@ describe('API servers accept the fixed pods', () => {
   }
 });
 
-test('the result of each removed value must be verified', async () => {
+test('--fix prints a condition to verify for each removed value', async () => {
   const stdin = `apiVersion: v1
 kind: Pod
 metadata: {name: p}
@@ -357,7 +357,7 @@ spec:
   );
 });
 
-test('a sysctl with slashes is rewritten with dots if the pod then passes', async () => {
+test('--fix rewrites a sysctl from slashes to dots if the pod then passes', async () => {
   const names = [
     'net/ipv4/tcp_syncookies',
     'net/core/somaxconn',
@@ -385,7 +385,7 @@ test('a sysctl with slashes is rewritten with dots if the pod then passes', asyn
   ]);
 });
 
-test('a field is moved to a place whose value --fix corrects', async () => {
+test('--fix moves a field even if it then corrects the value in the new place', async () => {
   const stdin = `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  securityContext: {privileged: false}\n  containers: [{name: c, securityContext: {privileged: true}, image: i}]\n`;
   const { stdout, stderr } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
   assert.match(stdout, /^spec:\n {2}containers: \[\{name: c, securityContext: \{privileged: false\}, image: i\}\]\n$/m);
@@ -406,7 +406,7 @@ describe('--fix prints the changes', () => {
     stderr: string,
   ])[] = [
     [
-      'for a stream, completely',
+      'as the complete text for a stream',
       '--fix',
       `# a\n${POD}`,
       0,
@@ -430,7 +430,7 @@ describe('--fix prints the changes', () => {
       `${fixed}1 passed, 0 failed\n`,
     ],
     [
-      'as a patch of a kustomization',
+      'as patches for a kustomization',
       '--fix=patch',
       POD,
       0,
@@ -538,7 +538,7 @@ stdin: 4 fields fixed, 0 not fixed
 1 passed, 0 failed
 `,
     ],
-    ['as empty output without changes', '--fix=patch', FIXED, 0, '', '1 passed, 0 failed\n'],
+    ['as empty output if nothing changes', '--fix=patch', FIXED, 0, '', '1 passed, 0 failed\n'],
     [
       'with the choices for violations that it cannot fix',
       '--fix=diff',
@@ -563,7 +563,7 @@ Pod default/p violates PodSecurity "baseline:latest"
   }
 });
 
-describe('--platform=openshift fixes pods for SCC admission', () => {
+describe('check --platform=openshift', () => {
   const denial = `Deployment shop/db is denied, no SCC admits it
   stdin:9:9    scc-admission  no SCC admits the pod (the closest SCC is "restricted-v2", which does not allow spec.securityContext.fsGroup=1001, spec.containers[0].securityContext.runAsUser=1001)
   stdin:12:29                 Fix: Remove or change spec.securityContext.fsGroup, spec.containers[0].securityContext.runAsUser in the pods. Or: Grant SCC "nonroot-v2": portcullis scc grant nonroot-v2 -z db -n shop. This permits any user except root to all pods of service account "db".
@@ -577,23 +577,23 @@ describe('--platform=openshift fixes pods for SCC admission', () => {
     code: number,
     stdout: string,
   ])[] = [
-    ['denies pinned users and groups', ['--platform=openshift'], DENIED, 1, denial],
+    ['denies pods with pinned users and groups', ['--platform=openshift'], DENIED, 1, denial],
     [
-      'sets defaults before the Pod Security levels are evaluated',
+      'sets the defaults of SCCs before it evaluates the Pod Security levels',
       ['--platform=openshift', '--level=restricted'],
       DENIED,
       1,
       denial,
     ],
     [
-      'with a grant among the manifests',
+      'evaluates grants among the manifests',
       ['--platform=openshift'],
       DENIED + GRANT,
       0,
       '1 passed, 0 failed, 1 of other kinds\n',
     ],
     [
-      'the fix removes them',
+      'removes pinned users and groups with --fix',
       ['--platform=openshift', '--level=restricted', '--fix'],
       DENIED,
       0,
@@ -610,7 +610,7 @@ describe('--platform=openshift fixes pods for SCC admission', () => {
     });
   }
 
-  test('the settings in the --config file determine the mode', async () => {
+  test('applies the SCC mode in the --config file', async () => {
     const config = join(folder, 'config.yaml');
     const type = 'apiVersion: config.portcullis.dev/v1alpha1\nkind: PortcullisConfiguration\n';
     for (const [mode, code, summary] of [
@@ -626,7 +626,7 @@ describe('--platform=openshift fixes pods for SCC admission', () => {
     }
   });
 
-  test('the SCCs of a cluster replace the standard SCCs', async () => {
+  test('evaluates the SCCs of a cluster instead of the standard SCCs', async () => {
     const sccs = join(folder, 'sccs.yaml');
     const any = '{type: RunAsAny}';
     const strategies = ['runAsUser', 'fsGroup', 'supplementalGroups', 'seLinuxContext'].map(
@@ -672,7 +672,7 @@ describe('--fix=patch reports objects that kustomize cannot match', () => {
     stdin: string,
     refusals: readonly (readonly [at: string, choice: string])[],
   ])[] = [
-    ['no metadata', 'apiVersion: v1\nkind: Pod\nspec: {hostPID: true}\n', [['3:8', unnamed]]],
+    ['an object without metadata', 'apiVersion: v1\nkind: Pod\nspec: {hostPID: true}\n', [['3:8', unnamed]]],
     ['an empty name', pod('{name: ""}'), [['4:8', unnamed]]],
     ['a name that is not a string', pod('{name: 8080}'), [['4:8', unnamed]]],
     ['generateName', pod('{generateName: p-}'), [['4:8', unnamed]]],
@@ -682,7 +682,7 @@ describe('--fix=patch reports objects that kustomize cannot match', () => {
       [['5:12', 'set apiVersion and kind of the list item, because kustomize rejects items without them']],
     ],
     [
-      'the same name twice',
+      'two objects with the same name',
       `${pod('{name: p}')}---\n${pod('{name: p}')}`,
       [
         ['4:8', same('stdin:6:1')],
@@ -690,7 +690,7 @@ describe('--fix=patch reports objects that kustomize cannot match', () => {
       ],
     ],
     [
-      'the same name without a namespace and in the default namespace',
+      'objects with the same name, without a namespace and in the default namespace',
       `${pod('{name: p}')}---\n${pod('{name: p, namespace: default}')}`,
       [
         ['4:8', same('stdin:6:1')],
@@ -715,7 +715,7 @@ describe('--fix=patch reports objects that kustomize cannot match', () => {
     });
   }
 
-  test('other objects are patched', async () => {
+  test('but patches other objects', async () => {
     const stdin = `${pod('{generateName: p-}')}---\n${pod('{name: a}')}`;
     const { code, stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix=patch'], { stdin });
     assert.deepEqual([code, stdout.match(/name: .*/g)], [1, ['name: a']]);

@@ -20,10 +20,10 @@ spec: {template: {metadata: {${template}labels: {a: b}}, spec: {containers: [{ n
 `;
 }
 
-describe('check warns about Pod Security labels and annotations without effect', () => {
+describe('check warns about Pod Security labels and annotations that have no effect', () => {
   const cases: readonly (readonly [name: string, text: string, finding: string | undefined])[] = [
     ['all labels', namespace(`labels: {${PREFIX}/enforce: baseline, ${PREFIX}/warn-version: v1.30}`), undefined],
-    ['another prefix', namespace('annotations: {security.kubernetes.io/enforce: baseline}'), undefined],
+    ['a label with another prefix', namespace('annotations: {security.kubernetes.io/enforce: baseline}'), undefined],
     [
       'an annotation',
       namespace(`annotations: {${PREFIX}/enforce: baseline}`),
@@ -35,7 +35,7 @@ describe('check warns about Pod Security labels and annotations without effect',
       `3:33 label without effect ("${PREFIX}/level") ${ALL}`,
     ],
     [
-      'other capitalization',
+      'a label with other capitalization',
       namespace(`labels: {${PREFIX}/Enforce: baseline}`),
       `3:33 label without effect ("${PREFIX}/Enforce") Write "${PREFIX}/enforce".`,
     ],
@@ -103,7 +103,7 @@ test('a Project sets the levels of its namespace', async () => {
   assert.equal(code, 1);
 });
 
-test('explain namespace prints them', async () => {
+test('explain namespace prints the labels that have no effect', async () => {
   const { code, stdout } = await runProgram(['explain', 'namespace/shop', '-f', '-'], { stdin: PROJECT });
   assert.match(stdout, /^Namespace shop: enforces baseline:latest\n/);
   const lines = stdout.split('\n').filter((line) => line.startsWith('  No effect'));

@@ -133,7 +133,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
     ['Deployment default/a: decode', 'not evaluated: no kind "Deployment" is registered for version "apps/v1beta9"'],
   ],
   [
-    'fixed namespaces, which oc process replaces',
+    'namespaces that oc process replaces',
     template(
       '- {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: other}, spec: {containers: [{ name: c, image: i }]}}\n- {apiVersion: v1, kind: Pod, metadata: {name: b, namespace: "${TEXT}"}, spec: {containers: [{ name: c, image: i }]}}\n',
       '{name: web, namespace: shop}',
@@ -141,7 +141,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
     0,
     ['Pod shop/a: ', 'Pod text/b: '],
   ],
-  ['a value that is no object', template('- text\n'), 2, ['expected an object with apiVersion and kind']],
+  ['a value that is not an object', template('- text\n'), 2, ['expected an object with apiVersion and kind']],
   [
     'a Template of another group',
     'apiVersion: example.com/v1\nkind: Template\nparameters: [{name: A, value: "true"}]\nobjects: [{apiVersion: v1, kind: Pod, spec: {hostPID: true, containers: [{ name: c, image: i }]}}]\n',
@@ -163,7 +163,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     });
   }
 
-  test('findings have positions in the template', async () => {
+  test('findings have the positions of the objects in the template', async () => {
     const stdin = template(
       '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c, image: i}]\n',
     );
@@ -171,7 +171,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     assert.match(stdout, /^ {2}stdin:19:5 {2}hostNamespaces /m);
   });
 
-  test('--fix changes only objects without references', async () => {
+  test('--fix changes only objects without parameter references', async () => {
     const objects = `- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}
 - {apiVersion: v1, kind: Pod, metadata: {name: "\${TEXT}"}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}
 `;
@@ -185,7 +185,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     );
   });
 
-  test('other commands evaluate their objects', async () => {
+  test('other commands evaluate the objects in OpenShift Templates', async () => {
     const stdin = pod('{hostNetwork: "${{FLAG}}", containers: [{name: a, image: i}]}');
     const { stdout } = await runProgram(['explain', '-f', '-', '--offline'], { stdin });
     assert.match(stdout, /^Pod default\/a: /);

@@ -49,16 +49,16 @@ const INPUT = 'that a kustomization uses as a patch or another input';
 const SKIP_KUSTOMIZATIONS = '--skip-kind=Kustomization.kustomize.config.k8s.io,Component.kustomize.config.k8s.io';
 
 const CASES: readonly Case[] = [
-  { name: 'a path', files: { 'a/p.yaml': POD }, args: ['a'], code: 1, summary: '0 passed, 1 failed' },
+  { name: 'a path is read', files: { 'a/p.yaml': POD }, args: ['a'], code: 1, summary: '0 passed, 1 failed' },
   {
-    name: 'paths before and after options',
+    name: 'paths are read before and after options',
     files: { 'a.yaml': POD, 'b.yaml': POD, 'c.yaml': POD },
     args: ['a.yaml', '-f', 'b.yaml', '-o', 'table', 'c.yaml'],
     code: 1,
     summary: '0 passed, 3 failed',
   },
   {
-    name: 'paths that begin with a hyphen or contain a comma, after two hyphens',
+    name: 'paths after two hyphens may begin with a hyphen or contain a comma',
     files: { '-o.yaml': POD, 'b,c.yaml': POD },
     args: ['--', '-o.yaml', 'b,c.yaml'],
     code: 1,
@@ -73,7 +73,7 @@ const CASES: readonly Case[] = [
     stderr: SKIPPED,
   },
   {
-    name: 'only files without Kubernetes objects',
+    name: 'a directory that contains only files without Kubernetes objects is an error',
     files: OTHER_FILES,
     args: ['.'],
     code: 2,
@@ -101,28 +101,28 @@ const CASES: readonly Case[] = [
     stderr: `error: a.yaml:${error}\n`,
   })),
   {
-    name: '--exclude with names and paths',
+    name: '--exclude accepts names and paths',
     files: { 'a/p.yaml': POD, 'b/p.yaml': POD, 'b/c/p.yaml': POD, 'd/e/q.yaml': POD, 'p.yaml': POD },
     args: ['.', '--exclude', 'a', '--exclude=b/*/p.yaml', '--exclude', '*q.y{a,}ml', '--exclude=./b/p.yaml/'],
     code: 1,
     summary: '0 passed, 1 failed',
   },
   {
-    name: '--exclude with a path from the current directory, and at any depth',
+    name: '--exclude accepts paths from the current directory and paths at any depth',
     files: { 'a/b/c/p.yaml': POD, 'a/d/p.yaml': POD, 'a/e/f/g/p.yaml': POD },
     args: ['-f', 'a', '--exclude=a/d', '--exclude=**/g'],
     code: 1,
     summary: '0 passed, 1 failed',
   },
   {
-    name: '--exclude with a named file',
+    name: '--exclude also applies to named files',
     files: { 'a.yaml': POD, 'b.yaml': POD },
     args: ['a.yaml', 'b.yaml', '--exclude=a.*'],
     code: 1,
     summary: '0 passed, 1 failed',
   },
   {
-    name: '--exclude with all files',
+    name: 'a directory in which --exclude matches all files is an error',
     files: { 'a.yaml': POD },
     args: ['.', '--exclude=*.yaml'],
     code: 2,
@@ -136,7 +136,7 @@ const CASES: readonly Case[] = [
     summary: '0 passed, 1 failed',
   },
   {
-    name: 'a Helm chart with templates',
+    name: 'a Helm chart is not read, and is an error',
     files: { 'a b/Chart.yaml': CHART, 'a b/templates/p.yaml': 'kind: {{ a }}', 'p.yaml': POD },
     args: ['.', '--level=privileged'],
     code: 2,
@@ -145,14 +145,14 @@ const CASES: readonly Case[] = [
       "error: a b/Chart.yaml: a Helm chart must be rendered first: helm template 'a b' | portcullis check -f -, or skip it with --exclude='a b'\n",
   },
   {
-    name: 'a Helm chart that is excluded',
+    name: 'an excluded Helm chart is not an error',
     files: { 'a/Chart.yaml': CHART, 'a/templates/p.yaml': 'kind: {{ a }}', 'p.yaml': POD },
     args: ['.', '--level=privileged', '--exclude=a'],
     code: 0,
     summary: '1 passed, 0 failed',
   },
   {
-    name: 'a Helm chart as an argument',
+    name: 'a Helm chart in the arguments is an error',
     files: { 'a/Chart.yaml': CHART },
     args: ['a/Chart.yaml', 'a'],
     code: 2,
@@ -160,7 +160,7 @@ const CASES: readonly Case[] = [
     stderr: 'error: a/Chart.yaml: a Helm chart must be rendered first: helm template a | portcullis check -f -\n',
   },
   {
-    name: 'kustomizations, their components, and their inputs',
+    name: 'kustomizations and components are errors, and their inputs are skipped',
     files: {
       'base/kustomization.yaml': 'resources: [p.yaml]\n',
       'base/p.yaml': POD,
@@ -180,7 +180,7 @@ const CASES: readonly Case[] = [
     ].join(''),
   },
   {
-    name: 'every kind of kustomization input',
+    name: 'every kind of kustomization input is skipped',
     files: {
       'k/kustomization.yml': `
 patches: [{path: patch.json, target: {kind: Pod}}, {patch: "- op: remove\\n  path: /a"}]
@@ -210,14 +210,14 @@ transformers: [used-twice.yaml]
     stderr: `skipped: 16 files ${INPUT}: k/a.yaml, k/b.yaml, k/c.yaml, k/d.yaml, k/f.yaml and 11 more\n`,
   },
   {
-    name: 'only outside the directories of kustomizations, validation errors',
+    name: 'validation errors are reported only outside the directories of kustomizations',
     files: { 'a/kustomization.yaml': 'resources: [b/d.yaml]\n', 'a/b/d.yaml': UNSELECTED, 'd.yaml': UNSELECTED },
     args: ['.', '--level=privileged', SKIP_KUSTOMIZATIONS],
     code: 1,
     summary: '1 passed, 1 failed, 1 of other kinds',
   },
   {
-    name: 'a named patch, as pre-commit passes it',
+    name: 'a named patch is skipped, because pre-commit passes each file by name',
     files: { 'a/kustomization.yaml': 'patchesStrategicMerge: [b/c/patch.yaml]\n', 'a/b/c/patch.yaml': POD },
     args: ['--', 'a/b/c/patch.yaml'],
     code: 0,
@@ -242,7 +242,7 @@ async function withFiles(context: TestContext, files: Case['files']): Promise<st
   return folder;
 }
 
-describe('check reads', () => {
+describe('check reads paths:', () => {
   for (const { name, files, args, code, summary, stderr = '' } of CASES) {
     test(name, async (context) => {
       await withFiles(context, files);

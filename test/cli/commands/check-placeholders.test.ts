@@ -75,7 +75,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     return [container, pod(`containers: [{name: a, ${container}, image: i}]`), 2, [message]] as const;
   }),
   [
-    'strings that no policy reads',
+    'no placeholder in strings that no policy reads',
     pod(
       'containers: [{name: "${A}", image: "{{ B }}", args: ["$(C)"], env: [{name: D, value: "${D}"}], resources: {limits: {cpu: 1}}}]',
     ),
@@ -83,13 +83,13 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     [],
   ],
   [
-    'names and labels that API servers compare',
+    'no placeholder in names and labels that API servers compare',
     'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {selector: {matchLabels: {app: "{{ A }}"}}, template: {metadata: {labels: {app: a}}, spec: {volumes: [{name: $(B), emptyDir: {}}], containers: [{name: c, image: i, volumeMounts: [{name: v, mountPath: /v}]}]}}}\n',
     0,
     [],
   ],
   [
-    'all fields of an object',
+    'all fields of an object that contain placeholders',
     `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: "\${A}", template: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: "\${B}", c: "\${C}"}}, spec: {hostPID: "\${D}"}}}\n`,
     2,
     [
@@ -99,37 +99,37 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     ],
   ],
   [
-    'a custom resource',
+    'the pod template of a custom resource',
     'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nspec: {replicas: "${A}", template: {spec: {hostPID: "${B}"}}}\n',
     2,
     [`not rendered yet: spec.template.spec.hostPID contains \${B}. ${ENVSUBST}`],
   ],
   [
-    'a namespace',
+    'the levels of a namespace',
     'apiVersion: v1\nkind: Namespace\nmetadata: {name: "${A}", labels: {pod-security.kubernetes.io/enforce: "${B}", c: "${C}"}}\n',
     2,
     [`not rendered yet: metadata.labels[pod-security.kubernetes.io/enforce] contains \${B}. ${ENVSUBST}`],
   ],
   [
-    'an SCC',
+    'the strategies of an SCC',
     'apiVersion: security.openshift.io/v1\nkind: SecurityContextConstraints\nmetadata: {name: "${A}"}\nrunAsUser: {type: "${B}"}\n',
     2,
     [`not rendered yet: runAsUser.type contains \${B}. ${ENVSUBST}`],
   ],
   [
-    'the kind',
+    'the kind of an object',
     'apiVersion: apps/v1\nkind: "{{ .Values.kind }}"\n',
     2,
     [`not rendered yet: kind contains {{ .Values.kind }}. ${HELM}`],
   ],
   [
-    'a ConfigMap',
+    'no placeholder in the texts of a ConfigMap',
     'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "${A}", labels: {a: "{{ B }}"}}\ndata: {a: "${A}", b: "{{ B }}"}\n',
     0,
     [],
   ],
   [
-    'a ConfigMap without text',
+    'a field of a ConfigMap that is not text',
     'apiVersion: v1\nkind: ConfigMap\nimmutable: ${A}\n',
     2,
     [`not rendered yet: immutable contains \${A}. ${ENVSUBST}`],
@@ -170,10 +170,15 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     2,
     [`could not find expected ':', not rendered yet: <% if a %>. ${OTHER}`],
   ],
-  ['an error that is not caused by the placeholder', 'a: "${A}"\nb: [\n', 2, ['did not find expected node content']],
+  [
+    'a syntax error that the placeholder does not cause',
+    'a: "${A}"\nb: [\n',
+    2,
+    ['did not find expected node content'],
+  ],
 ];
 
-describe('check reports placeholders', () => {
+describe('check reports only placeholders that affect its results:', () => {
   for (const [name, text, code, messages] of CASES) {
     test(name, async () => {
       const result = await runProgram(['check', '-f', '-', '--level=privileged'], { stdin: text });
@@ -186,7 +191,7 @@ describe('check reports placeholders', () => {
     });
   }
 
-  test('other commands that evaluate pods report them as errors', async () => {
+  test('other commands that evaluate pods report placeholders as errors', async () => {
     const stdin = pod('hostPID: ${A}');
     for (const args of ['explain -f -', 'scc plan -f -', 'rollout plan -f -', 'report -f -']) {
       const { code, stderr } = await runProgram(args.split(' '), { stdin });

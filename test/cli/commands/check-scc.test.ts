@@ -15,14 +15,14 @@ describe('check validates the SCC mode label of a namespace', () => {
                      Fix: Put the value in quotes.
 `;
   const cases: readonly (readonly [name: string, label: string, code: number, stdout: string])[] = [
-    ['valid', '"off"', 0, '1 passed, 0 failed\n'],
+    ['a valid mode', '"off"', 0, '1 passed, 0 failed\n'],
     [
-      'invalid, so Portcullis uses enforce',
+      'an invalid mode, for which Portcullis uses enforce',
       'Report',
       0,
       `${title} (${unknown})\n${fix}0 passed, 0 failed, 1 with warnings\n`,
     ],
-    ['of a type that the API server rejects', 'off', 1, `${mistyped}\n0 passed, 1 failed\n`],
+    ['a mode of a type that the API server rejects', 'off', 1, `${mistyped}\n0 passed, 1 failed\n`],
   ];
   for (const [name, label, code, stdout] of cases) {
     test(name, async () => {
@@ -45,16 +45,16 @@ const RIGHT = '"runAsUser":{"type":"RunAsAny"},"seLinuxContext":{"type":"RunAsAn
 const UNUSABLE = `${SCC},"runAsUser":{"type":"MustRunAs"},"seLinuxContext":{"type":"RunAsAny"}}`;
 
 const codes: readonly (readonly [name: string, scc: string, code: number, ...args: string[]])[] = [
-  ['right', `${SCC},${RIGHT}}`, 0],
+  ['a valid SCC', `${SCC},${RIGHT}}`, 0],
   ['an unknown field', `${SCC},${RIGHT},"x":null}`, 1],
   ['the key __proto__', `${SCC},${RIGHT},"__proto__":{}}`, 1],
   ['a wrong type', `${SCC},${RIGHT},"users":"a"}`, 1],
   ['a number beyond 32 bits', `${SCC},${RIGHT},"priority":3000000000}`, 1],
-  ['denied', `${SCC},"seLinuxContext":{"type":"RunAsAny"}}`, 1],
-  ['unusable', UNUSABLE, 0],
-  ['unusable, and warnings count', UNUSABLE, 1, '--fail-on=warn'],
-  ['null is absent', `${SCC},${RIGHT},"priority":null,"fsGroup":null,"allowHostPID":null,"users":null}`, 0],
-  ['no name', `${SCC.replace('"name":"a"', '')},${RIGHT}}`, 1],
+  ['an SCC without a required field', `${SCC},"seLinuxContext":{"type":"RunAsAny"}}`, 1],
+  ['an SCC that admits no pod', UNUSABLE, 0],
+  ['an SCC that admits no pod, with --fail-on=warn', UNUSABLE, 1, '--fail-on=warn'],
+  ['fields that are null', `${SCC},${RIGHT},"priority":null,"fsGroup":null,"allowHostPID":null,"users":null}`, 0],
+  ['an SCC without a name', `${SCC.replace('"name":"a"', '')},${RIGHT}}`, 1],
 ];
 
 test('an SCC with the largest 64-bit ID is valid', async () => {

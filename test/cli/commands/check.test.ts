@@ -113,17 +113,37 @@ const policies: readonly (readonly [name: string, namespaces: Namespaces, args: 
     '',
     '0: p {warn baseline:latest: 1, audit restricted:latest: 4} default {}',
   ],
-  ['the last of two namespaces with one name', TWICE, '', '0: p {} default {} default {}'],
+  ['the last of two namespaces with the same name applies', TWICE, '', '0: p {} default {} default {}'],
   [
-    'a wrong label fails',
+    'an invalid label fails',
     [['a', { enforce: 'Baseline', warn: 'x' }]],
     '--level=privileged',
     '1: p {} a {enforce labels: 2}',
   ],
-  ['fail on warn: enforced', [], '--fail-on=warn', '1: p {enforce restricted:latest: 5}'],
-  ['fail on warn: warned', WARNED, '--fail-on=warn', '1: p {warn baseline:latest: 1} default {}'],
-  ['fail on warn: audited', AUDITED, '--fail-on=warn', '0: p {audit baseline:latest: 1} default {}'],
-  ['fail on audit: audited', AUDITED, '--fail-on=audit', '1: p {audit baseline:latest: 1} default {}'],
+  [
+    '--fail-on=warn fails for a violation of the enforced level',
+    [],
+    '--fail-on=warn',
+    '1: p {enforce restricted:latest: 5}',
+  ],
+  [
+    '--fail-on=warn fails for a violation of the warn level',
+    WARNED,
+    '--fail-on=warn',
+    '1: p {warn baseline:latest: 1} default {}',
+  ],
+  [
+    '--fail-on=warn passes for a violation of only the audit level',
+    AUDITED,
+    '--fail-on=warn',
+    '0: p {audit baseline:latest: 1} default {}',
+  ],
+  [
+    '--fail-on=audit fails for a violation of the audit level',
+    AUDITED,
+    '--fail-on=audit',
+    '1: p {audit baseline:latest: 1} default {}',
+  ],
 ];
 
 interface JsonReport {
@@ -322,8 +342,8 @@ async function folderWith(context: TestContext, files: Readonly<Record<string, s
   return folder;
 }
 
-describe('check detects a terminal', () => {
-  test('progress is shown on the terminal and cleared', async (context) => {
+describe('check on a terminal', () => {
+  test('shows the progress and clears it', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD, 'b\u001b[2J.yaml': POD });
     const { stderr } = await runProgram(['check', '-f', folder], { terminals: ['stderr'] });
     const lines = [
@@ -338,10 +358,10 @@ describe('check detects a terminal', () => {
 
   const surroundings: readonly (readonly [name: string, env: Readonly<Record<string, string>>, isColored: boolean])[] =
     [
-      ['has colors', {}, true],
-      ['has none with NO_COLOR', { NO_COLOR: '1' }, false],
-      ['has colors with an empty NO_COLOR', { NO_COLOR: '' }, true],
-      ['has none with TERM=dumb', { TERM: 'dumb' }, false],
+      ['prints colors', {}, true],
+      ['prints no colors with NO_COLOR', { NO_COLOR: '1' }, false],
+      ['prints colors with an empty NO_COLOR', { NO_COLOR: '' }, true],
+      ['prints no colors with TERM=dumb', { TERM: 'dumb' }, false],
     ];
   for (const [name, env, isColored] of surroundings) {
     test(name, async () => {
@@ -381,7 +401,7 @@ describe('check escapes control characters in names', () => {
   }
 });
 
-test('a finding with 200,000 positions is printed', () => {
+test('check prints a finding with 200,000 positions', () => {
   const fields = Array.from({ length: 200_000 }, (_, index) => ({ path: '', file: 'a.yaml', line: index, column: 1 }));
   const finding = { check: 'c', mode: 'enforce', policy: 'p', reason: 'r', detail: '', fix: 'Do.', fields } as const;
   const policies = { enforce: 'p', audit: 'p', warn: 'p' };
@@ -402,7 +422,7 @@ test('a finding with 200,000 positions is printed', () => {
 
 const SUBDOMAIN_RULE = dnsSubdomainErrors('-').join('');
 
-test('names from manifests do not break XML or workflow commands', async () => {
+test('names from manifests break neither XML nor workflow commands', async () => {
   const stdin =
     '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a\\u0001]]><b>&\\n::set-output name=x::%0A"},"spec":{"hostPID":true,"containers":[{"name":"c","image":"i"}]}}';
   const junit = await runProgram(['check', '--level=baseline', '-f', '-', '-o=junit'], { stdin });
@@ -419,7 +439,7 @@ test('names from manifests do not break XML or workflow commands', async () => {
   ]);
 });
 
-test('paths in SARIF are URIs', async (context) => {
+test('check prints paths in SARIF as URIs', async (context) => {
   const folder = await folderWith(context, { 'a b/ü%.yaml': POD });
   const { stdout } = await runProgram(['check', '-f', folder, '-o', 'sarif']);
   assert.ok(stdout.includes(`"uri": "file://${folder}/a%20b/%C3%BC%25.yaml"`));
@@ -442,7 +462,7 @@ const AMBIGUOUS_TEXTS: readonly (readonly [name: string, text: string, code: num
   ],
 ];
 
-test('warns about text that only new versions of kubectl read', async () => {
+test('check warns about text that only new versions of kubectl read', async () => {
   const object = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}';
   const warning =
     'kubectl before version 1.34 rejects this text, because it begins with a brace but is not JSON: correct the JSON, or put a line with --- before the brace';
@@ -459,7 +479,7 @@ test('warns about text that only new versions of kubectl read', async () => {
 });
 
 for (const [name, text, code, warning] of AMBIGUOUS_TEXTS) {
-  test(`reads ${name} as kubectl does`, async () => {
+  test(`check reads ${name} as kubectl does`, async () => {
     const lines = [
       'apiVersion: v1',
       'kind: Pod',
@@ -475,7 +495,7 @@ for (const [name, text, code, warning] of AMBIGUOUS_TEXTS) {
   });
 }
 
-test('two options cannot read standard input', async () => {
+test('check rejects two options that both read standard input', async () => {
   const { code, stderr } = await runProgram(['check', '-f', '-', '--sccs', '-'], { stdin: POD });
   assert.deepEqual([code, stderr], [2, 'error: only one option can read standard input\n']);
 });
@@ -571,7 +591,7 @@ spec:
     assert.equal((await check(manifests + own, '--at', '2027-01-14')).stderr, '');
   });
 
-  test('apply in their namespace only', async () => {
+  test('apply only in their namespace', async () => {
     const manifests =
       POD + exception('"2027-01-15T00:00:00Z"').replace('{name: host}', '{name: host, namespace: other}');
     assert.equal((await check(manifests, '--at', '2027-01-14')).code, 1);

@@ -65,7 +65,7 @@ const OBJECTS: readonly KubeObject[] = [
   } as KubeObject,
 ];
 
-describe('commands with several contexts', () => {
+describe('commands for several contexts', () => {
   let folder = '';
   let kubeconfig = '';
   const started: TestCluster[] = [];
@@ -117,7 +117,7 @@ describe('commands with several contexts', () => {
     ['report -o table', `STATE +DEFAULT +${HEADER}`, 'Off +privileged +5 +1 +0 +0 +0 +Set spec.rollout.phase '],
   ];
   for (const [args, header, row] of COMMANDS) {
-    test(`${args} print one row for each cluster, and exit with the highest code`, async () => {
+    test(`print one row for each cluster, and exit with the highest code: ${args}`, async () => {
       const { code, stdout, stderr } = await run(`${args} --context=prod-*`);
       assert.deepEqual([code, stderr], [2, '']);
       const [first, ...rows] = stdout.trimEnd().split('\n');
@@ -189,7 +189,7 @@ describe('commands with several contexts', () => {
     assert.match(stdout, /\nhung +\? +\? +no result within 1 s \(--cluster-timeout\)\n/);
   });
 
-  test('print the same for one context as for the current context', async () => {
+  test('print the same output for one context as for the current context', async () => {
     for (const [args] of COMMANDS.slice(0, -1)) {
       const [current, named] = [await run(args), await run(`${args} --context=prod-1`)];
       assert.deepEqual(named, current);

@@ -226,7 +226,7 @@ Writes of SCCs: denied
     assert.equal(code, 0);
   });
 
-  test('a cluster in Legacy mode is reported before an upgrade, and by the upgrade command', async () => {
+  test('reports a cluster in Legacy mode before an upgrade, as the upgrade command does', async () => {
     const path = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs';
     const type = { apiVersion: 'config.openshift.io/v1alpha1', kind: 'PSAEnforcementConfig' };
     await cluster.admin.send('POST', path, { ...type, metadata: { name: 'cluster' }, spec: {} });
@@ -287,7 +287,7 @@ Writes of SCCs: denied
     await cluster.admin.send('DELETE', '/apis/rbac.authorization.k8s.io/v1/clusterroles/portcullis-unused');
   });
 
-  test('fails without permissions', async () => {
+  test('fails if the user has no permissions', async () => {
     const { code, stdout, stderr } = await run([], 'nobody');
     assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
     assert.match(

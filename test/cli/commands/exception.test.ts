@@ -108,7 +108,7 @@ test('exception create prints no exception that API servers reject', async () =>
   });
 });
 
-describe('namespaces where the PodSecurity plugin ignores exceptions', () => {
+describe('where the PodSecurity plugin ignores exceptions,', () => {
   const create = (labels: string) =>
     runProgram(
       ['exception', 'create', 'deployment/web', '-f', '-', '--offline', '-n', 'shop', '--for=1h', '--reason=SEC-1'],

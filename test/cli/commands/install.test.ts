@@ -31,7 +31,7 @@ function read(text: string): readonly unknown[] {
 const UNSEEN = (profile: string): string =>
   `Assuming the ${profile} profile and Kubernetes 1.32 or newer, because no cluster was read\n`;
 
-describe('install without a cluster', () => {
+describe('install without a cluster prints the manifests for the options', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
     [['--profile=default'], {}],
     [['--profile=scc'], PROFILES.scc],

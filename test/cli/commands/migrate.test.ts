@@ -70,7 +70,7 @@ const podSecurity = ({ objects }: Output): unknown =>
   (objects[0]?.['spec'] as { readonly podSecurity?: unknown } | undefined)?.podSecurity;
 
 describe('migrate kyverno prints', () => {
-  test('what has no counterpart, and what the level adds', async () => {
+  test('the rules that have no counterpart, and the controls that the level adds', async () => {
     const { code, stdout, stderr } = await run('kyverno', [
       published('disallow-host-path'),
       published('disallow-host-ports-range'),
@@ -155,7 +155,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       { audit: 'baseline', warn: 'baseline' },
     ],
     [
-      'a part of a published policy that is a separate ValidatingPolicy',
+      'the level of a part of a published policy that is a separate ValidatingPolicy',
       [validatingPolicy('adding-capabilities-strict', { matchConstraints: {} })],
       { enforce: 'restricted' },
     ],
@@ -169,7 +169,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       assert.deepEqual(podSecurity(await convert('kyverno', policies)), { defaults: expected });
     });
 
-  test('exemptions of namespaces and users that no rule evaluates, and labels of namespaces with other rules', async () => {
+  test('exemptions of namespaces and users that no rule evaluates, and labels for namespaces with other rules', async () => {
     const excluded = {
       any: [
         { resources: { namespaces: ['kube-*'] } },
@@ -290,7 +290,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       assert.deepEqual([names(output), others], [expected, notes]);
     });
 
-  test('an exception for a pod without a controller, in a namespace that was not read', async () => {
+  test('an exception for a pod without a controller in a namespace that was not read', async () => {
     const spec = { containers: [{ name: 'c', image: 'redis:7', securityContext: ADMIN }] };
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bare', namespace: 'unread' }, spec };
     const output = await convert('kyverno', [clusterPolicy('a', levelRule('baseline', {}, CAPABILITIES)), pod]);
@@ -299,7 +299,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     ]);
   });
 
-  test('the expiry time of a PolicyException if that is earlier', async () => {
+  test('the expiry time of a PolicyException if it is earlier than the default expiry time', async () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+/, '');
     const { objects } = await convert('kyverno', [
       ...[clusterPolicy('a', levelRule('baseline')), exception({ match: inShop, expiresAt })],
@@ -396,7 +396,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       });
   });
 
-  test('the labels of namespaces whose own labels are weaker, and keeps stricter ones', async () => {
+  test('labels for namespaces whose labels are weaker, but not for namespaces with stricter labels', async () => {
     const enforce = 'pod-security.kubernetes.io/enforce';
     const { objects } = await convert('kyverno', [
       clusterPolicy('a', levelRule('baseline', { exclude: { any: [{ resources: { namespaces: ['own'] } }] } })),
@@ -420,7 +420,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     );
   });
 
-  test('other rules of published policies, and no terminal escapes', async () => {
+  test('the additional rules of published policies, without terminal escapes', async () => {
     const { stderr } = await run('kyverno', [published('disallow-selinux', { name: 'own\u001b[2J' })]);
     assert.match(
       stderr,
@@ -534,7 +534,7 @@ describe('migrate', () => {
     spec,
   });
 
-  test('prints an SCC, and the fields that SCCs do not have', async () => {
+  test('psp prints an SCC, and the fields that SCCs do not have', async () => {
     const { objects, remainders, notes } = await convert('psp', [
       policy({
         ...{
@@ -586,7 +586,7 @@ describe('migrate', () => {
     );
   });
 
-  test('prints no volumes for a policy without volumes, because such an SCC would allow most', async () => {
+  test('psp allows no volumes for a policy without volumes, because an SCC without the field would allow most volumes', async () => {
     const { objects } = await convert('psp', [policy({})]);
     assert.deepEqual([objects[0]?.['volumes'], objects[0]?.['allowHostDirVolumePlugin']], [[], false]);
   });

@@ -89,7 +89,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     ]);
   });
 
-  test('patches for manifests, after which only the Deployment that OLM restores still differs', async () => {
+  test('patches for manifests, after which only the Deployment that OLM restores still needs changes', async () => {
     const { code, objects } = await harden(FILES.flatMap((file) => ['-f', file]));
     assert.equal(code, 1);
     const patched = readObjects().map((object) => {

@@ -39,7 +39,7 @@ function workloadSpec(spec: object): object {
   return { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } };
 }
 
-describe('the rollout commands print', () => {
+describe('the rollout commands print the expected output', () => {
   const OUTPUTS: readonly (readonly [args: string, code: number, file: string])[] = [
     ['plan', 1, 'plan.table.txt'],
     ['plan -o wide', 1, 'plan.wide.txt'],
@@ -141,7 +141,7 @@ describe('rollout plan', () => {
     });
   });
 
-  describe('keeps the label of a namespace, or plans a stricter label', () => {
+  describe('keeps the label of a namespace or plans a stricter label, depending on the arguments', () => {
     const stdin = `
 apiVersion: v1
 kind: Namespace
@@ -241,7 +241,7 @@ store (baseline:v1.18)
       namespace('c', label('restricted')),
     ];
 
-    test('the label of a namespace denies its workloads', async () => {
+    test('reports workloads that the label of their namespace denies', async () => {
       const { code, stdout } = await run(own, '-o', 'wide');
       assert.equal(
         stdout.slice(stdout.indexOf('NAMESPACE')),
@@ -263,7 +263,7 @@ a (baseline)
       assert.equal(code, 1);
     });
 
-    test('134 of 323 denied workloads are in namespaces with a label', async () => {
+    test('counts 134 of 323 denied workloads in namespaces with a label', async () => {
       const items = Array.from({ length: 323 }, (_, index) => [
         namespace(`n${index}`, index < 134 ? label('restricted') : {}),
         deployment(`n${index}`, { hostNetwork: true }),
@@ -289,7 +289,7 @@ a (baseline)
       assert.equal(code, 1);
     });
 
-    test('a weaker level is planned only for a namespace in the arguments', async () => {
+    test('plans a weaker level only for a namespace in the arguments', async () => {
       const weaker = [namespace('c', label('restricted')), deployment('c', {})];
       const planned = async (...args: readonly string[]): Promise<unknown> => {
         const { stdout } = await run(weaker, '--level=baseline', '-o', 'json', ...args);
@@ -299,7 +299,7 @@ a (baseline)
       assert.deepEqual([await planned(), await planned('-n', 'c')], [[['restricted', 1]], [['baseline', 1]]]);
     });
 
-    test('pods that are older than SCC enforcement need a restart', async () => {
+    test('reports that pods older than SCC enforcement need a restart', async () => {
       const items = [
         namespace('older', {}),
         deployment('older', {}),
@@ -401,7 +401,7 @@ shop (baseline)
     assert.equal(code, 1);
   });
 
-  test('an unknown future version is evaluated as the newest known version', async () => {
+  test('evaluates an unknown future version as the newest known version', async () => {
     const { code, stdout } = await plan('--kubernetes-version', 'v1.50', '-n', 'shop');
     assert.match(stdout, /; Kubernetes v1\.36 as the current version\.\n/);
     assert.match(
@@ -490,7 +490,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
     );
   });
 
-  test('is abbreviated for many violating namespaces', async () => {
+  test('abbreviates the list if there are many violating namespaces', async () => {
     const names = Array.from({ length: 300 }, (_, index) => `n${index}`);
     const stdin = names
       .flatMap((name, index) =>
@@ -516,7 +516,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
     assert.match(selected.stdout, /\n300 namespaces: 300 violating; 308 workloads /);
   });
 
-  test('reports enforcement', async () => {
+  test('reports that the cluster enforces', async () => {
     const enforced = (text: string): string =>
       text
         .replace('phase: Evaluate,', 'phase: Enforce,')
@@ -760,7 +760,7 @@ describe('rollout status prints the state of the rollout, its reasons, and the n
   }
 });
 
-test('pod templates of custom resources are planned, but do not block enforcement, because the leader may not read them', async () => {
+test('rollout plan evaluates pod templates of custom resources, but they do not block enforcement, because the leader may not read them', async () => {
   const template = { spec: { containers: [{ name: 'c', image: 'i' }] } };
   const rollout = {
     apiVersion: 'argoproj.io/v1alpha1',
@@ -793,7 +793,7 @@ test('pod templates of custom resources are planned, but do not block enforcemen
   assert.deepEqual(await run([rollout, pod]), ['1 workload in 1 namespace would be denied']);
 });
 
-test('an own label without an upstream label is planned with the default level, because the label syncer sets no label', async () => {
+test('rollout plan plans the default level for a namespace with only the Portcullis label, because the label syncer sets no label', async () => {
   const plan = async (labels: object) => {
     const namespace = {
       apiVersion: 'v1',

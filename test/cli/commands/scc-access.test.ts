@@ -9,7 +9,7 @@ const CLUSTER = ['-f', 'test/fixtures/scc-access/cluster.yaml'];
 const ASSUMED =
   '\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; ClusterRole cluster-admin.\n';
 
-describe('scc who-can and scc pods print', () => {
+describe('scc who-can and scc pods print the expected output', () => {
   const cases: readonly (readonly [args: string, expected: string])[] = [
     ['scc who-can anyuid', 'who-can-anyuid.txt'],
     ['scc who-can privileged -n bank', 'who-can-privileged-bank.txt'],
@@ -29,7 +29,7 @@ describe('scc who-can and scc pods print', () => {
 });
 
 describe('scc pods shows', () => {
-  test('no formulas in CSV', async () => {
+  test('names with formulas as text in CSV', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '-o', 'csv', ...CLUSTER]);
     const lines = stdout.split('\r\n');
     assert.equal(lines[0], 'namespace,pod,scc,subject,granted through,since,owner,service account');
@@ -52,7 +52,7 @@ describe('scc pods shows', () => {
     ['--scc privileged --subject serviceaccount', ''],
   ];
   for (const [args, names] of filters) {
-    test(`pods with ${args}`, async () => {
+    test(`the pods that match ${args}`, async () => {
       const { stdout } = await runProgram(['scc', 'pods', '-o', 'json', ...args.split(' '), ...CLUSTER]);
       const { pods } = JSON.parse(stdout) as { pods: { name: string }[] };
       assert.equal(pods.map(({ name }) => name).join(' '), names);
@@ -74,18 +74,18 @@ describe('scc pods shows', () => {
     ['!app', ''],
   ];
   for (const [selector, stdout] of selectors) {
-    test(`names of pods with ${selector}`, async () => {
+    test(`the names of pods that match ${selector}`, async () => {
       const args = ['scc', 'pods', '-f', '-', '-o', 'name', '-l', selector];
       assert.deepEqual(await runProgram(args, { stdin: labeled.join('\n') }), { code: 0, stdout, stderr: '' });
     });
   }
 
-  test('no pods', async () => {
+  test('a message if there are no pods', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '--scc', 'nonroot', ...CLUSTER]);
     assert.equal(stdout, `No pods found.\n${ASSUMED}`);
   });
 
-  test('pods without SCC admission', async () => {
+  test('that SCC admission does not apply to pods', async () => {
     const args = ['-n', 'shop', '--config=test/fixtures/scc-access/exempt.json', '-o', 'csv'];
     const { stdout } = await runProgram(['scc', 'pods', ...args, ...CLUSTER]);
     assert.match(stdout, /^"shop","old","","","exempt namespace",/m);
@@ -112,7 +112,7 @@ function claiming(spec: object, labels: object = {}): string {
     .join('\n');
 }
 
-describe('scc pods notes', () => {
+describe('scc pods', () => {
   const privileged = { image: 'i', securityContext: { privileged: true } };
   const through =
     'ClusterRoleBinding system:openshift:scc:restricted-v2, ClusterRole system:openshift:scc:restricted-v2';
@@ -128,7 +128,7 @@ describe('scc pods notes', () => {
   const cases: readonly (readonly [name: string, stdin: string, note: string, args?: readonly string[]])[] = [
     ['nothing for namespaces in enforce mode', claiming({}, enforced), ''],
     ['nothing with --scc-mode=enforce', claiming({}), '', ['--scc-mode=enforce']],
-    ['mode report', claiming({}, { 'portcullis.dev/scc': 'report' }), reported],
+    ['report mode of the namespace', claiming({}, { 'portcullis.dev/scc': 'report' }), reported],
     ['report mode by default', claiming({}), reported],
     ['fields that the recorded SCC does not allow', claiming(unconfined, enforced), misfit],
     ['disallowed fields in report mode', claiming(unconfined), `${reported}; ${misfit}`],
@@ -136,7 +136,7 @@ describe('scc pods notes', () => {
     ['only the first of many fields', claiming({ ...host, ...unconfined }, enforced), many],
   ];
   for (const [name, stdin, note, args = []] of cases) {
-    test(name, async () => {
+    test(`notes ${name}`, async () => {
       const outcome = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv', ...args], { stdin });
       const granted = [through, note].filter((part) => part !== '').join('; ');
       assert.deepEqual(outcome, {
@@ -147,13 +147,13 @@ describe('scc pods notes', () => {
     });
   }
 
-  test('CSV contains neither formulas nor control characters', async () => {
+  test('prints the names of SCCs in CSV without formulas and control characters', async () => {
     const stdin = claiming({}).replace('"restricted-v2"', String.raw`"=\u001b[2J\r\n\u202e"`);
     const { stdout } = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv'], { stdin });
     assert.equal(stdout.split('\r\n')[1]?.split(',')[2], String.raw`"'=\u001b[2J\r\n\u202e"`);
   });
 
-  test('that pods without an SCC are in report mode', async () => {
+  test('states that pods without an SCC are in report mode', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
     assert.match(stdout, /^shop +old +<none> +<none> +SCC admission only reports here /m);
     assert.ok(stdout.endsWith('; SCC mode report for namespaces without the label (set --scc-mode).\n'), stdout);

@@ -129,7 +129,7 @@ subjects:
     ]);
   });
 
-  test('create a separate binding for a grant that expires, which who-can lists with the expiry time', async () => {
+  test('create a separate binding for a grant that expires, which scc who-can lists with the expiry time', async () => {
     const { stdout, stderr } = await run('grant anyuid -z builder -n shop --for 14d');
     const [, name = '', end = ''] =
       /^rolebinding\.\S+\/(portcullis:scc-until:anyuid:(\S+)) created in namespace shop$/m.exec(stdout) ?? [];
@@ -166,7 +166,7 @@ subjects:
     assert.equal((await cluster.admin.send('GET', `${RBAC}/namespaces/shop/rolebindings/${name}`)).status, 404);
   });
 
-  test('revoke every grant that who-can lists', async () => {
+  test('revoke every grant that scc who-can lists', async () => {
     const metadata = { name: 'web', namespace: 'shop' };
     const account = { kind: 'ServiceAccount', ...metadata };
     const create = async (path: string, body: object): Promise<void> => {
@@ -333,7 +333,7 @@ describe('scc create', () => {
     });
   }
 
-  test('names the correction of the pod without which the copy does not admit it', async () => {
+  test('names the correction that the pod needs before the copy admits it', async () => {
     const sysctls = [{ name: 'net/core/somaxconn', value: '1' }];
     const { stderr } = await create({ securityContext: { sysctls } }, OFFLINE);
     assert.match(

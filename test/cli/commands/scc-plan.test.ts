@@ -40,7 +40,7 @@ function namespaceWith(labels: object, spec: object = {}): string {
   );
 }
 
-test('an aborted signal stops the command', async () => {
+test('an aborted signal stops scc plan', async () => {
   const signal = AbortSignal.abort('SIGINT');
   await assert.rejects(runProgram(['scc', 'plan', '-f', '-'], { stdin: shop, signal }), { name: 'AbortError' });
 });
@@ -107,7 +107,7 @@ describe('scc plan prints the plan', () => {
   });
 });
 
-describe('scc plan prints a summary and the next step', () => {
+describe('scc plan prints a summary and the next step if', () => {
   const privileged = { containers: [{ name: 'a', image: 'a', securityContext: { privileged: true } }] };
   const enforce = { 'portcullis.dev/scc': 'enforce' };
   const off = { 'portcullis.dev/scc': 'off' };
@@ -118,8 +118,8 @@ describe('scc plan prints a summary and the next step', () => {
   const toBind = 'Next: write the bindings with --bindings FILE, review and apply them; then plan again.';
   const unevaluated = '1 workload: 0 admitted, 0 denied, 1 not evaluated (off)';
   const cases: readonly (readonly [name: string, stdin: string, last: string, args?: readonly string[]])[] = [
-    ['no workloads', nothing, '0 workloads: 0 admitted, 0 denied\nThere are no workloads.'],
-    ['all are admitted', namespaceWith({}), `1 workload: 1 admitted, 0 denied\n${toEnforce}`],
+    ['there are no workloads', nothing, '0 workloads: 0 admitted, 0 denied\nThere are no workloads.'],
+    ['all workloads are admitted in report mode', namespaceWith({}), `1 workload: 1 admitted, 0 denied\n${toEnforce}`],
     [
       'all workloads are admitted in enforce mode',
       namespaceWith(enforce),
@@ -133,7 +133,7 @@ describe('scc plan prints a summary and the next step', () => {
       ['--config=test/fixtures/scc-plan/exempt.json'],
     ],
     [
-      'denials are also counted in report mode',
+      'workloads would be denied in report mode',
       namespaceWith(report, privileged),
       `1 workload: 0 admitted, 1 denied\n${toBind}`,
     ],
@@ -146,14 +146,14 @@ describe('scc plan prints a summary and the next step', () => {
     });
   }
 
-  test('an invalid mode label is reported', async () => {
+  test('scc plan reports an invalid mode label', async () => {
     const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
     const problem =
       'label portcullis.dev/scc: unknown mode "maybe", using "enforce"; must be one of enforce, report, off';
     assert.ok(stdout.includes(`.\n\none (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
   });
 
-  test('static pods are evaluated with their node as the creator', async () => {
+  test('scc plan evaluates static pods with their node as the creator', async () => {
     const pod = {
       apiVersion: 'v1',
       kind: 'Pod',
@@ -178,7 +178,7 @@ describe('scc plan prints a summary and the next step', () => {
     );
   });
 
-  test('control characters in names are escaped', async () => {
+  test('scc plan escapes control characters in names', async () => {
     const rollout = namespaceWith({}).replace('apps/v1', 'argoproj.io/v1alpha1').replace('Deployment', 'Rollout');
     const { stdout } = await plan([], rollout.replaceAll('"web"', '"\\u001b[31mweb"'));
     assert.ok(stdout.includes('  Rollout \\u001b[31mweb (spec.template)  restricted-v2\n'), stdout);
@@ -207,7 +207,7 @@ async function getLines(stdin: string, ...args: readonly string[]): Promise<read
   return lines.slice(lines.indexOf('shop (report)'));
 }
 
-describe('a plan grants the least permissive SCC', () => {
+describe('scc plan grants the least permissive SCC', () => {
   const adding = (capability: string) => ({
     containers: [{ name: 'a', image: 'a', securityContext: { capabilities: { add: [capability] } } }],
   });
@@ -281,7 +281,7 @@ describe('a plan grants the least permissive SCC', () => {
   });
 });
 
-describe('after the bindings are applied', () => {
+describe('after the bindings of a plan are applied,', () => {
   test('no denied workload can be admitted by another grant', async () => {
     const { code, stdout } = await plan(['-o', 'json'], `${shop}---\n${expectedBindings}`);
     const { summary, bindings } = JSON.parse(stdout) as { readonly summary: unknown; readonly bindings: unknown };
@@ -300,7 +300,7 @@ describe('after the bindings are applied', () => {
   });
 });
 
-describe('in a cluster without SCCs', () => {
+describe('in a cluster without SCCs,', () => {
   const template = (spec: object) => ({
     metadata: { labels: { app: 'x' } },
     spec: { containers: [{ name: 'a', image: 'a' }], ...spec },
@@ -311,7 +311,7 @@ describe('in a cluster without SCCs', () => {
     assert.equal(status, 201, text);
   };
 
-  test('all workloads are admitted after its bindings are applied', async (t) => {
+  test('all workloads are admitted after the bindings of the plan are applied', async (t) => {
     const cluster = await startCluster();
     t.after(() => cluster.stop());
     await create(cluster, '/api/v1/namespaces', { metadata: { name: 'shop' } });
@@ -371,7 +371,7 @@ describe('in a cluster without SCCs', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('an unreachable server is an error', async (t) => {
+  test('scc plan reports an unreachable server as an error', async (t) => {
     const cluster = await startCluster();
     const kubeconfig = join(await folder(t), 'kubeconfig');
     await copyFile(await cluster.kubeconfig(), kubeconfig);

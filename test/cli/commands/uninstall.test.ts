@@ -183,8 +183,8 @@ describe('uninstall', () => {
   const NOT_CONFIRMED = 'error: nothing was deleted: the response was not "yes"; use --yes to skip the confirmation\n';
   const answers: readonly (readonly [name: string, stdin: string])[] = [
     ['no', 'no\n'],
-    ['an empty response', ''],
-    ['yes with other words', 'yes, but\n'],
+    ['an empty answer', ''],
+    ['an answer with yes and other words', 'yes, but\n'],
   ];
   for (const [name, stdin] of answers) {
     test(`does not delete anything after ${name}`, async () => {
@@ -195,7 +195,7 @@ describe('uninstall', () => {
     });
   }
 
-  test('continues after yes', async () => {
+  test('deletes the installation after the answer yes', async () => {
     assert.equal((await run([], { stdin: 'yes\n' })).code, 0);
     assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 404);
   });
@@ -273,7 +273,7 @@ describe('uninstall', () => {
     for (const [path, name] of objects) await cluster.admin.send('DELETE', `${rbac}/${path}/${name}`);
   });
 
-  test('no output mentions SCCs in an installation without them', async () => {
+  test('no output mentions SCCs if they are not installed', async () => {
     const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     for (const plural of ['rangeallocations', 'securitycontextconstraints']) {
       await cluster.admin.send('DELETE', `${crds}/${plural}.security.openshift.io`);

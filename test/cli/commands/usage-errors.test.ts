@@ -203,7 +203,7 @@ describe('commands reject invalid arguments with a usage error', () => {
     });
   }
 
-  test('a missing kubeconfig is an error', async () => {
+  test('a command without a kubeconfig is an error', async () => {
     assert.match(await fail('audit user-namespaces --kubeconfig /nonexistent'), /^error: .*\/nonexistent/);
   });
 });

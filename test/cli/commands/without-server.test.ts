@@ -78,9 +78,9 @@ const MISTAKES: readonly (readonly [args: readonly string[], error: string])[] =
   ],
 ];
 
-describe('install --without-server rejects invalid arguments', () => {
+describe('install --without-server', () => {
   for (const [args, error] of MISTAKES) {
-    test(args.join(' ').slice(0, 80), async () => {
+    test(`rejects ${args.join(' ').slice(0, 80)}`, async () => {
       const version = args.some((arg) => arg.startsWith('--for-kubernetes=')) ? [] : ['--for-kubernetes=1.36'];
       const outcome = await runProgram([...INSTALL, ...version, ...args]);
       assert.deepEqual(outcome, { code: 2, stdout: '', stderr: `error: ${error}\n` });
@@ -91,7 +91,7 @@ describe('install --without-server rejects invalid arguments', () => {
     ['latest', ''],
   ];
   for (const [version, reason] of versions) {
-    test(`policies for version ${version}`, async () => {
+    test(`rejects policies for version ${version}`, async () => {
       const error = `invalid argument "${version}" for "--for-kubernetes" flag: must be a Kubernetes version such as 1.36, and at least 1.35${reason}`;
       assert.deepEqual(await runProgram([...INSTALL, `--for-kubernetes=${version}`]), {
         code: 2,
@@ -100,7 +100,7 @@ describe('install --without-server rejects invalid arguments', () => {
       });
     });
   }
-  test('the checks of the newest supported version apply to a newer version', async () => {
+  test('applies the checks of the newest supported version to a newer version', async () => {
     const { code, stderr } = await runProgram([...INSTALL, '--for-kubernetes=1.99']);
     assert.deepEqual(
       [code, stderr],
@@ -110,11 +110,11 @@ describe('install --without-server rejects invalid arguments', () => {
       ],
     );
   });
-  test('a version without policies', async () => {
+  test('is required by --for-kubernetes', async () => {
     const { code, stderr } = await runProgram(['install', '--for-kubernetes=1.36']);
     assert.deepEqual([code, stderr], [2, 'error: --for-kubernetes requires --without-server\n']);
   });
-  test('files of policies for a cluster', async () => {
+  test('rejects --static for the version of a cluster', async () => {
     const error = '--static requires --for-kubernetes, because API servers do not list policies from files';
     assert.deepEqual(await runProgram([...INSTALL, '--static']), { code: 2, stdout: '', stderr: `error: ${error}\n` });
     const { stderr } = await runProgram(['install', '--static']);
@@ -310,7 +310,7 @@ spec: { hostNetwork: true, containers: [{ name: c, image: i }] }
 const SOURCE =
   'Settings: annotation portcullis.dev/policy-settings of the policies in the API server. Policies provide no namespace reviews, no metrics, no SCC admission and no enforcement rollout.\n';
 
-describe('the commands evaluate pods as the policies do, and', () => {
+describe('commands that read the policies', () => {
   let server: ScriptedServer;
   let file: string;
   before(async () => {
@@ -378,10 +378,11 @@ For details and next steps, add -o wide.
     ],
   ];
   for (const [args, code, stdout] of cases) {
-    test(args.join(' '), async () => assert.deepEqual(await run(args), { code, stdout, stderr: '' }));
+    test(`evaluate pods as the policies do: ${args.join(' ')}`, async () =>
+      assert.deepEqual(await run(args), { code, stdout, stderr: '' }));
   }
 
-  test('templates are evaluated with pod defaults', async () => {
+  test('evaluate templates with pod defaults', async () => {
     const { stdout: policies } = await generate(
       '--set=defaults.mode=apply',
       '--set=podSecurity.defaults.enforce=restricted',
@@ -395,7 +396,7 @@ For details and next steps, add -o wide.
     );
   });
 
-  test('a --config file takes precedence over the policies', async () => {
+  test('prefer a --config file to the policies', async () => {
     const { stdout } = await run(['rollout', 'plan', '--config', file]);
     assert.match(stdout, /^Settings: \S+config\.yaml\.\n/);
     assert.match(stdout, /\nshop +baseline \(default\) +restricted +violating +2\n/);
@@ -403,7 +404,7 @@ For details and next steps, add -o wide.
   });
 
   for (const args of [['explain'], ['rollout', 'status'], ['scc', 'plan']]) {
-    test(`${args.join(' ')} states that the settings of a server are not evaluated`, async () => {
+    test(`state that they do not evaluate the settings of a server: ${args.join(' ')}`, async () => {
       const configuration = `apiVersion: config.portcullis.dev/v1alpha1
 kind: PortcullisConfiguration
 metadata: { name: cluster }
@@ -415,7 +416,7 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     });
   }
 
-  test('audit exemptions lists no webhook', async () => {
+  test('list no webhook: audit exemptions', async () => {
     const { stdout } = await run(['audit', 'exemptions', '-o', 'json']);
     const { exemptions } = JSON.parse(stdout) as { readonly exemptions: readonly { readonly policy: string }[] };
     assert.deepEqual(
@@ -425,7 +426,7 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     assert.ok(exemptions.length > 0);
   });
 
-  test('rollout status reports that there is no rollout', async () => {
+  test('report that there is no rollout: rollout status', async () => {
     const { code, stdout } = await run(['rollout', 'status']);
     assert.equal(code, 0);
     assert.ok(
@@ -451,7 +452,7 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     ],
   ];
   for (const [change, error] of damages) {
-    test(error, async () => {
+    test(`report damaged policies: ${error}`, async () => {
       const repair =
         'apply the complete output of portcullis install --without-server --for-kubernetes with all settings';
       assert.deepEqual(await run(['explain'], change), { code: 2, stdout: '', stderr: `error: ${error}: ${repair}\n` });
@@ -693,7 +694,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     [
       ['healthy', () => ({}), 0, []],
       [
-        'newer API server',
+        'a newer API server',
         () => ({ minor: '37' }),
         0,
         [
@@ -703,7 +704,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
         ],
       ],
       [
-        'older API server',
+        'an older API server',
         () => ({ minor: '34' }),
         1,
         [
@@ -766,7 +767,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
         WITHOUT_SETTINGS,
       ],
       [
-        'no permission for pods',
+        'a missing permission to create pods',
         () => ({ pod: refusal(403, 'pods is forbidden: User "alice" cannot create resource "pods"') }),
         0,
         [
@@ -783,7 +784,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     'info other-admission PodSecurity plugin: is enabled and evaluates the labels of namespaces before the policies',
     'Impact: the exemptions and defaults of the policies do not apply to the plugin',
   ];
-  describe('doctor', () => {
+  describe('doctor reports', () => {
     for (const [name, cluster, code, lines] of findings) {
       test(name, async () => {
         const outcome = await run({ objects, namespaces, pod, ...cluster() }, 'doctor');
@@ -800,7 +801,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
         if (lines.length === 0) assert.deepEqual(seen, HEALTHY);
       });
     }
-    test('reports policies beside a server', async () => {
+    test('policies beside a server', async () => {
       const configurations = staticWebhookConfigurations(defaultSettings('0.1.0'));
       const { stdout } = await run({ objects, namespaces, configurations }, 'doctor', '-o', 'json');
       const { findings: all } = JSON.parse(stdout) as { readonly findings: readonly JsonObject[] };

@@ -179,23 +179,27 @@ function close(server: Server): Promise<void> {
   return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
 }
 
-describe('network errors are worded as in Go', () => {
+describe('network errors have the text of Go', () => {
   const failure = (code: string, more: object = {}): Error =>
     Object.assign(new Error(`error of Node: ${code}`), { code, ...more });
   const cases: [name: string, error: unknown, text: string][] = [
     ['no such host', failure('ENOTFOUND'), 'dial tcp: lookup hook.example.com: no such host'],
     ['a resolver that does not respond', failure('EAI_AGAIN'), 'dial tcp: lookup hook.example.com: no such host'],
     [
-      'no route',
+      'a host without a route',
       failure('EHOSTUNREACH', { address: '10.0.0.1', port: 443 }),
       'dial tcp 10.0.0.1:443: connect: no route to host',
     ],
     [
-      'no network',
+      'an unreachable network',
       failure('ENETUNREACH', { address: 'fe80::1', port: 1 }),
       'dial tcp [fe80::1]:1: connect: network is unreachable',
     ],
-    ['no answer', failure('ETIMEDOUT', { address: '10.0.0.1', port: 443 }), 'dial tcp 10.0.0.1:443: i/o timeout'],
+    [
+      'a server that does not answer',
+      failure('ETIMEDOUT', { address: '10.0.0.1', port: 443 }),
+      'dial tcp 10.0.0.1:443: i/o timeout',
+    ],
     [
       'several addresses',
       new AggregateError([failure('ECONNREFUSED', { address: '::1', port: 1 }), failure('ECONNREFUSED')]),
@@ -207,7 +211,7 @@ describe('network errors are worded as in Go', () => {
       failure('CERT_HAS_EXPIRED'),
       'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: error of Node: CERT_HAS_EXPIRED',
     ],
-    ['anything else', new Error('odd'), 'odd'],
+    ['an unknown error', new Error('odd'), 'odd'],
   ];
   for (const [name, error, text] of cases) {
     test(name, () => assert.equal(networkError(error, 'https://hook.example.com/x'), text));

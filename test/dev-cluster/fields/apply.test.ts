@@ -118,7 +118,7 @@ suite('server-side apply of lists', () => {
     );
   });
 
-  test('an item has two keys', () => {
+  test('items may have two keys', () => {
     const port = { containerPort: 80, protocol: 'UDP' };
     const object = apply(undefined, specOnly(spec({ name: 'a', ports: [port, { containerPort: 80 }] })));
     const fields = JSON.stringify(getEntries(object)[0]?.['fieldsV1']);
@@ -126,7 +126,7 @@ suite('server-side apply of lists', () => {
     assert.match(fields, /k:\{\\"containerPort\\":80,\\"protocol\\":\\"UDP\\"\}/);
   });
 
-  test('a selector is owned as a whole', () => {
+  test('a selector has one owner as a whole', () => {
     const object = apply(undefined, specOnly({ selector: { matchLabels: { a: 'b' } } }));
     assert.deepEqual(getEntries(object)[0]?.['fieldsV1'], { 'f:spec': { 'f:selector': {} } });
   });

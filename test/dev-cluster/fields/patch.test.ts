@@ -45,7 +45,7 @@ const getSpec = (object: ApiObject): Record<string, unknown> => object['spec'] a
 const getNames = (list: unknown): string[] => (list as { name: string }[]).map(({ name }) => name);
 
 suite('a merge patch', () => {
-  test('sets, merges and removes', () => {
+  test('sets, merges and removes fields', () => {
     const object = patch(MERGE_PATCH, {
       metadata: { labels: { a: null, b: '2' } },
       spec: { tolerations: [{ key: 'b' }], volumes: null },
@@ -113,7 +113,7 @@ suite('a JSON patch', () => {
 suite('in a strategic merge patch,', () => {
   const lists: [name: string, patch: object, list: string, expected: unknown][] = [
     [
-      'items merge by their key',
+      'items are merged by their key',
       { spec: { containers: [{ name: 'b', image: 'B' }] } },
       'containers',
       [
@@ -169,11 +169,11 @@ suite('in a strategic merge patch,', () => {
   }
 
   const metadata: [name: string, patch: object, expected: object][] = [
-    ['maps merge', { labels: { b: '2' } }, { labels: { a: '1', b: '2' } }],
-    ['null removes', { labels: { a: null } }, { labels: undefined }],
+    ['maps are merged', { labels: { b: '2' } }, { labels: { a: '1', b: '2' } }],
+    ['null removes a field', { labels: { a: null } }, { labels: undefined }],
     ['a map is replaced', { labels: { $patch: 'replace', b: '2' } }, { labels: { b: '2' } }],
     ['a map is emptied', { labels: { $patch: 'delete' } }, { labels: undefined }],
-    ['sets merge', { finalizers: ['x/c', 'x/a'] }, { finalizers: ['x/c', 'x/a', 'x/b'] }],
+    ['sets are merged', { finalizers: ['x/c', 'x/a'] }, { finalizers: ['x/c', 'x/a', 'x/b'] }],
     ['items of a set are deleted', { '$deleteFromPrimitiveList/finalizers': ['x/a'] }, { finalizers: ['x/b'] }],
   ];
   for (const [name, body, expected] of metadata) {

@@ -138,7 +138,7 @@ suite('hardening of OLM pods', () => {
     assert.deepEqual(harden({ os: { name: 'windows' }, containers: [{ name: 'a' }] }).changes, []);
   });
 
-  test('a hardened pod does not change again in any mode on any platform', () => {
+  test('a hardened pod does not change again in any mode or on any platform', () => {
     for (const profile of ['olm-controller', 'catalog-source', 'bundle-unpack', 'run-bundle'] as const) {
       for (const isForced of [true, false]) {
         const options = { profile, isForced, isOpenShift: profile === 'catalog-source' };
@@ -188,7 +188,7 @@ suite('CatalogSources', () => {
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'baseline' }).problems, []);
   });
 
-  test('the label of Portcullis determines the mode as the upstream label does', () => {
+  test('the Portcullis label determines the mode as the upstream label does', () => {
     const labels = { [ENFORCE]: 'privileged', 'portcullis.dev/enforce': 'restricted' };
     const from = 'namespace label portcullis.dev/enforce';
     assert.deepEqual(catalogMode({}, labels), { mode: 'restricted', from, problems: [] });

@@ -103,7 +103,7 @@ const labels = fc.record(
 );
 
 for (const defaults of DEFAULTS) {
-  test(`pods and workloads in arbitrary namespaces with the defaults ${JSON.stringify(defaults)}`, () => {
+  test(`the policies decide as the webhook does in arbitrary namespaces with the defaults ${JSON.stringify(defaults)}`, () => {
     const given = {
       defaults,
       exemptions: { usernames: ['root'], namespaces: ['kube-system'], runtimeClasses: ['kata'] },
@@ -199,7 +199,7 @@ const UPDATES: readonly (readonly [name: string, request: Request, denial: strin
   ],
 ];
 
-describe('an update is evaluated if it adds containers or changes images', () => {
+describe('an update is evaluated only if it adds containers or changes images', () => {
   const policies = createPolicyAdmission(generate());
   for (const [name, request, denial] of UPDATES) {
     test(name, () => {
@@ -238,7 +238,7 @@ describe('all kinds that have a pod template get warnings', () => {
       assert.deepEqual(describeAdmission(admit(policies, scale, RESTRICTED)).warnings, []);
     });
   }
-  test('a ReplicationController that has no template gets no warnings', () => {
+  test('a ReplicationController without a template gets no warnings', () => {
     const change = { resource: { group: '', version: 'v1', resource: 'replicationcontrollers' } };
     const { messages } = admit(policies, deploymentRequest({ spec: {} }, change), RESTRICTED);
     assert.deepEqual(messages.Warn, []);

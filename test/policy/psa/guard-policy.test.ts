@@ -21,7 +21,7 @@ interface Case {
   readonly finding?: string;
 }
 
-suite('the guard of labels finds lowered levels', () => {
+suite('the guard of labels', () => {
   const find = compileVariables(generateGuardPolicy(SETTINGS, 'guard')[0]?.spec['variables'] as readonly CelVariable[]);
   for (const { name, before, after, finding } of readFixture<readonly Case[]>('psa/guard.yaml')) {
     test(name, () => {

@@ -89,7 +89,7 @@ test('findSetModes returns the modes that a namespace sets', () => {
   assert.equal(setsMode(undefined, 'enforce'), false);
 });
 
-test('equivalence ignores the version of privileged policies', () => {
+test('privileged policies are equivalent regardless of their version', () => {
   const of = (labels: Labels) => resolvePolicies(namespaceWith(labels).metadata?.labels, privileged);
   assert.ok(areEquivalent(of({ 'enforce-version': 'v1.20' }), privileged));
   assert.ok(isFullyPrivileged(of({ 'warn-version': 'v1.20' })));

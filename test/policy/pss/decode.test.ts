@@ -66,7 +66,7 @@ const RIGHT: readonly string[] = [
 ];
 
 for (const given of RIGHT) {
-  test(`decodes ${given}`, () => assert.equal(decodeError(parse(given)), undefined));
+  test(`decodePod accepts ${given}`, () => assert.equal(decodeError(parse(given)), undefined));
 }
 
 test('a JSON key named __proto__ sets nothing', () => {

@@ -19,7 +19,7 @@ const VIOLATING = {
   spec: { hostNetwork: true, containers: [{ name: 'c', securityContext: { privileged: true } }] },
 } as PodLike;
 
-describe('a pod that violates', () => {
+describe('the evaluation of a pod that violates several checks', () => {
   test('returns all reasons and details in order', () => {
     assert.deepEqual(evaluatePod(VIOLATING, { level: 'baseline', version: 'latest' }), {
       allowed: false,
@@ -86,7 +86,7 @@ test('the newest version is the version of the newest revision', () => {
   assert.equal(createEvaluator([]).newestVersion, 'v1.0');
 });
 
-describe('the evaluator', () => {
+describe('createEvaluator', () => {
   test('uses the upstream message for a violation without a reason', () => {
     const { evaluatePod: evaluate } = createEvaluator([check('a', 'baseline', [revision('v1.0', '')])]);
     assert.equal(evaluate({}, { level: 'baseline', version: 'latest' }).detail, 'unknown forbidden reason');

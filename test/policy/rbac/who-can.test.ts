@@ -71,38 +71,42 @@ const SHOP = [
   'User alice: RoleBinding shop/z, Role shop/use',
 ];
 
-suite('whoCan and findGrants list', () => {
+suite('grants are found', () => {
   const cases: readonly (readonly [name: string, found: readonly RbacGrant[], expected: readonly string[]])[] = [
-    ['no objects', whoCan(NONE, USE), []],
+    ['but not without objects', whoCan(NONE, USE), []],
     ['in the whole cluster', whoCan(OBJECTS, USE), [ADMINS]],
     ['in a namespace', whoCan(OBJECTS, { ...USE, namespace: 'shop' }), [ADMINS, ...SHOP]],
     ['in a namespace without bindings', whoCan(OBJECTS, { ...USE, namespace: 'else' }), [ADMINS]],
-    ['findGrants returns the grants in all namespaces', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
+    ['by findGrants in all namespaces', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
     [
-      'findGrants ignores the namespace of the action',
+      'by findGrants regardless of the namespace of the action',
       findGrants(OBJECTS, { ...USE, namespace: 'x' }),
       [ADMINS, BANK, ...SHOP],
     ],
     [
-      'a path',
+      'for a path',
       whoCan(OBJECTS, { verb: 'use', nonResourceURL: '/a/b', namespace: 'shop' }),
       ['User carol: ClusterRoleBinding paths, ClusterRole paths'],
     ],
     [
-      'a user with its groups',
+      'for a user with its groups',
       userGrants(OBJECTS, { username: 'alice', groups: ['dev'] }, { ...USE, namespace: 'shop' }),
       [SHOP[0] ?? '', SHOP[3] ?? ''],
     ],
     [
-      'a service account',
+      'for a service account',
       userGrants(OBJECTS, { username: 'system:serviceaccount:bank:app' }, { ...USE, namespace: 'shop' }),
       [SHOP[2] ?? ''],
     ],
-    ['another user', userGrants(OBJECTS, { username: 'dev', groups: ['alice'] }, { ...USE, namespace: 'shop' }), []],
+    [
+      'but not for another user',
+      userGrants(OBJECTS, { username: 'dev', groups: ['alice'] }, { ...USE, namespace: 'shop' }),
+      [],
+    ],
   ];
   for (const [name, found, expected] of cases) test(name, () => assert.deepEqual(found.map(print), expected));
 
-  test('malformed objects grant nothing', () => {
+  test('but not in malformed objects', () => {
     const broken = {
       roles: [null, { metadata: null, rules: [RULE] }],
       clusterRoles: ['x', { metadata: { name: 'use' }, rules: [{ ...RULE, verbs: 'use' }] }, { metadata: { name: 7 } }],

@@ -192,7 +192,7 @@ suite('the conditions state whether the phase is reached:', () => {
     });
   }
 
-  test('is unknown for another phase', () => {
+  test('findPendingPhase returns a message until the conditions report the phase', () => {
     const condition = { type: 'Ready', status: 'True', message: '', lastTransitionTime: '' } as const;
     const find = (reason: string, phase: RolloutPhase) => findPendingPhase([{ ...condition, reason }], phase)?.message;
     assert.equal(find('Evaluated', 'Evaluate'), undefined);

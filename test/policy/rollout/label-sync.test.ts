@@ -112,7 +112,7 @@ function without(
 const ANYUID: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['anyuid'] };
 const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: ['privileged'] };
 
-suite('the warn label, where the webhook warns', () => {
+suite('where the webhook warns, the warn label', () => {
   const WARNS = { compatibility: 'portcullis' } as const;
   const SILENT = { ...labelsFor('restricted'), [WARN]: 'privileged' };
   /** A namespace with a label that belongs to a manager. */
@@ -446,29 +446,34 @@ suite('labels of early releases', () => {
   });
 });
 
-suite('planRunLevelZero labels kube-system unless the labels have other owners:', () => {
+suite('planRunLevelZero', () => {
   const MANAGER = 'privileged-namespaces-psa-label-syncer';
   const by = (manager: string, ...labels: readonly string[]) =>
     managedFieldsEntry({ manager, operation: 'Apply', labels });
   type Case = readonly [name: string, labels: Record<string, string>, owners: object[], planned: readonly string[]];
   const cases: readonly Case[] = [
-    ['no labels', { [WARN_VERSION]: 'v1.30' }, [], [ENFORCE, AUDIT, WARN]],
-    ['a label owned by another manager', { [ENFORCE]: 'restricted' }, [by('kubectl-label', ENFORCE)], [AUDIT, WARN]],
-    ['a label without owner', { [ENFORCE]: 'baseline' }, [], [AUDIT, WARN]],
-    ['a removed label', { [ENFORCE]: 'privileged' }, [by(MANAGER, ENFORCE)], [ENFORCE, AUDIT, WARN]],
+    ['adds all labels to a namespace without labels', { [WARN_VERSION]: 'v1.30' }, [], [ENFORCE, AUDIT, WARN]],
     [
-      'all labels owned by other managers',
+      'keeps a label owned by another manager',
+      { [ENFORCE]: 'restricted' },
+      [by('kubectl-label', ENFORCE)],
+      [AUDIT, WARN],
+    ],
+    ['keeps a label without an owner', { [ENFORCE]: 'baseline' }, [], [AUDIT, WARN]],
+    ['restores removed labels', { [ENFORCE]: 'privileged' }, [by(MANAGER, ENFORCE)], [ENFORCE, AUDIT, WARN]],
+    [
+      'plans nothing if other managers own all labels',
       { [ENFORCE]: 'baseline', [AUDIT]: 'baseline', [WARN]: 'baseline' },
       [by('kubectl', ENFORCE, AUDIT), by('helm', WARN)],
       [],
     ],
     [
-      'all labels privileged',
+      'plans nothing if all labels are privileged',
       { [ENFORCE]: 'privileged', [AUDIT]: 'privileged', [WARN]: 'privileged' },
       [by(MANAGER, ENFORCE, AUDIT, WARN)],
       [],
     ],
-    ['a namespace that opts out', { [LABEL_SYNC_LABEL]: 'false' }, [], []],
+    ['plans nothing if the namespace opts out', { [LABEL_SYNC_LABEL]: 'false' }, [], []],
   ];
   for (const [name, labels, managedFields, planned] of cases) {
     test(name, () => {
@@ -480,7 +485,7 @@ suite('planRunLevelZero labels kube-system unless the labels have other owners:'
     });
   }
 
-  test('and no other namespaces', () => {
+  test('plans nothing for other namespaces', () => {
     for (const name of ['default', 'kube-node-lease', 'demo']) {
       assert.equal(planRunLevelZero(namespaceWith({}, name)), undefined);
     }
@@ -501,7 +506,7 @@ suite('a namespace in which Portcullis enforces the level', () => {
         { ...advised, [ENFORCE]: 'baseline' },
       ],
       [
-        'gets the enforce labels when its label is removed',
+        'gets the enforce labels when the Portcullis label is removed',
         updateLabelsAs('kubectl-label', synced(namespaceWith(own)), { 'portcullis.dev/enforce': undefined }),
         labelsFor('restricted'),
       ],
@@ -511,7 +516,7 @@ suite('a namespace in which Portcullis enforces the level', () => {
   }
 });
 
-suite('namespaces without their labels delay raising the default', () => {
+suite('raising the default', () => {
   const nowMs = Date.parse('2026-01-01T00:01:00Z');
   const state = (namespace: Namespace, isManaged = true, serviceAccounts = ['default']) => ({
     namespace: {
@@ -523,16 +528,19 @@ suite('namespaces without their labels delay raising the default', () => {
   });
   const bare = namespaceWith();
 
-  test('a managed namespace without a label', () => assert.ok(isAwaitingLabel(state(bare), nowMs)));
+  test('waits for the label of a managed namespace', () => assert.ok(isAwaitingLabel(state(bare), nowMs)));
 
   const cases: readonly (readonly [name: string, isAwaited: boolean])[] = [
-    ['not managed', isAwaitingLabel(state(bare, false), nowMs)],
-    ['no service account', isAwaitingLabel(state(bare, true, []), nowMs)],
-    ['no range', isAwaitingLabel(state({ metadata: { ...bare.metadata, annotations: {} } }), nowMs)],
-    ['an enforce label', isAwaitingLabel(state(namespaceWith({ [ENFORCE]: 'baseline' })), nowMs)],
-    ['a level of Portcullis', isAwaitingLabel(state(namespaceWith({ 'portcullis.dev/enforce': 'baseline' })), nowMs)],
-    ['terminating', isAwaitingLabel(state({ ...bare, status: { phase: 'Terminating' } }), nowMs)],
-    ['younger than the grace period', isAwaitingLabel(state(bare), nowMs - 1)],
+    ['a namespace that is not managed', isAwaitingLabel(state(bare, false), nowMs)],
+    ['a namespace without a service account', isAwaitingLabel(state(bare, true, []), nowMs)],
+    ['a namespace without a range', isAwaitingLabel(state({ metadata: { ...bare.metadata, annotations: {} } }), nowMs)],
+    ['a namespace with an enforce label', isAwaitingLabel(state(namespaceWith({ [ENFORCE]: 'baseline' })), nowMs)],
+    [
+      'a namespace with the Portcullis label',
+      isAwaitingLabel(state(namespaceWith({ 'portcullis.dev/enforce': 'baseline' })), nowMs),
+    ],
+    ['a terminating namespace', isAwaitingLabel(state({ ...bare, status: { phase: 'Terminating' } }), nowMs)],
+    ['a namespace that is younger than the grace period', isAwaitingLabel(state(bare), nowMs - 1)],
   ];
-  for (const [name, isAwaited] of cases) test(name, () => assert.equal(isAwaited, false));
+  for (const [name, isAwaited] of cases) test(`does not wait for ${name}`, () => assert.equal(isAwaited, false));
 });

@@ -111,10 +111,10 @@ function told({ verdict, categories, workloads }: NamespaceEvaluation): unknown 
 suite('the evaluation of a namespace', () => {
   const ofSet = { owner: { kind: 'ReplicaSet', name: 'web-5d4f' } };
   const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: unknown])[] = [
-    ['empty', {}, ['clean']],
+    ['an empty namespace', {}, ['clean']],
     ['a restricted pod', { pods: [buildPod({})] }, ['clean']],
     [
-      'a pod that violates',
+      'a violating pod',
       { pods: [buildPod({ spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
@@ -145,12 +145,12 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
     [
-      'the same in a namespace without SCC admission',
+      'such a pod in a namespace without SCC admission',
       { pods: [buildPod({ annotations: USER, spec: HOST })], sccMode: 'off' },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
-      'the same, if its service account may also use the SCC',
+      'such a pod whose service account may also use the SCC',
       {
         pods: [buildPod({ annotations: USER, spec: HOST })],
         mayUse: (account, scc) => account === 'default' && scc === 'hostnetwork-v2',
@@ -158,12 +158,12 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
-      'the same, if its SCC is unknown',
+      'such a pod whose SCC is unknown',
       { pods: [buildPod({ annotations: { ...USER, 'openshift.io/scc': '' }, spec: HOST })], mayUse: () => true },
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
     [
-      'both types of pods with one controller',
+      'a controller with pods admitted because of users and of service accounts',
       {
         pods: [{ annotations: USER }, {}].map((pod) =>
           buildPod({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
@@ -172,7 +172,7 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'userSCC', 'unknown', 'DaemonSet/net 2 serviceAccount+user hostNamespaces'],
     ],
     [
-      'a template with pods of users',
+      'a template whose pods users admitted',
       {
         templates: [getTemplate('web', HOST)],
         pods: [buildPod({ annotations: USER, owner: { kind: 'Deployment', name: 'web' } })],
@@ -187,7 +187,7 @@ suite('the evaluation of a namespace', () => {
     ],
   ];
   for (const [name, given, expected] of cases) {
-    test(name, () => assert.deepEqual(told(evaluate(given)), expected));
+    test(`returns the verdict for ${name}`, () => assert.deepEqual(told(evaluate(given)), expected));
   }
 
   test('reports the field, the reason and the fix', () => {
@@ -206,7 +206,7 @@ suite('the evaluation of a namespace', () => {
     );
   });
 
-  test('limits details and fields for callers that keep it', () => {
+  test('limits details and fields for callers that keep the result', () => {
     const templates = Array.from({ length: 30 }, (_, index) => {
       const containers = Array.from({ length: 200 }, (_unused, at) => ({ name: `container-${at}`, image: 'app:1' }));
       return { ...getTemplate(`web-${10 + index}`), pod: decodePod({ spec: { containers } }) };
@@ -231,7 +231,7 @@ suite('the evaluation of a namespace', () => {
   });
 });
 
-suite('the verdict for a workload depends on its template and its pods', () => {
+suite('the verdict for a workload depends on its template and its pods:', () => {
   const BASELINE = { level: 'baseline', version: 'latest' } as const;
   const OWN_LABEL = { isSelected: false, current: RESTRICTED_POLICY };
   const PLAIN = { containers: [{ name: 'app', image: 'app:1' }] };
@@ -252,22 +252,22 @@ suite('the verdict for a workload depends on its template and its pods', () => {
   /** The expected workloads are formatted as `kind/name verdict level pods`. */
   const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: readonly string[]])[] = [
     [
-      'the level in force denies it',
+      'the level in force denies the pods',
       { ...OWN_LABEL, pods: [buildPod({ spec: HOST })], templates: [getTemplate('idle', HOST)] },
       ['deniedNow', 'Deployment/idle deniedNow restricted 0', 'Pod/web deniedNow restricted 1'],
     ],
     [
-      'a weaker level is in force and also denies it',
+      'a weaker level is in force and also denies the pods',
       { current: BASELINE, pods: [buildPod({ spec: HOST }), ofWeb(PLAIN)] },
       ['violating', 'unknown', 'Pod/web deniedNow restricted 1', 'StatefulSet/web wouldBeDenied restricted 1'],
     ],
     [
-      'only the level in force denies it',
+      'only the level in force denies the pods',
       { current: RESTRICTED_POLICY, planned: PRIVILEGED, pods: [buildPod({ spec: HOST })] },
       ['deniedNow', 'Pod/web deniedNow restricted 1'],
     ],
     [
-      'the version in force does not deny it',
+      'the version in force does not deny the pods',
       {
         current: { level: 'baseline', version: 'v1.33' },
         planned: BASELINE,
@@ -281,12 +281,12 @@ suite('the verdict for a workload depends on its template and its pods', () => {
       ['restart', 'StatefulSet/web restart restricted 2'],
     ],
     [
-      'the same, if the level is in force',
+      'pods are older than SCC enforcement, and the level is in force',
       { ...OWN_LABEL, complete, pods: [ofWeb(PLAIN)], templates: [template] },
       ['restart', 'StatefulSet/web restart restricted 1'],
     ],
     [
-      'a pod that has no controller and is older than SCC enforcement',
+      'a pod without a controller is older than SCC enforcement',
       { complete, pods: [buildPod({ spec: PLAIN })] },
       ['restart', 'Pod/web restart restricted 1'],
     ],
@@ -296,7 +296,7 @@ suite('the verdict for a workload depends on its template and its pods', () => {
       ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
     ],
     [
-      'the template violates, too',
+      'the template also violates the level',
       { complete, pods: [ofWeb(PLAIN)], templates: [{ ...getTemplate('web', HOST), kind: 'StatefulSet' }] },
       ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
     ],
@@ -319,12 +319,12 @@ suite('the verdict for a workload depends on its template and its pods', () => {
       ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 2'],
     ],
     [
-      'pods of an older template',
+      'the pods have an older template',
       { pods: [ofWeb(HOST)], templates: [template] },
       ['restart', 'StatefulSet/web restart restricted 1'],
     ],
     [
-      'a debug container',
+      'a pod has a debug container',
       { pods: [ofWeb(DEBUGGED)], templates: [template] },
       ['restart', 'StatefulSet/web restart restricted 1'],
     ],
@@ -339,7 +339,7 @@ suite('the verdict for a workload depends on its template and its pods', () => {
       ['violating', 'unknown', 'StatefulSet/web wouldBeDenied restricted 1'],
     ],
     [
-      'a user admitted the pods',
+      'the pods were admitted because of their creator',
       { complete, pods: [ofWeb(PLAIN, USER)], templates: [template] },
       ['violating', 'userSCC', 'StatefulSet/web wouldBeDenied restricted 1'],
     ],

@@ -65,7 +65,7 @@ describe('explainPod explains a denial', () => {
     assert.deepEqual(Object.keys(verdict), ['outcome', 'message']);
     assert.ok(sccs.every(({ isCandidate }) => !isCandidate));
   });
-  test('without content if the cluster has no SCCs', () => {
+  test('with an empty explanation if the cluster has no SCCs', () => {
     const { sccs, ...rest } = explainPod(request({ sccs: [] }));
     assert.deepEqual([sccs, Object.keys(rest)], [[], ['verdict', 'decision']]);
   });

@@ -108,7 +108,7 @@ suite('SCCs are defaulted as in OpenShift', () => {
 /** Tests SCCs that the recorded cases do not contain. */
 suite('SCC validation reports', () => {
   const cases: readonly (readonly [name: string, fields: JsonObject, errors: readonly string[]])[] = [
-    ['a valid SCC', {}, []],
+    ['no error in a valid SCC', {}, []],
     ['an invalid name', { name: 'A b' }, []],
     [
       'a user',

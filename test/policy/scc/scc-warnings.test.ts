@@ -103,7 +103,7 @@ for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('sc
   test(name, () => assert.deepEqual(getWarnings(given), expected));
 }
 
-test('namespaces that do not fit into a warning are counted', () => {
+test('a warning counts the namespaces that do not fit', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
   assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [
@@ -111,7 +111,7 @@ test('namespaces that do not fit into a warning are counted', () => {
   ]);
 });
 
-test('the SCCs with the most pods are listed, and the others are summarized', () => {
+test('warnings list the SCCs with the most pods, and summarize the others', () => {
   const others = ['a', 'b', 'c', 'd', 'e'].map((name) => laxScc({ name }));
   const pods = others.flatMap(({ metadata }, index) =>
     Array.from({ length: index + 1 }, () => {
@@ -209,7 +209,7 @@ test('a pod causes a warning if and only if the changed SCC would admit the recr
   );
 });
 
-test('long names are truncated in warnings', () => {
+test('warnings truncate long names', () => {
   const name = 'x'.repeat(253);
   const given = { scc: { name, priority: 11, groups: ['system:authenticated'] }, pods: [{}] };
   for (const warning of getWarnings(given)) assert.ok(warning.length <= 256, warning);
@@ -247,7 +247,7 @@ suite('a change to a standard SCC warns that it will be reverted:', () => {
   });
 });
 
-test('three invalid values are listed', () => {
+test('a warning lists three invalid values and summarizes the others', () => {
   const warnings = getWarnings({ scc: { volumes: ['a', 'b', 'c', 'd', 'e'] } });
   assert.deepEqual(warnings.slice(2), [
     'SCC "mine": "c" in volumes is not a volume type',

@@ -86,7 +86,7 @@ suite('createAllocator chooses the next block:', () => {
     );
   });
 
-  test('ranks of labels with five categories exceed the last block', () => {
+  test('the ranks of labels with five categories are beyond the last block', () => {
     const settings = { ...DEFAULT_RANGES, mcsRange: { prefix: 's0:', length: 5, categories: 1024 } };
     const namespace = namespaceWith({ [MCS]: 's0:c1023,c1022,c1021,c1020,c1019' });
     assert.equal(createAllocator(settings)([], [namespace]), 0);

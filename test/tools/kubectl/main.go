@@ -1,4 +1,4 @@
-// Command kubectl is the kubectl of the version in go.mod. The module of kubectl's own main package cannot be installed
+// Command kubectl is kubectl at the version in go.mod. The module of kubectl's own main package cannot be installed
 // by version, because it replaces its dependencies.
 package main
 

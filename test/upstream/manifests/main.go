@@ -1,5 +1,5 @@
-// Command manifests reads texts as kubectl reads manifests. The input and the output are streams of JSON values: a text,
-// and the values in it with the error that ended the reading.
+// Command manifests reads texts as kubectl reads manifests. The input is a stream of texts as JSON strings. The output is
+// a stream of JSON values that contain the values in each text, and the error with which the reading ended.
 package main
 
 import (
