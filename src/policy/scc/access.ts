@@ -11,11 +11,11 @@ export interface AccessSubject {
   readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The authorizer's decisions about the `use` verb. They do not consider the `users` and `groups` fields of SCCs. */
+/** The authorizer's decisions about the `use` verb. They ignore the `users` and `groups` fields of SCCs. */
 export interface SccAccess {
-  /** Returns whether the authorizer grants a subject the SCC in the namespace. */
+  /** Returns true if the authorizer grants a subject the SCC in the namespace. */
   canUse(subject: AccessSubject, sccName: string, namespaceName: string): boolean;
-  /** Returns the names of all SCCs that the authorizer grants. Optional, but saves a separate call for each SCC. */
+  /** Returns the names of all SCCs that the authorizer grants. Optional. Saves a separate call for each SCC. */
   namesFor?(subject: AccessSubject, namespaceName: string): ReadonlySet<string> | 'any';
 }
 
@@ -23,7 +23,7 @@ export interface SccAccess {
 export type SubjectType = 'serviceaccount' | 'user';
 
 export interface Subjects {
-  /** Absent if the pod has no service account. */
+  /** The pod's service account. Absent if the pod has none. */
   readonly serviceAccount: AccessSubject | undefined;
   readonly user: AccessSubject;
 }
@@ -65,12 +65,12 @@ export function serviceAccountSubject(
   return { username: `system:serviceaccount:${namespaceName}:${name}`, groups };
 }
 
-/** Returns whether a subject may use an SCC, either through the SCC's users and groups or through the authorizer. */
+/** Returns true if a subject may use an SCC, either through the SCC's users and groups or through the authorizer. */
 export type MayUse = (subject: AccessSubject, scc: PreparedScc) => boolean;
 
 /**
- * Creates a `MayUse` function for one namespace. If the authorizer supports it, the function lists each subject's SCCs
- * only once.
+ * Creates a `MayUse` function for one namespace. If the authorizer can list SCCs, the function lists the SCCs of each
+ * subject only once.
  */
 export function createMayUse(access: SccAccess, namespaceName: string): MayUse {
   const namesBySubject = new Map<AccessSubject, ReadonlySet<string> | 'any' | undefined>();
@@ -108,10 +108,10 @@ export interface AccessQuestion {
 }
 
 /**
- * Creates the access check for authorizers that answer one question at a time, from the known answers by key. Unknown
- * answers are assumed to be positive, so a decision chooses the first SCC that allows the pod, and only the questions
- * about that SCC must be answered. A denial depends on all questions because its message lists every SCC that is not
- * usable. With `isLast`, unknown answers are negative, so the decision is final.
+ * Creates an `SccAccess` from known answers, for authorizers that answer one question at a time. Unknown answers are
+ * assumed to be positive, so a decision chooses the first SCC that allows the pod, and only the questions about that
+ * SCC must be answered. A denial depends on all questions, because its message lists every SCC that is not usable. With
+ * `isLast`, unknown answers are negative, so the decision is final.
  */
 export function createKnownAccess(
   answers: ReadonlyMap<string, boolean>,
@@ -129,20 +129,25 @@ export function createKnownAccess(
   };
   return {
     access,
-    /** Returns the distinct questions that a decision with this access depends on. Without questions, it is final. */
+    /**
+     * Returns the distinct questions on which a decision with this access depends. If there are none, the decision is
+     * final.
+     */
     openQuestions: (decision: SccDecision): readonly AccessQuestion[] =>
       findOpenQuestions(decision, [...assumed.values()]),
   };
 }
 
-/** Warnings also depend on whether the subjects may use other SCCs. */
+/**
+ * Returns the questions on which a decision depends. Warnings also depend on whether the subjects may use other SCCs.
+ */
 function findOpenQuestions(decision: SccDecision, assumed: readonly AccessQuestion[]): readonly AccessQuestion[] {
   if (!decision.allowed) return assumed;
   const chosen = assumed.filter(({ sccName }) => sccName === decision.facts?.scc);
   return chosen.length === 0 && decision.warnings.length > 0 ? assumed : chosen;
 }
 
-/** Returns a key that is equal for equal questions. */
+/** Returns a key that identifies a question. */
 export function accessQuestionKey({ subject, sccName, namespaceName }: AccessQuestion): string {
   const { username, groups, uid = '', extra = {} } = subject;
   return JSON.stringify([username, uid, groups, extra, sccName, namespaceName]);

@@ -1,4 +1,4 @@
-/** SCC admission decisions: the mutating pass, the validating pass, and report mode. */
+/** Makes SCC admission decisions in the mutating pass, in the validating pass, and in report mode. */
 import type { Allowed, Denied } from '../../kube/admission.ts';
 import { forbiddenField, formatFieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
@@ -42,7 +42,7 @@ export function validateScc(input: SccInput): SccDecision {
 }
 
 /**
- * A decision, and the pod and search that led to it. Pod and search are absent if the decision does not depend on them.
+ * A decision with the pod and the search on which it is based. They are absent if the decision does not depend on them.
  */
 export interface SccEvaluation {
   readonly decision: SccDecision;
@@ -60,7 +60,7 @@ export function evaluateScc(input: SccInput, pass: Pass): SccEvaluation {
   return { ...found, decision };
 }
 
-/** Searches for an SCC that admits the pod. If no search is needed, returns the decision. */
+/** Searches for an SCC that admits the pod. If no search is necessary, returns the decision instead. */
 function findScc(
   input: SccInput,
   pass: Pass,
@@ -115,7 +115,10 @@ export function admitTemplate(template: PodFields, input: TemplateInput): Templa
   return decision.allowed ? { pod: template } : { pod: template, denial: decision };
 }
 
-/** OpenShift evaluates updates even if the pod has no recorded SCC and they do not change its spec. */
+/**
+ * Returns true for an update that leaves the spec of a pod without a recorded SCC unchanged. OpenShift also evaluates
+ * these updates.
+ */
 function isExemptUpdate({ compatibility }: SccInput, { json }: PodFields, oldPod: JsonObject): boolean {
   return compatibility !== 'openshift' && isWithoutScc(json, oldPod);
 }
@@ -164,7 +167,7 @@ function decideAssign(search: Search, result: SearchResult): SccDecision {
 function decideValidate(search: Search, result: SearchResult): SccDecision {
   const auditAnnotations = auditUnchanged(result, recordedScc(search.pod));
   const { admission } = result;
-  // In this pass, OpenShift formats the messages as a Go list.
+  // OpenShift formats the messages as a Go list in this pass.
   if (!admission) return denySearched(search, result, { auditAnnotations, format: (all) => `[${all.join(' ')}]` });
   return admit({ auditAnnotations, facts: { scc: admission.scc.name, subjectType: admission.subjectType } });
 }
@@ -182,7 +185,10 @@ function denySearched(search: Search, result: SearchResult, { auditAnnotations, 
   return deny(`${UNABLE_TO_VALIDATE}: ${format(messages)}`, { auditAnnotations, warnings });
 }
 
-/** OpenShift returns no such warnings. Omits warnings that cost much more than the decision. */
+/**
+ * Returns false if there should be no warnings. OpenShift does not return them, and some cost much more than the
+ * decision.
+ */
 function mayWarn({ input, pod, candidates }: Search): boolean {
   return input.compatibility !== 'openshift' && isWithinSuggestionBudget(pod, candidates);
 }
@@ -208,7 +214,10 @@ const HINT = formatFieldError(
   ),
 );
 
-/** Returns a hint if `restricted` would allow the pod. All users could use it before `restricted-v2` existed. */
+/**
+ * Returns a hint if the `restricted` SCC would allow the pod. All users could use this SCC before `restricted-v2`
+ * existed.
+ */
 function findHint(search: Search, rejections: readonly Rejection[]): readonly string[] {
   const restricted = rejections.find(({ scc, reason }) => reason === 'denied' && scc.name === 'restricted');
   const isSuperseded = rejections.some(({ scc }) => scc.name === 'restricted-v2');
@@ -286,7 +295,7 @@ export function reportScc(decision: SccDecision, compatibility: Compatibility): 
   };
 }
 
-/** Returns the warnings about a template whose pods SCC admission will deny or, in report mode, would deny. */
+/** Returns the warnings about a template whose pods SCC admission will deny, or would deny in report mode. */
 export function templateWarnings(denial: SccDecision & Denied, mode: SccMode): readonly string[] {
   return prefixedWarnings(`pods of this template ${mode === 'enforce' ? 'will be denied: ' : REPORT_PREFIX}`, denial);
 }
@@ -298,7 +307,8 @@ function prefixedWarnings(prefix: string, denial: SccDecision & Denied): readonl
 }
 
 /**
- * Omits the SCC errors if other warnings summarize them. If the errors are too long, keeps only the errors of one SCC.
+ * Shortens the message of a denial. Omits the SCC errors if other warnings summarize them. If the errors are too long,
+ * keeps only the errors of one SCC.
  */
 function shortenCause({ status, warnings, auditAnnotations }: Denied & SccDecision, maxLength: number): string {
   const { message } = status;

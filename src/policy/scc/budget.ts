@@ -1,4 +1,4 @@
-/** Limits the cost of a single decision, so huge pods and large numbers of SCCs do not block other requests. */
+/** Limits the cost of a single decision, so huge pods or large numbers of SCCs do not block other requests. */
 import type { FieldError } from '../../kube/field-error.ts';
 import { POD_SCC_ANNOTATIONS } from '../../kube/scc.ts';
 import { printCount } from '../../kube/text.ts';
@@ -16,11 +16,11 @@ export interface Budget {
 /** Maximum number of errors from one SCC. */
 export const MAX_ERRORS = 1000;
 
-/** Enough for 500 SCCs and a pod with 100 containers that each have a dozen capabilities and ports. */
+/** Sufficient for 500 SCCs and a pod with 100 containers that each have a dozen capabilities and ports. */
 const MAX_COST = 4_000_000;
 /** More errors than a response can contain. */
 const MAX_ALL_ERRORS = 4000;
-/** Lower, because suggestions evaluate each SCC several times. */
+/** Lower than `MAX_COST`, because suggestions evaluate each SCC several times. */
 const MAX_SUGGESTION_COST = 200_000;
 
 export function createBudget(): Budget {
@@ -35,7 +35,7 @@ export function spendEvaluation(budget: Budget, scc: PreparedScc, evaluated: Pod
   return true;
 }
 
-/** Returns the error for a pod that exceeds the budget. The error names the most expensive field. */
+/** Returns the error for a pod that exceeds the budget. The error refers to the most expensive field. */
 export function createBudgetError(scc: PreparedScc, evaluated: PodInNamespace, sccCount: number): FieldError {
   const costs = findCosts(evaluated.pod, findListLengths(scc, evaluated));
   const { path, count } = costs.reduce((a, b) => (b.count * b.cost > a.count * a.cost ? b : a));
@@ -68,7 +68,7 @@ function findListLengths({ fields, needs }: PreparedScc, { namespace: { groupRan
   };
 }
 
-/** A list in a pod. `cost` is the number of visits for each element. */
+/** A list in a pod. `count` is the number of elements, and `cost` is the number of visits for each element. */
 interface ListCost {
   readonly path: string;
   readonly count: number;
@@ -91,7 +91,7 @@ function findCosts(pod: PodFields, { container, sysctl, group }: ListLengths): r
   }
   return [
     { path: 'spec.containers', count: containers.length, cost: 20 + container },
-    // SCCs that add or drop capabilities sort the lists.
+    // If an SCC adds or drops capabilities, the lists are sorted.
     {
       path: 'spec.containers[*].securityContext.capabilities',
       count: capabilities,

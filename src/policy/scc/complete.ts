@@ -1,6 +1,6 @@
 /**
- * Applies an SCC to a pod. This generates the values that the pod lacks, validates the result, and can write the values
- * into the pod.
+ * Applies an SCC to a pod. Generates the values that the pod lacks, validates the result, and writes the values into
+ * the pod.
  */
 import type { FieldError } from '../../kube/field-error.ts';
 import { SECCOMP_POD_ANNOTATION } from '../../kube/scc.ts';
@@ -16,15 +16,18 @@ import type { ContainerContext, ContainerValues, PodContext, PodValues } from '.
 export interface Completion {
   readonly pod: PodFields;
   readonly podValues: PodValues;
-  /** In `pod.containers` order. The list is incomplete if the evaluation stopped after `maxErrors` errors. */
+  /**
+   * Values of the containers, in the order of `pod.containers`. The list is incomplete if the evaluation stopped after
+   * `maxErrors` errors.
+   */
   readonly containerValues: readonly ContainerValues[];
-  /** Empty if the SCC allows the pod. Paths that begin with a dot are relative to the SCC. */
+  /** Errors for the values that the SCC does not allow. Paths that begin with a dot are relative to the SCC. */
   readonly errors: readonly FieldError[];
 }
 
 /**
- * Generates the values that the pod does not set, and validates the result. An SCC whose required ranges are missing
- * allows no pods.
+ * Generates the values that the pod does not set, and validates the result. If the namespace lacks a range that the SCC
+ * requires, the SCC allows no pods.
  */
 export function completePod(scc: PreparedScc, { namespace, pod }: PodInNamespace, maxErrors = MAX_ERRORS): Completion {
   const bound = bindScc(scc, namespace);
@@ -72,7 +75,7 @@ export function findExtent({ pod, podValues, containerValues }: Completion): Cha
   return extent;
 }
 
-/** Comparing identities is sufficient, because a strategy that changes a value creates a new object. */
+/** Comparing references is sufficient, because a strategy that changes a value creates a new object. */
 function isSame<Values extends PodValues | ContainerValues>(a: Values, b: Values): boolean {
   for (const key in a) {
     if (a[key] !== b[key]) return false;
@@ -103,7 +106,9 @@ export function applyCompletion({ pod, podValues, containerValues }: Completion)
   return { ...pod, ...podValues, seccompAnnotation: pod.seccompAnnotation, containers };
 }
 
-/** Returns the pod with the SCC's values and the given annotations. It shares unchanged parts with the input. */
+/**
+ * Returns the pod with the SCC's values and the given annotations. The result shares unchanged parts with the input.
+ */
 export function writePod(completion: Completion, annotations: Readonly<Record<string, string>>): JsonObject {
   const { pod, podValues } = completion;
   const { seccompAnnotation } = podValues;
@@ -155,12 +160,12 @@ function writeContext<Values extends PodValues | ContainerValues>(
     context[key] = toJson(value);
   }
   if (context === undefined) return owner;
-  // If no field value is equivalent to the annotation, the container has no seccomp profile.
+  // If no field value is equivalent to the annotation, the security context contains no seccomp profile.
   if (context['seccompProfile'] === undefined) delete context['seccompProfile'];
   return { ...owner, securityContext: context };
 }
 
-/** Omits empty object members. */
+/** Converts a value to JSON. Omits empty object members. */
 function toJson(value: unknown): unknown {
   if (Array.isArray(value)) return [...(value as unknown[])];
   if (!isObject(value)) return value;

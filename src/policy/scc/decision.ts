@@ -1,4 +1,4 @@
-/** The decision about a pod, and its messages. */
+/** Defines the decision about a pod, and formats its messages. */
 import type { AdmissionRequest, Allowed, Decision, Denied } from '../../kube/admission.ts';
 import { type FieldError, formatFieldError } from '../../kube/field-error.ts';
 import { createStatus } from '../../kube/status.ts';
@@ -7,19 +7,19 @@ import { objectMember } from '../../kube/types.ts';
 
 interface Details {
   readonly warnings: readonly string[];
-  /** Keys lack the webhook name, because the API server adds it as a prefix. */
+  /** The keys do not contain the webhook name, because the API server adds it as a prefix. */
   readonly auditAnnotations: Readonly<Record<string, string>>;
 }
 
 /**
- * Name of the SCC that admits the pod, and the type of the subject that may use it. Absent if SCCs do not apply to the
- * pod, for example to a Windows pod.
+ * Name of the SCC that admits the pod, and type of the subject that may use it. Absent if SCCs do not apply to the pod,
+ * such as a Windows pod.
  */
 type SccFacts = Readonly<Record<'scc' | 'subjectType', string>>;
 
 /**
- * The decision for a request. `object` is the pod that the mutating pass admits, which shares unchanged parts with the
- * input. `status.message` lacks the prefix `pods "…" is forbidden: `.
+ * The decision for a request. `object` is the pod that the mutating pass admits. It shares unchanged parts with the
+ * input. `status.message` does not contain the prefix `pods "…" is forbidden: `.
  */
 export type SccDecision =
   | (Allowed & Details & { readonly facts?: SccFacts })
@@ -40,7 +40,9 @@ export function withPodName(decision: SccDecision, { name, object }: AdmissionRe
   return { ...decision, status: { ...decision.status, details } };
 }
 
-/** Replaces the reasons of a denial, because they result from a namespace that does not exist. */
+/**
+ * Replaces the message and warnings of a denial if the namespace does not exist, because they result from its absence.
+ */
 export function namespaceNotFound(decision: SccDecision, name: string): SccDecision {
   if (decision.allowed) return decision;
   const message = `error fetching namespace ${quote(name)}: namespace ${quote(name)} not found`;
@@ -49,7 +51,7 @@ export function namespaceNotFound(decision: SccDecision, name: string): SccDecis
 
 // Messages of denials, in OpenShift's wording
 
-/** Start of the denial message for a pod that no SCC admits. The SCC errors follow. */
+/** Beginning of the denial message for a pod that no SCC admits. The errors of the SCCs follow it. */
 export const UNABLE_TO_VALIDATE = 'unable to validate against any security context constraint';
 
 /** Returns the audit annotation key for the errors of an SCC that does not allow the pod. */
@@ -61,12 +63,12 @@ export function notUsableMessage(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: not usable by user or serviceaccount`;
 }
 
-/** Returns the message for an SCC that does not allow the pod after the error budget is exhausted. */
+/** Returns the message for an SCC that does not allow the pod if the error budget is exhausted. */
 export function omittedErrorsMessage(sccName: string): string {
   return `provider ${quote(sccName)}: Forbidden: does not allow the pod (errors omitted)`;
 }
 
-/** Maximum length of one SCC's messages, in bytes. Some messages quote pod values, which can be arbitrarily long. */
+/** Maximum total length of one SCC's messages. Some messages quote pod values, which can be arbitrarily long. */
 const MAX_MESSAGES_LENGTH = 256 * 1024;
 
 /**
@@ -85,7 +87,7 @@ export function formatErrors(sccName: string, errors: readonly FieldError[]): re
   return messages;
 }
 
-/** Joins distinct messages as Kubernetes aggregates errors, in brackets if there are several. */
+/** Joins distinct messages in the format of a Kubernetes aggregate error, with brackets if there are several. */
 export function aggregate(messages: readonly string[]): string {
   const distinct = [...new Set(messages)];
   if (distinct.length === 0) return '<nil>';

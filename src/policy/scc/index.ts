@@ -1,4 +1,4 @@
-/** SCC admission: modes, order, assignment, standard SCCs, grants, and advice about denied pods. */
+/** SCC admission, which includes modes, order, assignment, standard SCCs, grants, and advice about denied pods. */
 export {
   type AccessQuestion,
   accessQuestionKey,

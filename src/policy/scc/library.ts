@@ -1,7 +1,7 @@
 /**
- * Public API of the package export `./scc`. Finds the SCC that admits a pod, and returns the pod with that SCC's values.
- * The functions are pure and never throw. They validate their input, because a missing field must not admit a pod, and
- * deny input that cannot be decoded.
+ * Public API of the package export `./scc`. Finds the SCC that admits a pod, and returns the pod with that SCC's
+ * values. The functions are pure and never throw. They validate their input and deny input that cannot be decoded,
+ * because a missing field must not admit a pod.
  */
 import type { Operation } from '../../kube/admission.ts';
 import {
@@ -26,12 +26,12 @@ export type { Compatibility } from './mode.ts';
 export type { SccInput } from './request.ts';
 
 /**
- * Returns whether the authorizer grants a subject the `use` verb on the SCC in the namespace. Does not consider the
- * SCC's `users` and `groups` fields.
+ * Returns true if the authorizer grants a subject the `use` verb on the SCC in the namespace. Must ignore the SCC's
+ * `users` and `groups` fields.
  */
 export type CanUse = (subject: AccessSubject, sccName: string, namespaceName: string) => boolean;
 
-/** The input for a decision about one pod request. Its objects may have the types of any Kubernetes library. */
+/** The input for a decision about one pod request. The objects may have the types of any Kubernetes library. */
 export interface SccRequest extends Omit<SccInput, 'namespace' | 'userInfo' | 'sccs' | 'namespaceRanges' | 'access'> {
   /** A Namespace. Its annotations contain the ranges of the namespace. */
   readonly namespace: unknown;

@@ -5,7 +5,10 @@ import { quote } from '../../kube/text.ts';
 import { type Namespace, type Wire, objectMember } from '../../kube/types.ts';
 import { KUBE_SYSTEM, NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 
-/** Whether SCC admission enforces decisions, only reports them, or is off. Sorted from strictest to least strict. */
+/**
+ * The modes of SCC admission, in which it enforces decisions, only reports them, or is off. Sorted from strictest to
+ * least strict.
+ */
 export const SCC_MODES = ['enforce', 'report', 'off'] as const;
 export type SccMode = (typeof SCC_MODES)[number];
 
@@ -26,24 +29,24 @@ export interface SccSettings {
 
 /**
  * Namespaces that exist in every cluster, and the default installation namespace. OpenShift also exempts `default` and
- * three namespaces that other clusters lack, where any user who can create namespaces could create one of them and run
- * any pod in it.
+ * three namespaces that do not exist in other clusters. In those clusters, any user who can create namespaces could
+ * create one of them and run any pod in it.
  */
 export const DEFAULT_EXEMPT_NAMESPACES: readonly string[] = [KUBE_SYSTEM, 'kube-public', 'portcullis'];
 
-/** Returns the namespaces that are exempt by default, given the installation namespace. */
+/** Returns the namespaces that are exempt by default in an installation with the given namespace. */
 export function defaultExemptNamespaces(namespace: string): readonly string[] {
   return DEFAULT_EXEMPT_NAMESPACES.map((name) => (name === 'portcullis' ? namespace : name));
 }
 
-/** Adds `kube-system` because, as on OpenShift, no webhook changes its pods. */
+/** Adds `kube-system` to the exempt namespaces, because no webhook changes its pods, as on OpenShift. */
 export function withKubeSystem(exemptNamespaces: readonly string[]): readonly string[] {
   return exemptNamespaces.includes(KUBE_SYSTEM) ? exemptNamespaces : [...exemptNamespaces, KUBE_SYSTEM];
 }
 
 export interface NamespaceMode {
   readonly mode: SccMode;
-  /** Why the label is invalid. If set, the mode is `enforce`. */
+  /** The reason why the label is invalid. If set, the mode is `enforce`. */
   readonly problem?: string;
 }
 
@@ -70,8 +73,8 @@ export function sccMode(namespace: Namespace, settings: ModeSettings): Namespace
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
 /**
- * Selects namespaces that are not exempt. The selector ignores the mode label, so it also matches namespaces in `off`
- * mode. `others` are additional exempt names.
+ * Returns the requirements that select namespaces that are not exempt. They ignore the mode label, so they also match
+ * namespaces in `off` mode. `others` are additional exempt names.
  */
 export function selectSccNamespaces(
   { exemptNamespaces }: Pick<SccSettings, 'exemptNamespaces'>,
@@ -84,7 +87,7 @@ export function selectSccNamespaces(
   ];
 }
 
-/** Selects the namespaces in `enforce` mode. The default mode must not be `off`. */
+/** Returns the requirements that select the namespaces in `enforce` mode. The default mode must not be `off`. */
 export function selectEnforcedNamespaces(settings: ModeSettings, others?: readonly string[]): readonly Requirement[] {
   return [
     ...selectSccNamespaces(settings, others),
@@ -110,13 +113,13 @@ function findLabelProblem(object: unknown, settings: ModeSettings): string | und
 }
 
 /**
- * `portcullis` is the default. `openshift` makes the same decisions as OpenShift, with the same warnings, labels and
- * audit annotations.
+ * The compatibility mode. `portcullis` is the default. In `openshift` mode, decisions, warnings, labels and audit
+ * annotations are the same as in OpenShift.
  */
 export type Compatibility = 'portcullis' | 'openshift';
 
 /**
- * OpenShift admits pods only if these SCCs exist.
+ * SCCs without which OpenShift admits no pods.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */

@@ -1,4 +1,4 @@
-/** A namespace's UID range, groups and SELinux level, which supply the values that an SCC does not set. */
+/** Reads a namespace's UID range, groups and SELinux level, which supply the values that an SCC does not set. */
 import { type IdBlock, NAMESPACE_RANGE_ANNOTATIONS, parseIdBlock, parseIdBlocks } from '../../kube/scc.ts';
 import { isObject, type JsonObject, type Result, objectMember } from '../../kube/types.ts';
 import type { PodFields } from '../pod/index.ts';
@@ -7,11 +7,11 @@ import type { BoundStrategies } from './strategies/strategy.ts';
 
 export interface NamespaceRanges {
   readonly name: string;
-  /** Why pods in the namespace cannot be evaluated. */
+  /** The reason why pods in the namespace cannot be evaluated. */
   readonly problem: string | undefined;
   readonly uidRange: Result<IdBlock>;
   readonly seLinuxLevel: Result<string>;
-  /** At least one block. */
+  /** The group ranges, which are at least one block. */
   readonly groupRanges: Result<readonly IdBlock[]>;
 }
 
@@ -60,7 +60,8 @@ function parseGroups(namespaceName: string, text: string | undefined): Result<re
 }
 
 /**
- * Fills in the values that an SCC gets from the namespace. Returns an error if the SCC cannot be used in the namespace.
+ * Returns the strategies of an SCC with the values from the namespace filled in. Returns an error if the SCC cannot be
+ * used in the namespace.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccmatching/matcher.go
  */
@@ -78,7 +79,7 @@ export function bindScc(scc: PreparedScc, namespace: NamespaceRanges): Result<Bo
       seLinuxContext: needs.seLinuxLevel
         ? bindLevel(seLinuxContext, getValue(namespace.seLinuxLevel, ''))
         : seLinuxContext,
-      // Allow only the first ID of the first block.
+      // Only the first ID of the first block is allowed.
       fsGroup: needs.fsGroup && first ? { type: fsGroup.type, ranges: [{ min: first.min, max: first.min }] } : fsGroup,
       supplementalGroups: needs.supplementalGroups ? { type: groups.type, ranges: blocks } : groups,
     },
@@ -93,7 +94,7 @@ function bindLevel(
   return { type: strategy, seLinuxOptions: { level, role, type, user } };
 }
 
-/** Returns why an SCC cannot be used in the namespace, or `undefined` if it can. */
+/** Returns the reason why an SCC cannot be used in the namespace, or `undefined` if it can be used. */
 export function bindingError({ name, needs }: PreparedScc, namespace: NamespaceRanges): string | undefined {
   const needed = [
     ['uid', needs.uidRange, namespace.uidRange],

@@ -39,8 +39,8 @@ export function defaultScc(scc: SecurityContextConstraints): SecurityContextCons
 }
 
 /**
- * Omits the known fields that Go's encoder omits if they are empty. The numbers and booleans among them are pointers in
- * Go.
+ * Omits empty known fields as Go's encoder does. Numbers and booleans are pointers in Go, so their zero values are not
+ * empty.
  * @see https://github.com/openshift/api/blob/master/security/v1/types.go
  */
 function omitEmpty<T extends object>(object: T, fields: FieldShapes): T {
@@ -67,14 +67,14 @@ function defaultGroups(options: GroupStrategyOptions | null | undefined): GroupS
   return { ...rest, type, ...(ranges ? { ranges: ranges.map(defaultRange) } : {}) };
 }
 
-/** In Go, the bounds are integers rather than pointers, so the encoder omits 0. */
+/** Omits bounds of 0, because the bounds are integers rather than pointers in Go. */
 function defaultRange({ min, max, ...rest }: GroupRange): GroupRange {
   return { ...(min ? { min } : {}), ...(max ? { max } : {}), ...rest };
 }
 
 type GroupRange = NonNullable<GroupStrategyOptions['ranges']>[number];
 
-/** `allowHostDirVolumePlugin` overrides the list. */
+/** Returns the allowed volume types. `allowHostDirVolumePlugin` overrides the list. */
 function defaultVolumes({ volumes, allowHostDirVolumePlugin }: SecurityContextConstraints): readonly string[] {
   const types = new Set(listedVolumes(volumes, allowHostDirVolumePlugin ?? false));
   if (!allowHostDirVolumePlugin) {
@@ -85,7 +85,7 @@ function defaultVolumes({ volumes, allowHostDirVolumePlugin }: SecurityContextCo
   return [...types].sort(compareBytes);
 }
 
-/** An absent list allows all types, and an empty list allows none. */
+/** Returns the types in the list. An absent list allows all types, and an empty list allows none. */
 function listedVolumes(volumes: readonly string[] | null | undefined, isHostPathAllowed: boolean): readonly string[] {
   if (volumes == null) return ['*'];
   if (volumes.length > 0) return volumes;

@@ -134,8 +134,8 @@ const PATTERN = '([a-z0-9]([-_a-z0-9]*[a-z0-9])?\\.)*([a-z0-9][-_a-z0-9]*)?[a-z0
 const IS_PATTERN = new RegExp(`^${PATTERN}$`);
 const MAX_LENGTH = 253;
 /**
- * Limits the number of patterns, because every pattern is compared with every other pattern. Linux has few more sysctls
- * than this.
+ * Maximum number of patterns, because every pattern in one list is compared with every pattern in the other. Linux has
+ * only slightly more sysctls.
  */
 const MAX_PATTERNS = 1000;
 
@@ -147,7 +147,7 @@ function sysctlListErrors(path: string, patterns: readonly string[]): readonly F
   return [...errors, forbiddenField(`${path}.items`, "if '*' is present, must not specify other sysctls")];
 }
 
-/** Returns an error for each pattern that a pattern in the other list covers. */
+/** Returns an error for each pattern that is covered by a pattern in the other list. */
 function sysctlOverlaps(allowed: readonly string[], forbidden: readonly string[]): readonly FieldError[] {
   const errors: FieldError[] = [];
   if (allowed.length > MAX_PATTERNS || forbidden.length > MAX_PATTERNS) return errors;

@@ -3,22 +3,22 @@ import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote, sortedSet } from '../../kube/text.ts';
 import { compareRanks, compareSccs, type PreparedScc, prepareScc } from './scc.ts';
 
-/** A cluster's SCCs, prepared for decisions. Callers may reuse the set until an SCC changes. */
+/** A cluster's SCCs, which are prepared for decisions. Callers may reuse the set until an SCC changes. */
 export interface SccSet {
-  /** In evaluation order. */
+  /** The SCCs in evaluation order. */
   readonly sccs: readonly PreparedScc[];
   readonly byName: ReadonlyMap<string, PreparedScc>;
-  /** The objects that the set was created from. */
+  /** The objects from which the set was created. */
   readonly objects: readonly SecurityContextConstraints[];
 }
 
-/** Prepares and sorts a cluster's SCCs by descending priority, ascending score, and name. */
+/** Prepares a cluster's SCCs, and sorts them by descending priority, ascending score, and name. */
 export function createSccSet(objects: readonly SecurityContextConstraints[]): SccSet {
   const sccs = objects.map(prepareScc).sort(compareSccs);
   return { sccs, byName: new Map(sccs.map((scc) => [scc.name, scc])), objects };
 }
 
-/** Returns the prepared SCCs. Prepares them first if necessary. */
+/** Returns the SCCs as a set. Prepares them first if necessary. */
 export function toSccSet(sccs: readonly SecurityContextConstraints[] | SccSet): SccSet {
   return 'byName' in sccs ? sccs : createSccSet(sccs);
 }
@@ -32,11 +32,11 @@ export interface CandidatesInput {
   readonly requiredScc?: string;
   /** Name of the SCC to evaluate first, or an empty string to use the regular order. */
   readonly recordedScc?: string;
-  /** Among SCCs that have the same priority and score, evaluate those that require a user namespace first. */
+  /** If true, SCCs that require a user namespace come first among SCCs that have the same priority and score. */
   readonly preferUserNamespaces: boolean;
 }
 
-/** Returns the SCCs to evaluate, in order, or the denial message. */
+/** Returns the SCCs to evaluate in order, or the denial message if they cannot be determined. */
 export function findCandidates(
   { sccs, byName }: SccSet,
   { requiredSccs = [], requiredScc = '', recordedScc = '', preferUserNamespaces }: CandidatesInput,

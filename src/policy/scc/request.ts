@@ -17,14 +17,11 @@ import type { SccSet } from './order.ts';
 export interface SccInput {
   readonly operation: Operation;
   readonly subResource?: string | undefined;
-  /** The pod as received, not validated. */
+  /** The pod as received, which has not been validated. */
   readonly object: unknown;
   readonly oldObject?: unknown;
   readonly namespace: Namespace;
-  /**
-   * The namespace ranges, if the caller caches them. Otherwise, the decision reads them from the namespace's
-   * annotations.
-   */
+  /** The namespace ranges if the caller caches them. If absent, they are read from the namespace's annotations. */
   readonly namespaceRanges?: NamespaceRanges | undefined;
   readonly userInfo: UserInfo;
   /** All SCCs in the cluster. Pass an `SccSet` to avoid preparing them for each decision. */
@@ -32,11 +29,11 @@ export interface SccInput {
   readonly access: SccAccess;
   readonly compatibility?: Compatibility | undefined;
   /**
-   * If true and the pod has a user namespace, SCCs that require one come first among SCCs that have the same priority
-   * and score. Defaults to false.
+   * If true, SCCs that require a user namespace come first among SCCs that have the same priority and score, provided
+   * that the pod has one. Defaults to false.
    */
   readonly preferUserNamespaces?: boolean | undefined;
-  /** True in report mode. Warnings then describe what SCC admission would do. */
+  /** True in report mode, in which warnings describe what SCC admission would do. */
   readonly isReported?: boolean | undefined;
 }
 
@@ -76,7 +73,7 @@ function decode(object: JsonObject, oldPod: JsonObject | undefined): ReadRequest
   return { verdict: 'evaluate', pod: decoded.pod, oldPod };
 }
 
-/** Like `readRequest`, but for creating a pod that is already decoded. */
+/** Like `readRequest`, but for the creation of a pod that has already been decoded. */
 export function readDecoded(pod: PodFields): ReadRequest {
   if (pod.osName === 'windows') return { verdict: 'ignore' };
   const error = findCompletionError(pod);
@@ -117,9 +114,9 @@ export function isIgnoredUpdate(pod: JsonObject, oldPod: JsonObject): boolean {
 }
 
 /**
- * Returns true if a pod has no recorded SCC and an update does not change its spec. Such a pod was created before SCC
- * admission was installed. A user who may update `pods/status` can remove the record, but gains nothing, because only
- * metadata can be changed without evaluation, and `pods/status` allows that anyway.
+ * Returns true if a pod has no recorded SCC and an update does not change its spec. A pod without a record was created
+ * before SCC admission was installed. A user who may update `pods/status` can remove the record, but gains nothing by
+ * this. Only metadata can then be changed without evaluation, which `pods/status` allows anyway.
  */
 export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   const isRecorded = [pod, oldPod].some(
@@ -128,7 +125,7 @@ export function isWithoutScc(pod: JsonObject, oldPod: JsonObject): boolean {
   return !isRecorded && isSpecUnchanged(pod, oldPod);
 }
 
-/** Ignores scheduling gates, because they are removed before the pod runs. */
+/** Returns true if both specs are equal. Ignores scheduling gates, because they are removed before the pod runs. */
 function isSpecUnchanged(pod: JsonObject, oldPod: JsonObject): boolean {
   const oldSpec = objectMember(oldPod, 'spec');
   return semanticEqual({ ...objectMember(pod, 'spec'), schedulingGates: oldSpec['schedulingGates'] }, oldSpec);

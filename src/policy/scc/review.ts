@@ -18,7 +18,7 @@ import type { SccInput } from './request.ts';
 import type { PreparedScc } from './scc.ts';
 import { createSearch, type Search } from './search.ts';
 
-/** The subject of a review: a given user, the requesting user, or service accounts. */
+/** The kinds of reviews. Their subjects are a given user, the requesting user, and service accounts, respectively. */
 export const REVIEW_KINDS = [
   'PodSecurityPolicySubjectReview',
   'PodSecurityPolicySelfSubjectReview',
@@ -30,14 +30,14 @@ interface ReviewRequest {
   readonly kind: ReviewKind;
   /** The pod template after API defaulting. */
   readonly pod: PodFields;
-  /** Empty if the subject is not a user. */
+  /** The given user. Empty if the subject is not a given user. */
   readonly user: string;
   readonly groups: readonly string[];
   readonly serviceAccountNames: readonly string[];
 }
 
 /**
- * Reads and validates a review. In the pod, validates only names.
+ * Reads and validates a review. Validates only the names in the pod.
  * @see https://github.com/openshift/openshift-apiserver/blob/master/pkg/security/apis/security/validation/validation.go
  */
 function readReview(review: JsonObject): ReviewRequest | { readonly error: Status } {
@@ -92,7 +92,7 @@ function nameErrors(name: string, path: string): readonly FieldError[] {
 
 const ALLOWED_METADATA: ReadonlySet<string> = new Set(['namespace', 'managedFields']);
 
-/** Allow null values, because clients send a null creation timestamp. */
+/** Returns true if the metadata is empty. Null values are allowed, because clients send a null creation timestamp. */
 function isEmptyMetadata(metadata: unknown): boolean {
   if (metadata == null) return true;
   return (
@@ -105,23 +105,23 @@ function isEmptyMetadata(metadata: unknown): boolean {
  * self-subject review.
  */
 export interface ReviewInput extends Omit<SccInput, 'operation' | 'subResource' | 'object' | 'oldObject'> {
-  /** The review as received, not validated. */
+  /** The review as received, which has not been validated. */
   readonly review: JsonObject;
-  /** Returns whether the review's namespace contains the service account. */
+  /** Returns true if the review's namespace contains the service account. */
   readonly hasServiceAccount: (name: string) => boolean;
 }
 
 type ReviewAnswer =
   | {
       readonly status: JsonObject;
-      /** Problems that the status has no field for, such as unusable SCCs or a required SCC that does not exist. */
+      /** Problems for which the status has no field, such as unusable SCCs or a required SCC that does not exist. */
       readonly warnings: readonly string[];
     }
   | { readonly error: Status };
 
 /**
- * Answers a review. Unlike OpenShift, but like pod admission, it evaluates each SCC against the pod as received and
- * honors the required-scc annotation.
+ * Answers a review. Evaluates each SCC against the pod as received and honors the required-scc annotation, like pod
+ * admission but unlike OpenShift.
  * @see https://github.com/openshift/openshift-apiserver/tree/master/pkg/security/apiserver/registry
  */
 export function answerReview(input: ReviewInput): ReviewAnswer {
@@ -142,7 +142,7 @@ export function answerReview(input: ReviewInput): ReviewAnswer {
 
 const CANNOT_ASSIGN = 'CantAssignSecurityContextConstraintProvider';
 
-/** Returns the first SCC that allows the pod and that one of the subjects may use. */
+/** Answers with the first SCC that allows the pod and that one of the subjects may use. */
 function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search): ReviewAnswer {
   const { subjects, input } = search;
   const includesUser = kind === 'PodSecurityPolicySelfSubjectReview' || user !== '' || groups.length > 0;
@@ -158,7 +158,7 @@ function answerForSubject({ kind, user, groups }: ReviewRequest, search: Search)
   return { status: first ?? (usable.length > 0 ? { reason: CANNOT_ASSIGN } : {}), warnings: broken };
 }
 
-/** Returns, for each service account, all SCCs that allow the pod and that the account may use. */
+/** Answers with all SCCs that allow the pod and that a service account may use, for each service account. */
 function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: Search): ReviewAnswer {
   const { pod, serviceAccountNames } = request;
   const { compatibility } = input;
@@ -177,13 +177,15 @@ function answerForAccounts(request: ReviewRequest, input: ReviewInput, search: S
   };
 }
 
-/** Returns the SCCs that one of the subjects may use, and the errors for those that cannot be used in the namespace. */
+/**
+ * Returns the SCCs that one of the subjects may use, and the errors for the SCCs that cannot be used in the namespace.
+ */
 function findUsableSccs(subjects: readonly AccessSubject[], { candidates, mayUse, namespace }: Search) {
   const usable = candidates.filter((scc) => subjects.some((subject) => mayUse(subject, scc)));
   return { usable, broken: usable.map((scc) => bindingError(scc, namespace)).filter((error) => error !== undefined) };
 }
 
-/** Returns the SCCs that allow the pod. Includes the defaulted pod if the pod names its service account. */
+/** Returns the SCCs that allow the pod. Includes the defaulted pod if the pod sets its service account. */
 function findAdmissions(usable: readonly PreparedScc[], search: Search): readonly JsonObject[] {
   const { objects } = toSccSet(search.input.sccs);
   return usable.flatMap((scc) => {

@@ -22,8 +22,8 @@ export interface Range {
 }
 
 /**
- * IDs beyond 2^53 lose precision, but comparisons with pod IDs are exact, because the API server limits pod IDs to
- * 2^31-1.
+ * Bounds beyond 2^53 lose precision. Comparisons with the IDs in pods are still exact, because the API server limits
+ * these to 2^31-1.
  */
 export interface RunAsUserFields {
   readonly type: string;
@@ -43,14 +43,14 @@ export interface GroupFields {
 }
 
 /**
- * The fields of an SCC. Absent lists are read as empty and absent booleans as false, unless absence has its own
- * meaning.
+ * The fields of an SCC. Absent lists are read as empty, and absent booleans are read as false, unless absence has a
+ * separate meaning.
  */
 export type SccFields = ReturnType<typeof readScc>;
 
 interface DecodedScc {
   readonly fields: SccFields;
-  /** The first field that has the wrong type. */
+  /** The error for the first field that has the wrong type. */
   readonly error: FieldError | undefined;
 }
 
@@ -76,10 +76,10 @@ function readScc(scc: DecodeSource) {
     defaultAddCapabilities: stringsAt(scc, 'defaultAddCapabilities'),
     requiredDropCapabilities: stringsAt(scc, 'requiredDropCapabilities'),
     allowedCapabilities: stringsAt(scc, 'allowedCapabilities'),
-    /** Pod decisions depend only on `volumes`. */
+    /** Pod decisions ignore this field and depend only on `volumes`. */
     allowHostDirVolumePlugin: isSet('allowHostDirVolumePlugin'),
     volumes: stringsAt(scc, 'volumes'),
-    /** Driver names. */
+    /** Names of the drivers. */
     allowedFlexVolumes: objectsAt(scc, 'allowedFlexVolumes', 'AllowedFlexVolume').map((volume) =>
       stringAt(volume, 'driver'),
     ),
@@ -95,7 +95,7 @@ function readScc(scc: DecodeSource) {
     supplementalGroups: readGroups(objectAt(scc, 'supplementalGroups', 'SupplementalGroupsStrategyOptions')),
     fsGroup: readGroups(objectAt(scc, 'fsGroup', 'FSGroupStrategyOptions')),
     readOnlyRootFilesystem: isSet('readOnlyRootFilesystem'),
-    /** Excludes the wildcard. */
+    /** The profiles without the wildcard. */
     seccompProfiles: profiles.filter((name) => name !== '*'),
     allowsAnySeccompProfile: profiles.includes('*'),
     allowedUnsafeSysctls: stringsAt(scc, 'allowedUnsafeSysctls'),

@@ -1,4 +1,7 @@
-/** Decoded SCCs and the properties that decisions use: score, required namespace ranges and defects. */
+/**
+ * Decodes SCCs, and computes the properties that decisions use, such as the score, the required namespace ranges and
+ * defects.
+ */
 import { formatFieldError } from '../../kube/field-error.ts';
 import { compareBytes } from '../../kube/text.ts';
 import { decodeScc, type SccFields } from './scc-fields.ts';
@@ -6,13 +9,15 @@ import { GROUPS } from './strategies/groups.ts';
 import { RUN_AS_USER } from './strategies/run-as-user.ts';
 import { SE_LINUX_CONTEXT } from './strategies/se-linux-context.ts';
 
-/** The ranges that an SCC needs from the pod's namespace. */
+/** The ranges that an SCC requires from the pod's namespace. */
 export interface Needs {
   readonly uidRange: boolean;
   readonly seLinuxLevel: boolean;
   readonly fsGroup: boolean;
   readonly supplementalGroups: boolean;
-  /** Why the SCC cannot be used in any namespace, for example because a strategy is unknown or lacks its options. */
+  /**
+   * The reason why the SCC cannot be used in any namespace. For example, a strategy may be unknown or lack its options.
+   */
   readonly defect: string | undefined;
 }
 
@@ -21,7 +26,7 @@ export interface PreparedScc {
   readonly users: readonly string[];
   readonly groups: readonly string[];
   readonly fields: SccFields;
-  /** How permissive the SCC is. SCCs that have a lower score are tried first. */
+  /** A measure of how permissive the SCC is. SCCs that have a lower score are tried first. */
   readonly score: number;
   readonly needs: Needs;
 }
@@ -150,7 +155,7 @@ export function explainScores(lower: number, higher: number): string {
   return isByStrategy ? 'permits less runAs strategies' : 'permits less capabilities';
 }
 
-/** Compares SCCs by priority (descending), score and name. */
+/** Compares SCCs by descending priority, ascending score, and name. */
 export function compareSccs(a: PreparedScc, b: PreparedScc): number {
   return compareRanks(a, b) || compareBytes(a.name, b.name);
 }

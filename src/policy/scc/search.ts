@@ -12,7 +12,7 @@ import type { PreparedScc } from './scc.ts';
 
 export interface Search {
   readonly input: SccInput;
-  /** The SCCs to evaluate, in order. */
+  /** The SCCs in the order in which they are evaluated. */
   readonly candidates: readonly PreparedScc[];
   readonly candidatesError: string | undefined;
   readonly namespace: NamespaceRanges;
@@ -29,7 +29,7 @@ interface SearchOptions extends Omit<CandidatesInput, 'preferUserNamespaces'> {
 }
 
 /**
- * Creates the search for a pod. If the candidates cannot be determined, there are none and `candidatesError` is set.
+ * Creates the search for a pod. If the candidates cannot be determined, the list is empty and `candidatesError` is set.
  */
 export function createSearch(input: SccInput, pod: PodFields, { mutable, ...options }: SearchOptions): Search {
   const { userInfo, access, compatibility } = input;
@@ -50,7 +50,7 @@ export function createSearch(input: SccInput, pod: PodFields, { mutable, ...opti
   };
 }
 
-/** Returns the denial message if no SCC can be evaluated. */
+/** Returns the denial message if SCCs cannot be evaluated, or `undefined` otherwise. */
 export function findProblem({ input, candidates, candidatesError, namespace }: Search): string | undefined {
   const problem = candidatesError ?? namespace.problem;
   if (problem !== undefined || input.compatibility !== 'openshift') return problem;
@@ -63,11 +63,11 @@ export function findProblem({ input, candidates, candidatesError, namespace }: S
 export interface Rejection {
   readonly scc: PreparedScc;
   /**
-   * `denied` means that the SCC is not usable, `errors` that it does not allow the pod, and `changes` that it would
-   * have to change immutable parts of the pod.
+   * `denied` means that the SCC is not usable, and `errors` means that it does not allow the pod. `changes` means that
+   * the SCC would have to change immutable parts of the pod.
    */
   readonly reason: 'denied' | 'errors' | 'changes';
-  /** Empty once the error budget is exhausted. */
+  /** The values that the SCC does not allow. Empty once the error budget is exhausted. */
   readonly errors: readonly FieldError[];
   /** The denial messages. Empty for `changes`. */
   readonly messages: readonly string[];
@@ -82,7 +82,7 @@ export interface SccAdmission {
 export interface SearchResult {
   readonly rejections: readonly Rejection[];
   readonly admission?: SccAdmission;
-  /** Set if the search stopped because the pod is too large to evaluate the remaining SCCs. */
+  /** Set if the search stopped because the pod is too large for evaluating the remaining SCCs. */
   readonly budgetError?: FieldError;
 }
 
@@ -116,7 +116,7 @@ export function searchScc(search: Search): SearchResult {
   return { rejections };
 }
 
-/** Returns the next SCC after the chosen one that would admit the pod, or `'unknown'` if the budget is exhausted. */
+/** Returns the next SCC after the chosen one that would admit the pod, or `unknown` if the budget is exhausted. */
 export function findNextAdmitting(search: Search, chosen: PreparedScc): PreparedScc | 'unknown' | undefined {
   let isNext = false;
   for (const scc of search.candidates) {
@@ -131,7 +131,10 @@ export function findNextAdmitting(search: Search, chosen: PreparedScc): Prepared
   return undefined;
 }
 
-/** Returns true if the SCC would admit the pod if it were usable, and the API server would accept the result. */
+/**
+ * Returns true if the SCC would admit the pod, regardless of whether it is usable, and the API server would accept the
+ * result.
+ */
 export function admits(scc: PreparedScc, search: Search): boolean {
   const completion = completePod(scc, search, 1);
   const { errors } = completion;
@@ -139,7 +142,7 @@ export function admits(scc: PreparedScc, search: Search): boolean {
 }
 
 /**
- * Returns the container that makes the API server reject a defaulted pod. Containers that are privileged or add
+ * Returns a container because of which the API server rejects the defaulted pod. Containers that are privileged or add
  * CAP_SYS_ADMIN cannot disallow privilege escalation.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go
  */

@@ -18,8 +18,8 @@ export interface StandardScc {
   /** Groups that may use the SCC through RBAC, in addition to the groups that the SCC lists. */
   readonly grantedTo: readonly string[];
   /**
-   * Service accounts of OpenShift's infrastructure that the SCC lists in OpenShift compatibility mode. In other
-   * clusters, their namespace does not exist, so any user who can choose the name of a namespace could use the SCC.
+   * Service accounts of OpenShift's infrastructure that the SCC lists in OpenShift compatibility mode. Their namespaces
+   * do not exist in other clusters, so any user who can choose the name of a namespace could use the SCC there.
    */
   readonly openshiftUsers?: readonly string[];
 }
@@ -30,10 +30,10 @@ export interface StandardScc {
  */
 export const STANDARD_SCCS = standardSccs as readonly StandardScc[];
 
-/** All `openshiftUsers`. */
+/** The `openshiftUsers` of all standard SCCs. */
 export const OPENSHIFT_USERS: readonly string[] = STANDARD_SCCS.flatMap(({ openshiftUsers = [] }) => openshiftUsers);
 
-/** Returns a standard SCC with the users of the compatibility mode. */
+/** Returns a standard SCC with the users that it has in the compatibility mode. */
 export function standardScc(
   { scc, openshiftUsers = [] }: StandardScc,
   compatibility: Compatibility,
@@ -57,16 +57,16 @@ function temporaryUseRoleName(scc: string): string {
   return `${useRoleName(scc)}${TEMPORARY_SUFFIX}`;
 }
 
-/** Returns the SCC that a role grants according to its name, or `undefined` if the name has another form. */
+/** Returns the SCC that a role grants according to its name, or `undefined` if the name has a different format. */
 export function useRoleScc(role: string): string | undefined {
   const prefix = useRoleName('');
   return role.startsWith(prefix) ? role.slice(prefix.length).replace(TEMPORARY_SUFFIX, '') : undefined;
 }
 
 /**
- * Permission of the subjects of temporary grants. It identifies them to the policy that prevents them from passing on
- * the use of the SCC. Neither the API group nor the resource exist, so no role that grants all permissions for another
- * group contains it.
+ * Permission of the subjects of temporary grants. It identifies them to the policy that prevents them from granting the
+ * SCC to others. Neither the API group nor the resource exists, so roles that grant all permissions for other groups do
+ * not include it.
  */
 export const HOLD_TEMPORARY_GRANT = {
   apiGroup: 'grants.portcullis.dev',
@@ -109,13 +109,13 @@ export function createTemporaryUseRole(scc: string): ClusterRole {
 /** The SCC that allows everything. */
 export const PRIVILEGED_SCC = 'privileged';
 
-/** Fields that determine who may use an SCC and in which order SCCs are tried, but not which pods it allows. */
+/** Fields that determine who may use an SCC and when it is tried, but not which pods it allows. */
 const ACCESS_FIELDS: readonly string[] = ['users', 'groups', 'priority'];
 
 /**
- * True if users who may use the `privileged` SCC need no permission for the containers of a pod. They could enter every
- * container of a node through a privileged pod, as long as the SCC has its standard content and so allows every pod.
- * OpenShift nevertheless evaluates, for example, whether they may use the pod's required SCC.
+ * Returns true if users who may use the `privileged` SCC may enter every pod without further permissions. As long as
+ * the SCC has its standard content, it allows every pod, so they could enter every container of a node through a
+ * privileged pod. OpenShift nevertheless evaluates, for example, whether they may use the pod's required SCC.
  */
 export function mayEnterEveryPod(
   { compatibility }: { readonly compatibility?: Compatibility | undefined },
@@ -152,7 +152,7 @@ function bindUseRole<K extends 'ClusterRoleBinding' | 'RoleBinding'>(
   return { apiVersion: getApiVersion(kind), kind, metadata: { name: role, ...metadata }, roleRef, subjects };
 }
 
-/** A write of an object. `replace` deletes and recreates the object because one of the changed fields is immutable. */
+/** A planned write. `replace` deletes and recreates the object, because one of the changed fields is immutable. */
 export interface PlannedWrite<T> {
   readonly verb: 'create' | 'update' | 'replace';
   readonly object: T;
@@ -160,11 +160,11 @@ export interface PlannedWrite<T> {
   readonly fields: readonly string[];
 }
 
-/** Never updated, because a cluster may already have its own SCC with this name. */
+/** This SCC is never updated, because a cluster may already have its own SCC with this name. */
 const NEVER_UPDATED = 'nested-container';
 
 /**
- * Plans the write that restores a standard SCC. Of an SCC that administrators may change, it corrects only the
+ * Plans the write that restores a standard SCC. If administrators may change the SCC, the write only corrects the
  * `openshiftUsers`. Returns `undefined` if no write is necessary.
  * @see https://github.com/openshift/cluster-version-operator/blob/main/lib/resourcemerge/security.go
  */
@@ -217,7 +217,8 @@ export interface Grant {
 }
 
 /**
- * Returns the missing ClusterRoles, and the RoleBindings for the grants, sorted by namespace, service account and SCC.
+ * Returns the missing ClusterRoles, followed by the RoleBindings for the grants, sorted by namespace, service account
+ * and SCC.
  */
 export function grantObjects(
   grants: readonly Grant[],
@@ -230,8 +231,8 @@ export function grantObjects(
 }
 
 /**
- * Returns a binding, without subjects, for the ClusterRole that grants use of an SCC. It has the name that `oc adm
- * policy` uses, or a unique name if the grant expires.
+ * Returns a binding without subjects for the ClusterRole that grants use of an SCC. The binding has the name that `oc
+ * adm policy` uses, or a unique name if the grant expires.
  */
 export function createUseBinding(
   scc: string,
@@ -247,7 +248,10 @@ export function createUseBinding(
   return bindUseRole('RoleBinding', scc, { metadata: { ...temporary, namespace }, subjects: [], role });
 }
 
-/** The binding's name is unambiguous because service account and SCC names contain no colons. */
+/**
+ * Returns the RoleBinding for a grant. Its name is unambiguous, because service account and SCC names contain no
+ * colons.
+ */
 function createAccountBinding({ namespace, serviceAccount, scc }: Grant): RoleBinding {
   const metadata = { name: `portcullis:scc:${scc}:${serviceAccount}`, namespace };
   const subjects = [{ kind: 'ServiceAccount', name: serviceAccount, namespace }];

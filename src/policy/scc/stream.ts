@@ -16,7 +16,7 @@ const ENTERS_EVERY_POD: SccDecision = {
   facts: { scc: PRIVILEGED_SCC, subjectType: 'user' },
 };
 
-/** Decides whether the user could create the pod. */
+/** Returns the decision about a user who enters a pod. The user may enter a pod that the user could create. */
 export function enterPod(input: SccInput): SccDecision {
   const decision = assignScc(input);
   const privileged = toSccSet(input.sccs).objects.find(({ metadata }) => metadata?.name === PRIVILEGED_SCC);
@@ -27,7 +27,7 @@ export function enterPod(input: SccInput): SccDecision {
     : decision;
 }
 
-/** Converts the decision about the pod to a decision about the stream, which does not change the pod. */
+/** Converts the decision about a pod to a decision about a stream, which does not change the pod. */
 export function decideStream(decision: SccDecision, request: AdmissionRequest, isDisclosed: boolean): SccDecision {
   const { auditAnnotations, facts } = decision;
   if (decision.allowed) return { allowed: true, warnings: [], auditAnnotations, ...(facts ? { facts } : {}) };
@@ -40,7 +40,7 @@ function exceeds({ subResource = '', name = '' }: AdmissionRequest): string {
   return `${subResource} operation is not allowed because the pod's security context exceeds your permissions: pods ${quote(name)} is forbidden: `;
 }
 
-/** The denial without the fields of the pod, which is the same for a pod that does not exist. */
+/** Returns a denial that does not disclose the fields of the pod. It is the same for a pod that does not exist. */
 export function undisclosedStream(request: AdmissionRequest): Status {
   const { name = '', namespace = '' } = request;
   const reasons = `portcullis explain pod/${name} -n ${namespace} prints the reasons`;

@@ -1,7 +1,8 @@
 /**
- * The record of temporary grants. RBAC lets the holder of a permission pass it on, and objects do not contain their
- * creator. The record therefore contains the periods in which each SCC was granted temporarily, and grants that were
- * created or changed in such a period can be reviewed. Only users who can change namespaces can change the record.
+ * Maintains the record of temporary grants. RBAC allows the holder of a permission to grant it to others, and objects
+ * do not contain their creator. The record therefore contains the periods in which each SCC was granted temporarily, so
+ * grants that were created or changed in one of these periods can be reviewed. Only users who can change namespaces can
+ * change the record.
  */
 import { isObject, type JsonObject, type KubeObject, valueAt } from '../../kube/types.ts';
 import { parseTimestamp } from '../../kube/units.ts';
@@ -9,13 +10,13 @@ import { parseTimestamp } from '../../kube/units.ts';
 /** A period in which an SCC was granted temporarily. */
 export interface TemporaryGrant {
   readonly scc: string;
-  /** RFC 3339. */
+  /** Start of the period, in RFC 3339 format. */
   readonly from: string;
-  /** RFC 3339. In the future while the grant exists. */
+  /** End of the period, in RFC 3339 format. It is in the future while the grant exists. */
   readonly until: string;
 }
 
-/** Limits the annotation to about 4 KiB, unless names of SCCs are long. */
+/** Maximum number of periods. Limits the annotation to about 4 KiB unless the names of SCCs are long. */
 const MAX_RECORDED = 40;
 
 /** Parses the annotation. Ignores malformed entries. */
@@ -36,7 +37,7 @@ export function parseTemporaryGrants(text: string | undefined): readonly Tempora
 
 /**
  * Updates the record with the grants that exist now. A period ends when its grant is deleted. If there are too many
- * periods, merges the oldest ones of the same SCC.
+ * periods, merges the oldest periods of the same SCC.
  */
 export function recordTemporaryGrants(
   recorded: readonly TemporaryGrant[],
@@ -48,7 +49,7 @@ export function recordTemporaryGrants(
   const ended = recorded
     .filter((entry) => !current.some((grant) => isSame(grant, entry)))
     .map((entry) => ({ ...entry, until: time(entry.until) < time(now) ? entry.until : now }));
-  // The grant remains in effect after its end until the leader deletes it.
+  // A grant remains in effect after its end until the leader deletes it.
   const existing = Map.groupBy(current, ({ scc, from }) => JSON.stringify([scc, from]))
     .values()
     .map(([first, ...others]) => {
@@ -69,7 +70,9 @@ function time(text: string): number {
   return parseTimestamp(text) ?? 0;
 }
 
-/** Returns the period in which one of the times lies. Times of objects have a precision of one second. */
+/**
+ * Returns the first period of the SCC that contains one of the times. Times of objects have a precision of one second.
+ */
 export function findTemporaryGrant(
   grants: readonly TemporaryGrant[],
   scc: string,
@@ -84,8 +87,8 @@ export function findTemporaryGrant(
 }
 
 /**
- * Returns the times when an object was created and when a field changed. API servers set the first time, but authors can
- * change the others.
+ * Returns the times when an object was created and when a field changed. API servers set the creation time, but authors
+ * can change the other times.
  */
 export function changeTimes(object: KubeObject | undefined, field: 'subjects' | 'rules'): readonly string[] {
   const { creationTimestamp, managedFields = [] } = object?.metadata ?? {};

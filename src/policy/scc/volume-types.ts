@@ -19,12 +19,12 @@ function toSccType(source: string): string {
   return RENAMED_TYPES.get(source) ?? source;
 }
 
-/** Returns the type as it appears in the SCC field `volumes`, or an empty string for an unknown source. */
+/** Returns the volume type as it appears in the `volumes` field of SCCs, or an empty string for an unknown source. */
 export function sccVolumeType({ sources: [source] }: VolumeFields): string {
   return source === undefined ? '' : toSccType(source);
 }
 
-/** The injected ConfigMaps and their only key. */
+/** Names of the injected ConfigMaps, with the only key of each. */
 const INJECTED_CONFIG_MAPS: ReadonlyMap<unknown, string> = new Map([
   ['kube-root-ca.crt', 'ca.crt'],
   ['openshift-service-ca.crt', 'service-ca.crt'],

@@ -1,6 +1,6 @@
 /**
- * Plans the allocation of UID blocks and SELinux labels to namespaces, and the content of the object that stores the
- * allocated blocks.
+ * Plans the allocation of UID blocks and SELinux labels to namespaces, and the content of the RangeAllocation that
+ * stores the allocated blocks.
  */
 import {
   type IdBlock,
@@ -45,7 +45,7 @@ function namespaceBlock(namespace: Namespace, range: UidRange): number | undefin
   return 'value' in block ? indexOfBlock(range, block.value) : undefined;
 }
 
-/** Returns the namespaces' blocks. Ignores IDs that do not match exactly one block. */
+/** Returns the blocks of all namespaces. Ignores IDs that do not match exactly one block. */
 export function namespaceBlocks(namespaces: readonly Namespace[], range: UidRange): Blocks {
   const indexes = namespaces.map((namespace) => namespaceBlock(namespace, range));
   return uniteBlocks(indexes.flatMap((index) => (index === undefined ? [] : [{ first: index, last: index }])));
@@ -94,7 +94,7 @@ function labelBlock(text: string, { uidRange, mcsRange, labelsPerBlock }: RangeS
 }
 
 /**
- * Creates a function that chooses the lowest free block. If possible, it avoids blocks whose IDs or label were set
+ * Creates a function that returns the lowest free block. If possible, it avoids blocks whose IDs or label were set
  * manually on a namespace. It returns `undefined` if no block is free.
  */
 export function createAllocator(
@@ -107,11 +107,12 @@ export function createAllocator(
     lowestFreeBlock(uniteBlocks([...taken, ...blocksInUse(namespaces)]), count) ?? lowestFreeBlock(taken, count);
 }
 
-/** A new block, the missing annotations for the namespace's existing block, or nothing. */
+/** The need of a namespace, which is a new block, the missing annotations for its existing block, or nothing. */
 type NamespaceNeed = 'block' | { readonly annotations: Readonly<Record<string, string>> } | undefined;
 
 /**
- * Returns what to add to a namespace. Returns `undefined` if nothing is missing, or if its IDs do not match a block.
+ * Returns what must be added to a namespace. Returns `undefined` if nothing is missing, or if its IDs do not match a
+ * block.
  */
 export function findMissingRanges(namespace: Namespace, settings: RangeSettings): NamespaceNeed {
   const { annotations = {}, deletionTimestamp } = namespace.metadata ?? {};
@@ -138,8 +139,8 @@ export function blockAnnotations(
 }
 
 /**
- * Creates a function that adds the annotations to a namespace that it would get if SCCs were enforced. Only such
- * namespaces get ranges, so report mode and previews need this function.
+ * Creates a function that adds to a namespace the annotations that it would get if SCCs were enforced. Only namespaces
+ * that enforce SCCs get ranges, so report mode and previews need this function.
  */
 export function createRangePreview(
   getSettings: () => RangeSettings,
@@ -189,13 +190,13 @@ export function recordedBlocks(object: RangeAllocation, range: UidRange): Blocks
   );
 }
 
-/** Allocated blocks that belong to no namespace, by the time (in ms) when they were found. */
+/** Allocated blocks that belong to no namespace, by the time in milliseconds when they were found. */
 export type Orphans = ReadonlyMap<number, Blocks>;
 
 interface RepairInput {
   readonly range: UidRange;
   readonly namespaces: readonly Namespace[];
-  /** Absent if the object does not exist. */
+  /** The stored RangeAllocation. Absent if it does not exist. */
   readonly state: RangeAllocation | undefined;
   readonly orphans: Orphans;
   readonly nowMs: number;
@@ -206,11 +207,11 @@ interface Repair {
   readonly orphans: Orphans;
 }
 
-/** How long to reserve an allocated block for a namespace that has not been annotated yet. */
+/** Time for which an allocated block is reserved for a namespace that has not been annotated yet. */
 export const ORPHANED_MS = 5 * 60_000;
 
 /**
- * Computes the allocated blocks, which are the blocks of namespaces and the blocks that may soon belong to a namespace.
+ * Computes the allocated blocks. These are the blocks of namespaces and the blocks that may soon belong to a namespace.
  */
 export function planRepair({ range, namespaces, state, orphans: known, nowMs }: RepairInput): Repair {
   const used = namespaceBlocks(namespaces, range);
@@ -250,7 +251,7 @@ export function findRangeProblems(namespaces: readonly Namespace[]): ReadonlyMap
   return problems;
 }
 
-/** Returns the namespaces that share IDs with another namespace, along with one namespace that they share IDs with. */
+/** Returns the namespaces that share IDs with other namespaces. The value is the name of one of these. */
 function findSharing(all: readonly NamespaceIds[]): ReadonlyMap<string, string> {
   const blocks = all.filter(({ min, max }) => min <= max).sort((a, b) => a.min - b.min || compareBytes(a.name, b.name));
   const shared = new Map<string, string>();
@@ -268,7 +269,7 @@ function findSharing(all: readonly NamespaceIds[]): ReadonlyMap<string, string> 
 const CATEGORIES = '(?::c\\d+(?:[.,]c\\d+)*)?';
 const LEVEL = new RegExp(`^s\\d+${CATEGORIES}(?:-s\\d+${CATEGORIES})?$`);
 
-/** For each annotation, a function that returns the problems with its value. */
+/** Pairs of an annotation and a function that returns the problems with its value. */
 const CHECKS: readonly (readonly [annotation: string, check: (text: string) => readonly string[]])[] = [
   [UID_RANGE, (text) => blockProblems(parseSingleBlock(text))],
   [GROUPS, (text) => blockProblems(parseIdBlocks(text))],
@@ -282,7 +283,7 @@ function annotationProblems(annotations: Readonly<Record<string, string>>): read
   });
 }
 
-/** Unlike the parser for lists, ignores any text after the block. */
+/** Parses one block. Ignores any text after the block, unlike the parser for lists. */
 function parseSingleBlock(text: string): Result<readonly IdBlock[]> {
   const block = parseIdBlock(text);
   return 'error' in block ? block : { value: [block.value] };

@@ -4,7 +4,7 @@ export interface BlockRange {
   readonly last: number;
 }
 
-/** A set of blocks, stored as maximal index ranges in ascending order. */
+/** A set of blocks, which is stored as maximal index ranges in ascending order. */
 export type Blocks = readonly BlockRange[];
 
 /** Returns the union of the ranges, which may overlap and be in any order. */
@@ -68,7 +68,7 @@ export function parseBlocks(text: string): Blocks | undefined {
   return blocks;
 }
 
-/** Inverse of `parseBlocks`. Omits leading zero bytes. */
+/** Formats a set as `parseBlocks` parses it. Omits leading zero bytes. */
 export function formatBlocks(blocks: Blocks): string {
   const bytes = Buffer.alloc(((blocks.at(-1)?.last ?? -1) >> 3) + 1);
   for (const { first, last } of blocks) {

@@ -5,7 +5,7 @@ import type { BlockRange } from './blocks.ts';
 /** A range of 32-bit user IDs, divided into blocks of equal size. Each namespace gets one block. */
 export interface UidRange {
   readonly start: number;
-  /** Inclusive. */
+  /** The last ID, inclusive. */
   readonly end: number;
   readonly blockSize: number;
 }
@@ -28,7 +28,7 @@ export function parseUidRange(text: string): Result<UidRange> {
   return { value: { start, end, blockSize } };
 }
 
-/** Inverse of `parseUidRange`. */
+/** Formats a range as `parseUidRange` parses it. */
 export function formatUidRange({ start, end, blockSize }: UidRange): string {
   return `${start}-${end}/${blockSize}`;
 }
@@ -68,14 +68,14 @@ const CATEGORIES = 1024;
 
 /** An SELinux level with categories, such as `s0:c26,c5`. */
 interface McsLabel {
-  /** The text before the categories, including the colon. */
+  /** Text before the categories, including the colon. */
   readonly prefix: string;
   /** Distinct categories, in descending order. */
   readonly categories: readonly number[];
 }
 
 /**
- * Parses a label. The categories may have any order.
+ * Parses a label. The categories may be in any order.
  * @see https://github.com/openshift/cluster-policy-controller/blob/master/pkg/security/mcs/label.go
  */
 export function parseMcsLabel(text: string): Result<McsLabel> {
@@ -97,8 +97,8 @@ export function formatMcsLabel({ prefix, categories }: McsLabel): string {
 }
 
 /**
- * Returns the rank of a set of categories among all sets of the same size, in the combinatorial number system. Exact
- * for up to 5 SELinux categories.
+ * Returns the rank of a set of categories among all sets of the same size, in the combinatorial number system. The rank
+ * is exact for up to 5 SELinux categories.
  * @see https://en.wikipedia.org/wiki/Combinatorial_number_system
  */
 export function labelRank(categories: readonly number[]): number {
@@ -120,7 +120,7 @@ export function categoriesAt(rank: number, length: number): readonly number[] {
   return categories;
 }
 
-/** Returns the highest category that has at most `rest` sets of lower categories. */
+/** Returns the highest category below which there are at most `rest` sets of `size` categories. */
 function highestWithin(rest: number, size: number): number {
   let low = 0;
   let high = CATEGORIES;
@@ -140,7 +140,7 @@ function binomial(n: number, k: number): number {
   return sets;
 }
 
-/** All labels that have the same prefix and number of categories. */
+/** A range of labels that have the same prefix and number of categories. */
 interface McsRange {
   readonly prefix: string;
   /** Number of categories in a label, from 1 to 5. */
@@ -167,7 +167,7 @@ export function parseMcsRange(text: string): Result<McsRange> {
   return { value: { prefix, length, categories } };
 }
 
-/** Inverse of `parseMcsRange`. */
+/** Formats a range as `parseMcsRange` parses it. */
 export function formatMcsRange({ prefix, length, categories }: McsRange): string {
   return `${prefix}/${length}${categories === CATEGORIES ? '' : `,${categories}`}`;
 }
@@ -196,11 +196,11 @@ function withSeparator(prefix: string): string {
   return prefix === '' || /[:,]$/.test(prefix) ? prefix : `${prefix}:`;
 }
 
-/** The ranges that namespaces get their IDs and labels from. */
+/** The ranges from which namespaces get their IDs and labels. */
 export interface RangeSettings {
   readonly uidRange: UidRange;
   readonly mcsRange: McsRange;
-  /** Number of labels for each ID block, of which the namespace gets the first. 0 is treated as 1. */
+  /** Number of labels for each ID block. The namespace gets the first of these labels. 0 is treated as 1. */
   readonly labelsPerBlock: number;
 }
 
@@ -211,7 +211,7 @@ export const DEFAULT_RANGES: RangeSettings = {
   labelsPerBlock: 5,
 };
 
-/** Limits the size of the RangeAllocation, because etcd stores objects of up to 1.5 MiB. */
+/** Maximum number of blocks. Limits the size of the RangeAllocation, because etcd stores objects of up to 1.5 MiB. */
 const MAX_BLOCKS = 8_000_000;
 
 /** Returns an error if the settings contradict each other. */

@@ -9,15 +9,15 @@ import { type NamespaceRanges, readNamespaceRanges } from '../namespace.ts';
 import { createSccSet } from '../order.ts';
 import { explainOrder, type PreparedScc, prepareScc } from '../scc.ts';
 
-/** Evaluates pods in steps. The caller sends back whether there is time left for another step. */
+/** Evaluates pods in steps. The caller passes false to `next` if there is no time left for another step. */
 export type StepwiseEvaluation<T> = Generator<void, T, boolean>;
 
-/** A created or updated SCC, the existing SCCs, and the pods that they admitted. */
+/** A created or updated SCC, the existing SCCs, and the pods that these admitted. */
 export interface SccWarningsInput {
   readonly scc: SecurityContextConstraints;
   /** The SCC before an update. Absent for a new SCC. */
   readonly oldScc?: SecurityContextConstraints | undefined;
-  /** All existing SCCs. The SCC with the same name as `scc` is ignored. */
+  /** All existing SCCs. The SCC that has the same name as `scc` is ignored. */
   readonly sccs: readonly SecurityContextConstraints[];
   readonly pods: readonly Pod[];
   /** Returns `undefined` for namespaces that SCC admission skips. */
@@ -25,17 +25,17 @@ export interface SccWarningsInput {
   readonly access: SccAccess;
   /** If false, warnings contain only the number of namespaces. */
   readonly showsNamespaces: boolean;
-  /** Maximum number of pods to evaluate. Pods of the same controller are alike, so they count as one pod. */
+  /** Maximum number of pods to evaluate. The pods of one controller are usually identical, so they count as one pod. */
   readonly maxPods: number;
   /** True if a controller reverts changes to the standard SCCs. */
   readonly reconcilesStandardSccs: boolean;
 }
 
-/** Pods admitted by one SCC that another SCC would admit if they were recreated. */
+/** Pods that one SCC admitted and that another SCC would admit if they were recreated. */
 export interface TakenOverPods {
   /** The SCC that admitted the pods. */
   readonly from: string;
-  /** Why the other SCC is ordered first. */
+  /** The reason why the other SCC is ordered first. */
   readonly reason: string;
   readonly namespaces: readonly string[];
   readonly pods: number;
@@ -48,7 +48,7 @@ interface Comparison {
   readonly total: number;
 }
 
-/** Pods of the same controller that the same SCC admitted, or a single pod. */
+/** The pods of a controller that the same SCC admitted, or a single pod. */
 interface PodGroup {
   readonly pod: Pod;
   readonly admittedBy: PreparedScc;
@@ -56,8 +56,8 @@ interface PodGroup {
 }
 
 /**
- * Finds the pods that an SCC would take over from the SCC that admitted them. This requires that the SCC comes first in
- * evaluation order, that it allows the pod, and that the service account of the pod may use it.
+ * Finds the pods that an SCC would take over from the SCC that admitted them. This requires that the SCC precedes the
+ * other one in evaluation order, that it allows the pod, and that the service account of the pod may use it.
  */
 export function* compareAdmission(scc: PreparedScc, input: SccWarningsInput): StepwiseEvaluation<Comparison> {
   const others = input.sccs.filter((other) => other.metadata?.name !== scc.name);
@@ -86,8 +86,8 @@ function listBehind(objects: readonly SecurityContextConstraints[], sccName: str
 }
 
 /**
- * Groups the pods by controller and SCC. Skips pods that require an SCC through their annotation, because no other SCC
- * admits them. Returns `undefined` if there is no time left.
+ * Groups the pods by controller and SCC. Skips pods whose annotation requires an SCC, because no other SCC admits them.
+ * Returns `undefined` if there is no time left.
  */
 function* groupPods(
   pods: readonly Pod[],
@@ -109,7 +109,7 @@ function* groupPods(
 }
 
 /**
- * Creates a function that returns whether a version of the SCC would admit a pod. Returns `undefined` if SCCs do not
+ * Creates a function that returns true if a version of the SCC would admit the pod. Returns `undefined` if SCCs do not
  * apply or the pod's subject may not use the SCC, and `unknown` if the pod cannot be decoded.
  */
 function createAdmitter(
@@ -131,7 +131,10 @@ function createAdmitter(
   return (candidate) => mayUse(subject, candidate) && allowsPod(candidate, search);
 }
 
-/** Pods do not record their creator, so use the service account or, if there is none, any authenticated user. */
+/**
+ * Returns the subject to evaluate. Pods do not record their creator, so this is the service account or, if there is
+ * none, any authenticated user.
+ */
 function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
   const userInfo = { username: '', groups: ['system:authenticated'] };
   const { serviceAccount, user } = podSubjects({ userInfo, serviceAccountName, namespaceName });
@@ -139,8 +142,8 @@ function findCreator({ serviceAccountName }: PodFields, namespaceName: string) {
 }
 
 /**
- * Removes the values that the pod's SCC would generate. If the creator set some of them explicitly, more SCCs
- * allow the result than the original pod.
+ * Returns the pod without the values that its SCC would generate. If the creator set some of these values explicitly,
+ * more SCCs allow the result than the original pod.
  */
 function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: NamespaceRanges): PodFields {
   const bare = {
@@ -167,7 +170,7 @@ function unset<Values extends object>(values: Values, generated: Values = values
   return rest;
 }
 
-/** Groups the pods by SCC, in descending order of pod count. */
+/** Groups the pods by the SCC that admitted them, in descending order of the number of pods. */
 function summarize(groups: readonly PodGroup[], scc: PreparedScc): readonly TakenOverPods[] {
   const takenOver = Array.from(
     Map.groupBy(groups, ({ admittedBy }) => admittedBy),

@@ -1,4 +1,7 @@
-/** Finds pod fields that deny a pod although it does not need them: empty, deprecated or misspelled fields. */
+/**
+ * Finds pod fields because of which a pod is denied although it does not need them. They are empty, deprecated or
+ * misspelled.
+ */
 import { SECCOMP_CONTAINER_ANNOTATION_PREFIX, SECCOMP_POD_ANNOTATION } from '../../../kube/scc.ts';
 import { type PodFields, type SeccompProfile, type SeLinuxFields, sysctlName } from '../../pod/index.ts';
 import { allowsPod } from '../complete.ts';
@@ -7,7 +10,7 @@ import { findDisallowedFields, withoutField } from './disallowed-fields.ts';
 import { formatValues } from './warning-text.ts';
 
 export interface Corrections {
-  /** The usable SCC that admits the corrected pod. If absent, the pod also needs another SCC. */
+  /** The usable SCC that admits the corrected pod. If absent, the corrected pod still needs another SCC. */
   readonly scc?: string;
   /** Verb phrases, such as `remove spec.securityContext.seLinuxOptions, which is empty`. */
   readonly changes: readonly string[];
@@ -15,13 +18,13 @@ export interface Corrections {
 
 /** A correction of one field. */
 interface Correction {
-  /** Path of the field, and of everything in it. */
+  /** Path of the field. The correction also applies to all fields below it. */
   readonly path: string;
   readonly change: string;
   correct(pod: PodFields): PodFields;
 }
 
-/** Returns the corrections with which the first usable SCC admits the pod. */
+/** Returns the corrections that are sufficient for a usable SCC to admit the pod. Prefers the first of these SCCs. */
 export function findCorrections(search: Search, rejections: readonly Rejection[]): Corrections | undefined {
   const { pod } = search;
   const known = listCorrections(pod);
@@ -69,7 +72,10 @@ interface Context {
   readonly seccompProfile: SeccompProfile | undefined;
 }
 
-/** An empty object is a value, which differs from every other value. */
+/**
+ * Returns the removals of empty objects. An empty object is a value that differs from all other values, so SCCs may not
+ * allow it.
+ */
 function emptyFields(path: string, { seLinuxOptions, seccompProfile }: Context): readonly Correction[] {
   const isEmpty = seLinuxOptions !== undefined && Object.values(seLinuxOptions).every((value) => value === '');
   return [

@@ -16,9 +16,9 @@ type Scc = SecurityContextConstraints;
 /** The fields of an SCC that change. */
 type Edit = Partial<Scc>;
 
-/** How an SCC must change to allow the values of pod fields. */
+/** Describes how an SCC must change to allow the values of pod fields. */
 interface Rule {
-  /** The first rule whose pattern matches the path of a field applies to the field. */
+  /** Matches the paths of fields. The first rule that matches a field applies to it. */
   readonly path: RegExp;
   relax(scc: Scc, values: readonly unknown[], fields: readonly DisallowedField[]): Edit;
 }
@@ -67,7 +67,7 @@ function extended(list: readonly string[] | null | undefined, values: readonly u
   return [...new Set([...(list ?? []), ...values.map(String)])];
 }
 
-/** Returns the names that SCCs use for the seccomp profiles of a field. */
+/** Returns the names of a field's seccomp profiles as they appear in SCCs. */
 function sccProfiles({ path, values }: DisallowedField): readonly string[] {
   return values.flatMap((value) => {
     if (value === '') return [];
@@ -93,7 +93,10 @@ function relaxSysctls({ allowedUnsafeSysctls, forbiddenSysctls }: Scc, values: r
   };
 }
 
-/** API servers remove `hostPath` from the list unless `allowHostDirVolumePlugin` is true, which adds it. */
+/**
+ * Allows volume types. API servers derive `hostPath` in the list from `allowHostDirVolumePlugin`, so only that field is
+ * set.
+ */
 function relaxVolumes({ volumes }: Scc, values: readonly unknown[]): Edit {
   const types = values.filter((type) => type !== 'hostPath');
   const others = (volumes ?? []).filter((type) => type !== 'none');
@@ -118,21 +121,24 @@ function allowGroups(groups: readonly number[]): NonNullable<Scc['fsGroup']> {
   return groups.length === 0 ? ANY : { type: 'MustRunAs', ranges: groups.map((id) => ({ min: id, max: id })) };
 }
 
-/** A copy of an SCC that admits a pod. */
+/** A modified copy of an SCC that admits a pod. */
 export interface SccCopy {
   readonly original: Scc;
-  /** The changed fields. */
+  /** The changed fields of the copy. */
   readonly edit: Edit;
   /** Verb phrases, such as `add NET_ADMIN to allowedCapabilities`. */
   readonly changes: readonly string[];
 }
 
-/** Maximum number of SCCs to copy, and of changes to each copy. A change may uncover a field that another one hid. */
+/**
+ * Maximum number of SCCs to copy, and of rounds of changes to each copy. A change may reveal another field that the SCC
+ * does not allow.
+ */
 const MAX_TRIES = 4;
 
 /**
- * Returns the copy with the fewest changed fields, up to `maxFields`. Prefers usable SCCs, and then less permissive ones.
- * Returns `undefined` if a container is privileged, because such a copy would allow everything.
+ * Returns the copy with the fewest changed fields, which are at most `maxFields`. Prefers usable SCCs, and then less
+ * permissive SCCs. Returns `undefined` if a container is privileged, because such a copy would allow everything.
  */
 export function findCopy(
   search: Search,
@@ -150,7 +156,8 @@ export function findCopy(
     })
     .filter(({ count, isKnown }) => count > 0 && count <= maxFields && isKnown)
     .sort((a, b) => a.count - b.count || a.scc.score - b.scc.score)
-    // Whether a copy exists must not depend on the usable SCCs. Otherwise, a grant would change the suggestions for others.
+    // The existence of a copy must not depend on which SCCs are usable. Otherwise, a grant would change the suggestions
+    // for others.
     .slice(0, MAX_TRIES)
     .sort((a, b) => a.count - b.count || Number(b.isUsable) - Number(a.isUsable));
   for (const { scc } of ranked) {
@@ -165,7 +172,7 @@ function findRule({ path }: DisallowedField): Rule | undefined {
   return RULES.find((rule) => rule.path.test(path));
 }
 
-/** Changes an SCC until it admits the pod. */
+/** Changes an SCC until it admits the pod. Returns `undefined` if this is not possible. */
 function relaxScc(scc: PreparedScc, original: Scc, search: Search): SccCopy | undefined {
   const relaxed = new Map<Rule, DisallowedField[]>();
   let current = scc;
@@ -221,12 +228,12 @@ function describeEdit(original: Scc, edit: Edit): readonly string[] {
   });
 }
 
-/** Flex volumes are represented by their drivers. */
+/** Returns the name of a list item. Flex volumes are represented by their drivers. */
 function itemName(item: unknown): unknown {
   return isObject(item) ? item['driver'] : item;
 }
 
-/** Formats a value as a YAML flow. */
+/** Formats a value in YAML flow style. */
 function formatFlow(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(formatFlow).join(', ')}]`;
   if (!isObject(value)) return String(value);
@@ -235,7 +242,7 @@ function formatFlow(value: unknown): string {
     .join(', ')}}`;
 }
 
-/** Returns a copy that has a different name and no priority, users or groups. */
+/** Returns the copy as an SCC with the given name and without a priority, users or groups. */
 export function createCopy({ original, edit }: SccCopy, name: string): Scc {
   return defaultScc({ ...original, ...edit, priority: null, users: [], groups: [], metadata: { name } });
 }

@@ -1,4 +1,4 @@
-/** Lists the denied workloads in a plan, why each is denied, and how to admit it. */
+/** Lists the denied workloads in a plan with the reason for each denial and the ways to admit the workload. */
 import { POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { quote, shellQuote } from '../../../kube/text.ts';
 import type { SccMode } from '../mode.ts';
@@ -8,14 +8,17 @@ import { FULL_CONTROL } from './permissions.ts';
 import type { AdmissionPlan } from './plan.ts';
 import type { SuggestedScc } from './suggestion.ts';
 
-/** Describes why no SCC admits the pod: the fields that the closest SCC does not allow, or the message of the denial. */
+/**
+ * Describes why no SCC admits the pod. Returns the fields that the closest SCC does not allow, or the message of the
+ * denial.
+ */
 function describeCause({ closest, problem, message }: Omit<PodDenial, 'outcome'>): string {
   if (problem !== undefined || closest === undefined) return problem ?? message;
   const fields = closest.disallowedFields.map(formatDisallowedField).join(', ');
   return `the closest SCC is ${quote(closest.scc)}, which does not allow ${fields}`;
 }
 
-/** Describes the cause of a denial and how to admit the pod. Each item is one sentence. */
+/** Describes the cause of a denial and the ways to admit the pod. Each item is one sentence. */
 export function describeDenial(denial: PodDenial, serviceAccount: string | undefined): readonly string[] {
   const { grantable, suggestedScc, corrections, closest, isLastResort } = denial;
   const subject = serviceAccount === undefined ? 'its node' : `service account ${quote(serviceAccount)}`;
@@ -43,7 +46,7 @@ export function grantCommand(scc: string, namespace: string, serviceAccount = 'd
   return `portcullis scc grant ${[scc, '-z', serviceAccount, '-n', namespace].map(shellQuote).join(' ')}`;
 }
 
-/** Why a pod is denied, in the words of all commands. */
+/** The phrase with which all commands describe the reason for a denial. */
 export const NO_SCC = 'no SCC admits it';
 
 export interface SccDenial {
@@ -61,11 +64,11 @@ export interface SccFix {
   /** One sentence, or a phrase that introduces the command. */
   readonly text: string;
   readonly command?: string | undefined;
-  /** One sentence that describes what else the command permits. */
+  /** One sentence that explains what else the command permits. */
   readonly consequence?: string | undefined;
 }
 
-/** Returns the denied workloads of a namespace, or none if SCC admission is off. */
+/** Returns the denied workloads of a namespace, or an empty list if SCC admission is off. */
 export function listDenials({ name: namespace, mode, workloads }: AdmissionPlan): readonly SccDenial[] {
   return workloads.flatMap((workload) => {
     const { kind, name, result, denial } = workload;
@@ -82,7 +85,7 @@ function joinPhrases(phrases: readonly string[]): string {
 
 interface DeniedWorkload {
   readonly kind: string;
-  /** Ends with a hyphen or an asterisk if it is only a prefix. */
+  /** Name of the workload. Ends with a hyphen or an asterisk if it is only a prefix. */
   readonly name: string;
   /** Path of the pod template. Set only if the object's kind is not built in. */
   readonly template?: string | undefined;
@@ -90,8 +93,8 @@ interface DeniedWorkload {
 }
 
 /**
- * Lists the ways to admit the pods of a denied workload, in order of preference: correct or change the workload, copy an
- * SCC, and grant a more permissive SCC.
+ * Lists the ways to admit the pods of a denied workload, in order of preference. Correcting or changing the workload
+ * comes first, followed by copying an SCC and by granting a more permissive SCC.
  */
 export function listFixes(
   denial: PodDenial,
@@ -128,12 +131,12 @@ export function listFixes(
   ];
 }
 
-/** False if the denial does not depend on the fields of the pod. */
+/** Returns false if the denial does not depend on the fields of the pod, so there is nothing to suggest. */
 export function hasAdvice(denial: PodDenial): boolean {
   return Object.keys(denial).some((key) => key !== 'outcome' && key !== 'message');
 }
 
-/** Returns the reason for a denial in the form of a Pod Security violation. */
+/** Returns the reason for a denial in the format of a Pod Security violation. */
 export function describeReason(denial: PodDenial): { readonly reason: string; readonly detail: string } {
   return hasAdvice(denial)
     ? { reason: 'no SCC admits the pod', detail: describeCause(denial) }

@@ -11,7 +11,7 @@ import { formatValues } from './warning-text.ts';
 export interface DisallowedField {
   /** Path in the pod, such as `spec.containers[0].securityContext.runAsUser`. */
   readonly path: string;
-  /** The values that are not allowed. Empty if the SCC requires a value but the pod has none. */
+  /** The values that are not allowed. Empty if the SCC requires a value that the pod does not set. */
   readonly values: readonly unknown[];
 }
 
@@ -19,9 +19,9 @@ export interface DisallowedField {
 const MAX_FIELDS = 100;
 
 /**
- * Returns the pod fields that an SCC's errors refer to, in the order of the errors. Each field is returned once, up to
- * `limit` fields. Because the errors contain effective values, a value that a container inherits is reported as a pod
- * field, and a seccomp profile is reported where it is set.
+ * Returns the pod fields to which an SCC's errors refer, in the order of the errors. Returns each field once, and at
+ * most `limit` fields. The errors contain effective values, so an inherited value is reported as a field of the pod
+ * instead of the container, and a seccomp profile is reported where it is set.
  */
 export function findDisallowedFields(
   pod: PodFields,
@@ -62,7 +62,7 @@ const POD_FIELDS: ReadonlySet<string> = new Set(['hostNetwork', 'hostPID', 'host
 const INHERITED_FIELDS = ['runAsUser', 'runAsNonRoot', 'seLinuxOptions'] as const;
 
 function locate(pod: PodFields, { path, value }: FieldError, hostPorts: HostPorts): readonly FieldValue[] {
-  // The error value is a list.
+  // The value of the error is a list, so use the value in the pod.
   if (path === FS_GROUP) return [{ path: path.slice(1), value: pod.fsGroup }];
   if (path.startsWith('.spec')) return [{ path: path.slice(1), value }];
   if (path.startsWith(ANNOTATIONS)) return [locateSeccomp(pod, path)];
@@ -81,10 +81,10 @@ function findContainer(pod: PodFields, location: string): ContainerFields | unde
   return pod.containers.find((container) => container.location === location);
 }
 
-/** Paths of host ports by container and number. Several ports can have the same number, with different protocols. */
+/** Paths of host ports by container and number. Ports with different protocols can have the same number. */
 type HostPorts = ReadonlyMap<string, readonly string[]>;
 
-/** Returns only the ports that the errors refer to, because a pod can have thousands of others. */
+/** Returns only the ports to which the errors refer, because a pod can have thousands of ports. */
 function groupHostPorts({ hostPorts }: PodFields, errors: readonly FieldError[]): HostPorts {
   const numbers = new Set(errors.filter(({ path }) => path.endsWith('.hostPort')).map(({ value }) => value));
   const paths = new Map<string, string[]>();
@@ -104,7 +104,10 @@ function locatePorts(hostPorts: HostPorts, path: string, value: unknown): readon
   return (hostPorts.get(`${location} ${String(value)}`) ?? []).map((port) => ({ path: port, value }));
 }
 
-/** An annotation overrides the field, and the container overrides the pod. */
+/**
+ * Returns the field or annotation that sets the effective seccomp profile. An annotation overrides the field, and the
+ * container overrides the pod.
+ */
 function locateSeccomp(pod: PodFields, path: string): FieldValue {
   const key = path.slice(ANNOTATIONS.length, -1);
   const name = key.slice(SECCOMP_CONTAINER_ANNOTATION_PREFIX.length);
@@ -116,7 +119,7 @@ function locateSeccomp(pod: PodFields, path: string): FieldValue {
     : { path: `${ANNOTATIONS}${SECCOMP_POD_ANNOTATION}]`, value: pod.seccompAnnotation };
 }
 
-/** SCCs list the files of `Localhost` profiles. */
+/** Returns the type of the profile, or the file of a `Localhost` profile, because SCCs list these files. */
 function locateProfile({ type, localhostProfile }: Partial<SeccompProfile> = {}, owner: string): FieldValue {
   const path = `${owner}.securityContext.seccompProfile`;
   return type === 'Localhost' && localhostProfile !== undefined
@@ -129,12 +132,15 @@ function locateSysctl(pod: PodFields, path: string): FieldValue {
   return { path: `${path}.name`, value: pod.sysctls[index] };
 }
 
-/** Maximum number of fields that hide each other: the annotation and the field of a container, and those of the pod. */
+/**
+ * Maximum number of fields that override each other. These are the annotation and the field of a container and of the
+ * pod.
+ */
 const MAX_HIDDEN = 4;
 
 /**
- * Returns the fields that an SCC does not allow, including those that only apply once other fields are removed: the
- * values that a container inherits from the pod, and the seccomp profiles that annotations override.
+ * Returns the fields that an SCC does not allow, including those that only take effect once other fields are removed.
+ * Examples are values that a container inherits from the pod, and seccomp profiles that annotations override.
  */
 export function findAllDisallowedFields(scc: PreparedScc, search: PodInNamespace): readonly DisallowedField[] {
   const all = new Map<string, DisallowedField>();
@@ -156,7 +162,7 @@ const OVERRIDING =
 /** Fields of the pod's security context that have no value by default. */
 const POD_OPTIONS = /^spec\.securityContext\.(seLinuxOptions|seccompProfile|supplementalGroups)(?:\.|$)/;
 
-/** Returns the pod without a field of a security context or a seccomp annotation. */
+/** Returns the pod without the given security context field or seccomp annotation. */
 export function withoutField(pod: PodFields, path: string): PodFields {
   const [, option] = POD_OPTIONS.exec(path) ?? [];
   if (option !== undefined) return { ...pod, [option]: undefined };

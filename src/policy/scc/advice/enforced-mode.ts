@@ -1,4 +1,4 @@
-/** Finds the workloads that a change of the SCC mode to `enforce` denies. */
+/** Finds the workloads that are denied if the SCC mode changes to `enforce`. */
 import { createPod } from '../../../kube/controller-pod.ts';
 import { objectName } from '../../../kube/resources.ts';
 import { printCount, summarizeNames } from '../../../kube/text.ts';
@@ -17,13 +17,13 @@ interface ModeChange extends Pick<SccInput, 'sccs' | 'access'> {
   readonly next: SccSettings;
   readonly namespaces: readonly Namespace[];
   listPods(namespace: string): readonly Pod[];
-  /** Returns the workload that replaces a pod, or `undefined` if none does. */
+  /** Returns the workload that replaces a pod, or `undefined` if no workload replaces it. */
   findWorkload(pod: Pod): string | undefined;
-  /** Returns the namespace with the ranges that it will have. */
+  /** Returns the namespace with the ranges that it will get. */
   previewRanges(namespace: Namespace, all: readonly Namespace[]): Namespace;
 }
 
-/** Evaluates one pod of each workload in the namespaces where the change enforces SCCs. Each step ends with a `yield`. */
+/** Evaluates one pod of each workload in the namespaces where the change enforces SCCs. Yields before each step. */
 export function* findDeniedWorkloads(change: ModeChange): Generator<void, DeniedWorkloads, boolean> {
   const { before, next, namespaces, listPods, findWorkload, previewRanges } = change;
   const evaluated = new Set<string>();
@@ -45,7 +45,7 @@ export function* findDeniedWorkloads(change: ModeChange): Generator<void, Denied
 }
 
 function isDenied(object: Pod, namespace: Namespace, { sccs, access, next }: ModeChange): boolean {
-  // The creator of a bare pod is unknown.
+  // The creator of a bare pod is unknown, so it is assumed to have no grants.
   const created = createPod(
     { kind: 'Pod', object },
     { namespace: objectName(namespace), creator: {}, findAccount: () => undefined },
@@ -56,7 +56,7 @@ function isDenied(object: Pod, namespace: Namespace, { sccs, access, next }: Mod
   return !assignScc({ ...input, operation: 'CREATE', object: created.pod, userInfo: created.requester }).allowed;
 }
 
-/** Returns the warning about the change, or `undefined` if it denies no workload. */
+/** Returns the warning about the change, or `undefined` if the change denies no workload. */
 export function enforcedModeWarning({ denied, isComplete }: DeniedWorkloads, showsNames: boolean): string | undefined {
   if (isComplete && denied.length === 0) return undefined;
   const plan = 'portcullis scc plan --scc-mode enforce';

@@ -1,5 +1,6 @@
 /**
- * Evaluates a pod that does not exist yet. Returns the verdict, how to admit a denied pod, and the result of each SCC.
+ * Evaluates a pod that does not exist yet. Returns the verdict, the ways to admit a denied pod, and the result of each
+ * SCC.
  */
 import { defined } from '../../../kube/defined.ts';
 import { type PodFieldChange, findChanges } from '../../../kube/pod-changes.ts';
@@ -26,7 +27,7 @@ export type PodInput = Omit<SccInput, 'operation' | 'subResource' | 'oldObject'>
 interface PodAdmission {
   readonly outcome: 'admitted';
   readonly scc: string;
-  /** The subject that may use the SCC: `serviceaccount` or `user`. */
+  /** Type of the subject that may use the SCC, which is `serviceaccount` or `user`. */
   readonly subjectType: string;
   /** The fields that the SCC changes in the pod. */
   readonly changes: readonly PodFieldChange[];
@@ -38,7 +39,7 @@ export interface PodDenial extends Suggestion {
   readonly message: string;
 }
 
-/** SCC admission's verdict on a pod. `ignored` means that SCCs do not apply to the pod. */
+/** The verdict of SCC admission on a pod. `ignored` means that SCCs do not apply to the pod. */
 export type PodVerdict = PodAdmission | PodDenial | { readonly outcome: 'ignored' };
 
 /** Returns the verdict on creating a pod. */
@@ -61,7 +62,10 @@ function getVerdict(input: PodInput, { decision, pod, search, result }: SccEvalu
   return { outcome: 'admitted', scc, subjectType, changes: findChanges(input.object, object) };
 }
 
-/** Finds the SCC that a pod requires with a misspelled name. Prefers an SCC that would admit the pod. */
+/**
+ * Finds the SCC to which a misspelled name in the pod's annotation probably refers. Prefers an SCC that would admit the
+ * pod.
+ */
 function findRequiredScc(input: PodInput, pod: PodFields | undefined): Suggestion {
   const key = POD_SCC_ANNOTATIONS.requiredScc;
   const required = pod?.annotations[key] ?? '';
@@ -84,7 +88,7 @@ function findRequiredScc(input: PodInput, pod: PodFields | undefined): Suggestio
 interface ExplainedScc {
   readonly name: string;
   readonly priority: number;
-  /** How permissive the SCC is. SCCs that have a lower score are tried first. */
+  /** A measure of how permissive the SCC is. SCCs that have a lower score are tried first. */
   readonly score: number;
   /** False if a pod annotation requires a different SCC. */
   readonly isCandidate: boolean;
@@ -95,13 +99,13 @@ interface ExplainedScc {
   /** The denial messages. Empty if the SCC allows the pod. */
   readonly errors: readonly string[];
   readonly disallowedFields: readonly DisallowedField[];
-  /** Why the SCC cannot be used in the namespace. */
+  /** The reason why the SCC cannot be used in the namespace. */
   readonly broken?: string;
   /** The pod that the SCC would admit. Set only if the SCC allows the pod. */
   readonly object?: JsonObject;
 }
 
-/** A verdict, with the decision of `assignScc` and the result of each SCC. */
+/** A verdict with the decision of `assignScc` and the result of each SCC. */
 export interface ExplainedPod {
   readonly verdict: PodVerdict;
   readonly decision: SccDecision;
@@ -111,7 +115,7 @@ export interface ExplainedPod {
   readonly next?: string;
 }
 
-/** Returns the verdict on creating a pod, and evaluates every SCC, including those that are not usable. */
+/** Returns the verdict on creating a pod with the result of every SCC, including SCCs that are not usable. */
 export function explainPod(input: PodInput): ExplainedPod {
   const evaluation = evaluateCreation(input);
   const { decision, pod } = evaluation;
@@ -154,7 +158,7 @@ function explainScc(scc: PreparedScc, search: Search): ExplainedScc {
   };
 }
 
-/** Describes whether an SCC allows a pod and, if it does not, why. */
+/** Describes whether an SCC allows a pod, and the reasons if it does not. */
 export function describeFit({ name, fits, broken, errors }: ExplainedScc) {
   const prefix = `provider ${name}: `;
   return {
@@ -181,11 +185,11 @@ export function createCustomScc(
 interface CustomScc {
   readonly scc: SecurityContextConstraints;
   readonly original: SecurityContextConstraints;
-  /** Changes to the pod without which the SCC does not admit it, as verb phrases. */
+  /** Verb phrases that describe the changes to the pod without which the SCC does not admit it. */
   readonly corrections: readonly string[];
 }
 
-/** Returns the pod fields and values that an SCC would not allow if the pod were created now. */
+/** Returns the fields and values that an SCC would not allow if the pod were created now. */
 export function findSccViolations(pod: Pod, scc: SecurityContextConstraints, namespace: Namespace): readonly string[] {
   const { sccs } = explainPod({ object: pod, namespace, userInfo: {}, sccs: [scc], access: { canUse: () => true } });
   return sccs.flatMap(({ disallowedFields }) => disallowedFields.map(formatDisallowedField));

@@ -1,12 +1,15 @@
-/** Describes what an SCC permits beyond the defaults of Kubernetes. */
+/** Describes the permissions of an SCC that Kubernetes does not grant by default. */
 import { plural } from '../../../kube/text.ts';
 import type { PreparedScc } from '../scc.ts';
 import { formatValues } from './warning-text.ts';
 
-/** What an SCC permits that allows privileged containers. */
+/** The permission of an SCC that allows privileged containers. */
 export const FULL_CONTROL = 'full control of their nodes';
 
-/** Returns noun phrases, such as `host ports`. An SCC that allows privileged containers permits everything. */
+/**
+ * Returns the permissions as noun phrases, such as `host ports`. An SCC that allows privileged containers permits
+ * everything.
+ */
 export function describePermissions({ fields }: PreparedScc): readonly string[] {
   if (fields.allowPrivilegedContainer) return [FULL_CONTROL];
   const { runAsUser, volumes, allowedCapabilities, seccompProfiles } = fields;

@@ -18,7 +18,7 @@ export interface WorkloadContext extends TemplateInput {
 
 /** The pod that a workload creates. */
 interface WorkloadPod {
-  /** Absent for mirror pods. */
+  /** Name of the service account. Absent for mirror pods. */
   readonly serviceAccount?: string;
   /** The API server's error for a pod whose service account does not exist. */
   readonly denial?: string;
@@ -66,7 +66,7 @@ export interface AdmissionPlanInput extends Omit<WorkloadContext, 'creator'> {
 
 /** Evaluates the pods of all workloads in a namespace. */
 export function planAdmission({ mode, sources, ...shared }: AdmissionPlanInput): AdmissionPlan {
-  // The creator of a bare pod is unknown, so assume that it has no grants.
+  // The creator of a bare pod is unknown, so it is assumed to have no grants.
   const context = { ...shared, creator: {} };
   const workloads = sources.map((source): PlannedWorkload => {
     const { kind, object, template } = source;
@@ -80,7 +80,7 @@ export function planAdmission({ mode, sources, ...shared }: AdmissionPlanInput):
   return { name: objectName(shared.namespace), mode, workloads };
 }
 
-/** A grant of an SCC to a service account in its namespace. */
+/** A grant of an SCC to a service account in the service account's namespace. */
 export interface PlannedGrant {
   readonly namespace: string;
   readonly serviceAccount: string;
@@ -93,7 +93,7 @@ export interface PlannedGrant {
 
 /**
  * Returns the grants that admit denied workloads in a namespace, sorted by service account and SCC.
- * @param input all workloads in the namespace that the grants apply to
+ * @param input all workloads in the namespace to which the grants apply
  */
 export function planGrants(planned: AdmissionPlan, input: AdmissionPlanInput): readonly PlannedGrant[] {
   const grants = findGrants(planned);
@@ -120,7 +120,7 @@ function findGrants({ name: namespace, workloads }: AdmissionPlan): readonly Nee
   return [...grants.values()].sort(compareBy(({ serviceAccount, scc }) => [serviceAccount, scc]));
 }
 
-/** Returns the workloads that are admitted even without the grant, but that the grant moves to its SCC. */
+/** Returns the workloads that are admitted even without the grant, but that would get another SCC because of it. */
 function findMoves(
   { serviceAccount, scc }: NeededGrant,
   { workloads }: AdmissionPlan,
@@ -170,7 +170,7 @@ export function summarizePlan(namespaces: readonly AdmissionPlan[]): PlanSummary
 
 /**
  * Returns the SCC to grant to the service account of a denied workload. Returns `undefined` if no SCC admits the
- * workload, or only an SCC that allows everything does.
+ * workload, or if corrections or a custom SCC suffice and the SCC allows everything.
  */
 export function grantableScc({ result, serviceAccount }: PlannedWorkload): string | undefined {
   const isGrantable = result.outcome === 'denied' && !result.isLastResort && serviceAccount !== undefined;

@@ -1,6 +1,6 @@
 /**
- * Finds problems of SCCs, and returns warnings about them: values that match nothing, SCCs that are invalid or missing or
- * that admit no pods, and pods that would move to another SCC.
+ * Finds problems with SCCs, and returns warnings about them. Problems are list values that match nothing, SCCs that are
+ * invalid, are missing or admit no pods, and pods that would move to another SCC.
  */
 import { defined } from '../../../kube/defined.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../../../kube/names.ts';
@@ -39,7 +39,7 @@ export function* sccWarnings(input: SccWarningsInput): StepwiseEvaluation<readon
   return [...effects, ...invalidValueWarnings(scc, input)].map(formatWarning);
 }
 
-/** No other warnings are needed for a change that is reverted immediately. */
+/** Returns the warning about a change that a controller reverts immediately. Such a change needs no other warnings. */
 function reconciliationWarning({ name }: PreparedScc, input: SccWarningsInput): string | undefined {
   const { scc, reconcilesStandardSccs } = input;
   const standard =
@@ -65,7 +65,7 @@ function invalidValueWarnings({ name }: PreparedScc, { scc }: SccWarningsInput):
 const ANY_USER = { username: '', groups: ['system:authenticated'] };
 const STANDARD_NAMES = new Set(STANDARD_SCCS.map(({ scc }) => scc.metadata?.name));
 
-/** An SCC that has a priority and is usable by all users replaces the standard SCCs. */
+/** Warns about an SCC that replaces the standard SCCs because it has a priority and is usable by all users. */
 function priorityWarnings(scc: PreparedScc, { sccs, access }: SccWarningsInput): readonly string[] {
   const { priority } = scc.fields;
   const preceded = sccs
@@ -99,7 +99,7 @@ function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Stepwis
   ];
 }
 
-/** Lists as many namespaces as fit. */
+/** Formats the warning about pods that an SCC would take over. Lists as many namespaces as fit. */
 function comparisonWarning(
   name: string,
   { from, reason, namespaces, pods }: TakenOverPods,
@@ -128,11 +128,11 @@ function joinNames(names: readonly string[]): string {
 
 // SCCs that are invalid or missing, or that admit no pods
 
-/** A cluster's invalid and missing SCCs. */
+/** The invalid and the missing SCCs of a cluster. */
 export interface SccProblems {
-  /** For each SCC that cannot be used in any namespace, the reason by SCC name. */
+  /** The reasons why SCCs cannot be used in any namespace, by SCC name. */
   readonly broken: ReadonlyMap<string, string>;
-  /** True if a broken SCC causes every pod to be denied. */
+  /** True if a single broken SCC causes every pod to be denied. */
   readonly brokenBlocks: boolean;
   /** Missing standard SCCs, except required ones. */
   readonly missing: readonly string[];
@@ -158,7 +158,7 @@ export function findSccProblems(
   };
 }
 
-/** Formats the problems on a single line. Returns `undefined` if there are none. */
+/** Formats the problems on a single line. Returns `undefined` if there are no problems. */
 export function formatSccProblems({ broken, brokenBlocks, missing, required }: SccProblems): string | undefined {
   const consequence = 'no pod is admitted because ';
   const problems = [
@@ -173,7 +173,7 @@ function formatMissing(names: readonly string[]): string {
   return `${plural(names.length, 'SCC')} ${names.join(', ')} ${plural(names.length, 'is', 'are')} missing`;
 }
 
-/** Returns why a valid SCC admits no pods, or `undefined` if it can admit pods. */
+/** Returns the reason why a valid SCC admits no pods, or `undefined` if it can admit pods. */
 export function findSccDefect(scc: unknown): string | undefined {
   const { fields, needs } = prepareScc(scc);
   if (needs.defect !== undefined) return needs.defect;
@@ -223,7 +223,7 @@ interface ValueCheck {
   suggest(value: string): string | undefined;
 }
 
-/** No pod volume has type `serviceAccountToken`, but the SCC API defines it. */
+/** No pod volume has the type `serviceAccountToken`, but the SCC API defines this type. */
 const VOLUMES = [...VOLUME_TYPES, 'serviceAccountToken', 'none', '*'];
 const PROFILES = ['runtime/default', 'docker/default', 'unconfined', '*'];
 const CAPABILITY = /^[A-Z][A-Z0-9_]*$/;

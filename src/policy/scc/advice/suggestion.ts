@@ -1,4 +1,4 @@
-/** Suggests how to admit denied pods: which fields to change, which SCC to copy, and which SCC to grant. */
+/** Suggests how to admit denied pods by changing fields, by copying an SCC, or by granting an SCC. */
 import type { FieldError } from '../../../kube/field-error.ts';
 import { findChanges } from '../../../kube/pod-changes.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
@@ -15,15 +15,15 @@ import { describePermissions } from './permissions.ts';
 import { formatValues, quoteName } from './warning-text.ts';
 
 /**
- * How a pod that no SCC admits could be admitted. If `problem` or `changing` is set, no other field is. SCCs are
- * represented by their names.
+ * Suggests how a pod that no SCC admits could be admitted. If `problem` or `changing` is set, no other field is set.
+ * SCCs are represented by their names.
  */
 export interface Suggestion {
-  /** The namespace annotation that prevents the use of an SCC, and how to correct it. */
+  /** Describes the namespace annotation that prevents the use of an SCC, and how to correct it. */
   readonly problem?: string;
   /** Changes to fields that are empty, deprecated or misspelled. */
   readonly corrections?: Corrections;
-  /** The existing SCC whose name is closest to a misspelled annotation. */
+  /** The existing SCC whose name is most similar to the misspelled name in the annotation. */
   readonly requiredScc?: string;
   /**
    * The usable SCC with the fewest disallowed fields. If no SCC is usable and granting one would not help, the closest
@@ -35,7 +35,7 @@ export interface Suggestion {
   /** The least permissive SCC that would admit the pod if it were granted, and what it permits. */
   readonly grantable?: string;
   readonly permits?: readonly string[];
-  /** True if `grantable` allows everything, although corrections or a custom SCC suffice. */
+  /** True if `grantable` allows everything even though corrections or a custom SCC would suffice. */
   readonly isLastResort?: true;
   /** The first SCC that would admit the pod if it could change these fields. */
   readonly changing?: { readonly scc: string; readonly paths: readonly string[] };
@@ -84,13 +84,15 @@ function deniedSccs(rejections: SearchResult['rejections']): readonly PreparedSc
   return rejections.filter(({ reason }) => reason === 'denied').map(({ scc }) => scc);
 }
 
-/** Ignores the priority, because the grant outlasts the pod and the least permissive SCC is the best choice. */
+/**
+ * Returns the least permissive SCC that would admit the pod. Ignores the priority, because the grant outlasts the pod.
+ */
 function findGrantable(search: Search, denied: readonly PreparedScc[]): PreparedScc | undefined {
   return denied.toSorted((a, b) => a.score - b.score).find((scc) => admits(scc, search));
 }
 
 /**
- * Returns the copy of an SCC that `findSuggestion` suggests, and the corrections that the pod needs in addition. Returns
+ * Returns the copy of an SCC that `findSuggestion` suggests, and the corrections that the pod also needs. Returns
  * `undefined` if there is no suggestion.
  */
 export function findSuggestedCopy(search: Search, { rejections }: SearchResult): SuggestedCopy | undefined {
@@ -104,8 +106,8 @@ interface SuggestedCopy {
 }
 
 /**
- * Finds a copy with one changed field, or with any number if no other SCC than one that allows everything would admit the
- * pod. A copy does not help a pod that requires an SCC by its name.
+ * Finds a copy with one changed field. The copy may have any number of changed fields if the pod would otherwise be
+ * admitted only by an SCC that allows everything, or by none. A copy does not help a pod that requires an SCC by name.
  */
 function findCustomScc(
   search: Search,
@@ -118,7 +120,7 @@ function findCustomScc(
   const limits = { maxFields: isLimited ? 1 : Infinity, isUsable };
   const copy = findCopy(search, limits);
   if (copy) return { copy, corrections: undefined };
-  // For example, an SCC can only list sysctls with dots as separators.
+  // Some pods also need corrections. For example, an SCC can list sysctls only with dots as separators.
   const corrected = correctPod(search.pod);
   const correctedCopy = corrected && findCopy({ ...search, pod: corrected.pod }, limits);
   return correctedCopy && { copy: correctedCopy, corrections: corrected.corrections };
@@ -130,8 +132,8 @@ interface SccErrors {
 }
 
 /**
- * Returns the first SCC with the fewest disallowed fields, ignoring SCCs that have none. Prefers SCCs whose fields can
- * all be removed or set in the pod.
+ * Returns the SCC with the fewest disallowed fields, and the first one if there are several. Ignores SCCs that have
+ * none. Prefers SCCs whose disallowed fields can all be removed or set in the pod.
  */
 function findClosest(
   pod: PodFields,
@@ -166,14 +168,14 @@ function findChangedPaths(scc: PreparedScc, search: Search): readonly string[] {
 
 const { uidRange, mcs, supplementalGroups } = NAMESPACE_RANGE_ANNOTATIONS;
 
-/** The namespace annotations, the ranges that they contain, and the parts of an SCC that need them. */
+/** The namespace annotations with the ranges that they contain and the parts of an SCC that need these ranges. */
 const RANGES = [
   { annotation: uidRange, range: 'uidRange', needs: ['uidRange'] },
   { annotation: mcs, range: 'seLinuxLevel', needs: ['seLinuxLevel'] },
   { annotation: supplementalGroups, range: 'groupRanges', needs: ['fsGroup', 'supplementalGroups'] },
 ] as const;
 
-/** Describes the invalid namespace annotation that prevents the use of an SCC, if there is one. */
+/** Describes the invalid namespace annotation that prevents the use of an SCC. Returns `undefined` if there is none. */
 function findRangeProblem(
   { input, namespace: ranges }: Search,
   rejections: SearchResult['rejections'],

@@ -1,4 +1,4 @@
-/** Formats warnings, names and values so that API servers do not truncate or drop the warnings. */
+/** Formats warnings, names and values in a way that prevents API servers from truncating or dropping the warnings. */
 import { quote } from '../../../kube/text.ts';
 
 /**
@@ -10,14 +10,14 @@ const MAX_NAME_LENGTH = 63;
 const MAX_VALUE_LENGTH = 40;
 
 /**
- * Truncates a warning to its maximum length and replaces control characters, because API servers drop warnings that
- * contain them.
+ * Truncates a warning to the maximum length, and replaces control characters, because API servers drop warnings that
+ * contain control characters.
  */
 export function formatWarning(text: string): string {
   return clip(text, MAX_WARNING_LENGTH).replaceAll(/\p{Cc}/gu, ' ');
 }
 
-/** Formats a warning that lists as many items as fit, but at least one, and the number of omitted items. */
+/** Formats a warning that lists as many items as fit (but at least one) and the number of omitted items. */
 export function formatListWarning(head: string, items: readonly string[], tail: string): string {
   let text = '';
   for (const [index, item] of items.entries()) {

@@ -1,4 +1,4 @@
-/** Warnings for SCC decisions: how to admit a denied pod, and the risks of an admitted pod. */
+/** Returns warnings for SCC decisions, which explain how to admit a denied pod and the risks of an admitted pod. */
 import { NAMESPACE_RANGE_ANNOTATIONS, POD_SCC_ANNOTATIONS } from '../../../kube/scc.ts';
 import { findSimilar, quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
@@ -81,10 +81,13 @@ function userIdWarning(search: Search, { scc, completion }: SccAdmission): strin
   );
 }
 
-/** Returns the warnings for a pod that no SCC admits: the disallowed fields, and the SCC that could be granted. */
+/**
+ * Returns the warnings for a pod that no SCC admits. They contain the disallowed fields and the SCC that could be
+ * granted.
+ */
 export function denialWarnings(search: Search, result: SearchResult): Warnings {
   const { input, pod } = search;
-  // An update needs no grant if the pod can be recreated.
+  // An update needs no grant if the pod would be admitted when recreated.
   const suggested = input.operation === 'UPDATE' ? searchForNewPod(search) : search;
   const suggestion = findSuggestion(suggested, result, search);
   const { problem, corrections, closest, changing } = suggestion;
@@ -154,7 +157,10 @@ function changingWarning({ operation }: SccInput, { scc, paths }: NonNullable<Su
   return formatListWarning(`SCC ${quoteName(scc)} would have to change `, paths, tail);
 }
 
-/** Keep debug containers only if the request adds one, because they are not recreated with the pod. */
+/**
+ * Returns the search for the recreated pod. Omits debug containers unless the request adds one, because they are not
+ * recreated with the pod.
+ */
 function searchForNewPod(search: Search): Search {
   const containers = search.pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   const pod = search.input.subResource === 'ephemeralcontainers' ? search.pod : { ...search.pod, containers };
@@ -163,7 +169,10 @@ function searchForNewPod(search: Search): Search {
 
 const IF_CREATED_AGAIN = ' if it were recreated';
 
-/** Describes the SCC that would admit the pod, and what it requires. For updates, `suggested` differs from `search`. */
+/**
+ * Describes the SCC that would admit the pod, and the necessary grant or copy. For updates, `suggested` differs from
+ * `search`.
+ */
 function admittingWarning(
   { grantable, suggestedScc, corrections, isLastResort }: Suggestion,
   search: Search,
@@ -197,7 +206,10 @@ function admittingWarning(
   return formatWarning(`SCC ${name} would admit the pod${grant}.`);
 }
 
-/** Prefer the service account, because a grant to it applies regardless of who creates the pod. */
+/**
+ * Formats the subject of the suggested grant. Prefers the service account, because a grant to it applies regardless of
+ * who creates the pod.
+ */
 function formatGrantee({ pod: { serviceAccountName }, subjects }: Search): string {
   return serviceAccountName === ''
     ? `user ${quoteName(subjects.user.username)}`

@@ -4,16 +4,16 @@ import type { GroupFields } from '../scc-fields.ts';
 import type { PodStrategy } from './strategy.ts';
 
 interface GroupStrategy {
-  /** Returns an error message if options are missing. */
+  /** Returns an error message if the strategy lacks required options. */
   findDefect(options: GroupFields): string | undefined;
   generate(options: GroupFields): number | undefined;
   validate(options: GroupFields, groups: readonly number[] | undefined, report: ReportError): void;
 }
 
-/** Adds an error that includes the field's value. Returns false if no further errors should be added. */
+/** Adds an error that includes the value of the field. Returns false if no further errors should be added. */
 type ReportError = (value: unknown, detail: string) => boolean;
 
-/** Each error repeats all groups, so longer lists get only one error. */
+/** Each error repeats all groups, so there is only one error for a longer list. */
 const MAX_GROUPS = 100;
 
 /** Strategies by `fsGroup.type` or `supplementalGroups.type`. */

@@ -3,7 +3,7 @@ import { quote, truncate } from '../../../kube/text.ts';
 import { LOST, SAFE_SYSCTLS, SYSCTL_REPAIR } from '../../pod/index.ts';
 import type { ContainerStrategy, PodContext, PodStrategy } from './strategy.ts';
 
-/** The host namespaces that pods can share, with their SCC fields and their names in messages. */
+/** The host namespaces that pods can share, with the SCC fields that allow them and their names in messages. */
 const NAMESPACES = {
   hostNetwork: ['allowHostNetwork', 'Host network'],
   hostPID: ['allowHostPID', 'Host PID'],
@@ -38,8 +38,8 @@ export const hostNamespacesOfPod: PodStrategy = {
 };
 
 /**
- * As in OpenShift, each container's errors list the ports of all containers. Negative ports, which the API rejects, are
- * ignored.
+ * The errors of each container list the ports of all containers, as in OpenShift. Negative ports are ignored, because
+ * the API server rejects them.
  */
 export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   repairs: [{ field: /\.hostPort$/, remove: 'field', note: LOST.hostPort, explicit: true }],
@@ -57,7 +57,7 @@ export const hostNamespacesAndPortsOfContainer: ContainerStrategy = {
   },
 };
 
-/** An SCC can require a user namespace, but never sets `hostUsers`. */
+/** An SCC can require a user namespace, but it never sets `hostUsers`. */
 export const userNamespaceLevel: PodStrategy = {
   repairs: [{ field: /\.hostUsers$/, choices: ['set hostUsers to false if the nodes support user namespaces'] }],
   validate({ scc, pod: { hostUsers } }, errors) {
@@ -84,7 +84,9 @@ export const sysctls: PodStrategy = {
   },
 };
 
-/** A pattern that ends in `*` matches every name with that prefix. */
+/**
+ * Returns true if one of the patterns matches the name. A pattern that ends in `*` matches every name with that prefix.
+ */
 function matchesAny(patterns: readonly string[], name: string): boolean {
   return patterns.some((pattern) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern));
 }

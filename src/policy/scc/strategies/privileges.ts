@@ -29,7 +29,10 @@ export const capabilities: ContainerStrategy = {
   },
 };
 
-/** Returns the same object if nothing is missing. Otherwise, sorts and deduplicates both lists. */
+/**
+ * Returns the capabilities with the defaults and the required drops. Returns the same object if nothing is missing.
+ * Otherwise, sorts and deduplicates both lists.
+ */
 function completeCapabilities(scc: SccFields, own: Capabilities | undefined): Capabilities | undefined {
   const { defaultAddCapabilities: defaults, requiredDropCapabilities: required } = scc;
   if (defaults.length === 0 && required.length === 0) return own;
@@ -41,7 +44,7 @@ function completeCapabilities(scc: SccFields, own: Capabilities | undefined): Ca
   return { add: sortedSet([...add, ...added]), drop: sortedSet([...drop, ...required]) };
 }
 
-/** Maximum number of capabilities in an error. Each missing capability has its own error, which contains the list. */
+/** Maximum number of capabilities in an error. Each missing capability has its own error that contains the list. */
 const MAX_REPEATED = 100;
 
 interface CapabilityErrors {
@@ -64,7 +67,7 @@ function validateCapabilities(
     errors.push(invalidValue(`${path}.add`, name, 'capability may not be added'));
   }
   const isDropped = createLookup(drop, required.length);
-  // Defaulting adds the required capabilities, so a defaulted list has no errors.
+  // Defaulting adds the required drops, so there are no errors for a defaulted list.
   for (const name of required) {
     if (isDropped(name)) continue;
     const value = drop.length === 0 ? null : drop.slice(0, MAX_REPEATED);

@@ -3,7 +3,7 @@ import { ANY_USER } from '../../pod/index.ts';
 import type { RunAsUserFields } from '../scc-fields.ts';
 import type { ContainerStrategy } from './strategy.ts';
 
-/** A container's values, including inherited values. */
+/** The user fields of a container, including inherited values. */
 interface EffectiveUser {
   readonly runAsUser: number | undefined;
   readonly runAsNonRoot: boolean | undefined;

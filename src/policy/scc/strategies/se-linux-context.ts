@@ -64,7 +64,7 @@ function compareOptions(expected: SeLinuxFields, actual: SeLinuxFields, { path, 
   }
 }
 
-/** The order of the categories does not matter. */
+/** Returns true if both levels are equal, regardless of the order of their categories. */
 function isSameLevel(a: string, b: string): boolean {
   return a === b || (a.length === b.length && sortCategories(a) === sortCategories(b));
 }

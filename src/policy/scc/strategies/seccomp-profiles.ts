@@ -57,7 +57,7 @@ function validateProfile(
   errors.push(forbiddenField(`metadata.annotations[${key}]`, detail));
 }
 
-/** The container runtime's default profile has two names. */
+/** Returns true if the SCC lists the profile. The container runtime's default profile has two names. */
 function isListed(allowed: readonly string[], profile: string): boolean {
   if (profile !== RUNTIME_DEFAULT && profile !== DOCKER_DEFAULT) return allowed.includes(profile);
   return allowed.includes(RUNTIME_DEFAULT) || allowed.includes(DOCKER_DEFAULT);
@@ -85,7 +85,7 @@ function toProfile(annotation: string): SeccompProfile | undefined {
   return { type: 'Localhost', localhostProfile: annotation.slice(LOCALHOST_PREFIX.length) };
 }
 
-/** Returns the old object if both are equal, so an unchanged profile is not treated as a change. */
+/** Returns the old object if both profiles are equal, so an unchanged profile is not treated as a change. */
 function keepIfEqual(old: SeccompProfile | undefined, next: SeccompProfile | undefined): SeccompProfile | undefined {
   return old?.type === next?.type && old?.localhostProfile === next?.localhostProfile ? old : next;
 }

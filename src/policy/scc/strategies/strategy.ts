@@ -2,17 +2,17 @@ import type { FieldError } from '../../../kube/field-error.ts';
 import type { ContainerFields, PodFields, Repair } from '../../pod/index.ts';
 import type { SccFields } from '../scc-fields.ts';
 
-/** The strategies that may need namespace ranges, with these ranges filled in. */
+/** The options of the strategies that may need namespace ranges, with these ranges filled in. */
 export type BoundStrategies = Pick<SccFields, 'runAsUser' | 'seLinuxContext' | 'fsGroup' | 'supplementalGroups'>;
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** A pod's values under an SCC, both its own and generated ones. */
+/** A pod's values under an SCC, including generated values. */
 export type PodValues = Mutable<
   Pick<PodFields, 'fsGroup' | 'supplementalGroups' | 'seLinuxOptions' | 'seccompAnnotation' | 'seccompProfile'>
 >;
 
-/** A container's values under an SCC, excluding inherited values. */
+/** A container's values under an SCC, including generated but not inherited values. */
 export type ContainerValues = Mutable<
   Pick<
     ContainerFields,
@@ -31,7 +31,7 @@ export interface PodContext {
   readonly bound: BoundStrategies;
   readonly pod: PodFields;
   readonly podValues: PodValues;
-  /** Strategies that report an error for each list element stop after this many errors. */
+  /** Maximum number of errors, after which strategies that report an error for each list element stop. */
   readonly maxErrors: number;
 }
 
@@ -42,7 +42,7 @@ export interface ContainerContext extends PodContext {
 }
 
 interface Strategy {
-  /** How to fix the fields that the strategy does not allow. Each repair selects its fields by path. */
+  /** Repairs for the fields that the strategy does not allow. Each repair selects its fields by path. */
   readonly repairs?: readonly Repair[];
 }
 
@@ -57,11 +57,14 @@ export interface ContainerStrategy extends Strategy {
   readonly validate?: (context: ContainerContext, errors: FieldError[]) => void;
 }
 
-/** Lists up to this length are searched linearly. Longer lists are indexed if there are more than a few lookups. */
+/**
+ * Maximum length of lists that are always searched linearly. Longer lists are indexed if there are more than a few
+ * lookups.
+ */
 const MAX_SEARCHED = 16;
 const MAX_SEARCHES = 4;
 
-/** Creates a function that returns whether a list contains a name. `calls` is the approximate number of calls. */
+/** Creates a function that returns true if a list contains a name. `calls` is the approximate number of calls. */
 export function createLookup(list: readonly string[], calls: number): (name: string) => boolean {
   if (list.length <= MAX_SEARCHED || calls <= MAX_SEARCHES) return (name) => list.includes(name);
   const names = new Set(list);

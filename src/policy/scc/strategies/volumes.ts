@@ -4,7 +4,7 @@ import { VOLUME_CHOICES } from '../../pod/index.ts';
 import { isServiceAccountVolume, sccVolumeType } from '../volume-types.ts';
 import { createLookup, type PodStrategy } from './strategy.ts';
 
-/** Allowing `secret` also allows the volume that the API server injects for the service account. */
+/** An SCC that allows `secret` volumes also allows the volume that the API server injects for the service account. */
 export const volumes: PodStrategy = {
   repairs: [{ field: /^spec\.volumes\[/, choices: VOLUME_CHOICES }],
   validate({ scc: { volumes: types }, pod, maxErrors }, errors) {
@@ -24,7 +24,7 @@ export const volumes: PodStrategy = {
   },
 };
 
-/** The driver list applies only if flex volumes are allowed and the list is not empty. */
+/** The list of drivers applies only if flex volumes are allowed and the list is not empty. */
 export const allowedFlexVolumes: PodStrategy = {
   validate({ scc, pod, maxErrors }, errors) {
     if (scc.allowedFlexVolumes.length === 0) return;
