@@ -1,4 +1,4 @@
-/** The admission policies that the leader manages. */
+/** Names of the admission policies that the leader manages. */
 import type { Kinds } from '../kube/kinds.ts';
 
 /** Policy and binding kinds. Each policy kind comes before its binding kind. */
@@ -12,10 +12,10 @@ export type PolicyKind = (typeof POLICY_KINDS)[number];
 export const DEFAULTS_KINDS = ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'] as const;
 export type DefaultsKind = (typeof DEFAULTS_KINDS)[number];
 
-/** Name of the managed policy that sets pod defaults, and of its binding. */
+/** Name of both the managed policy that sets pod defaults and its binding. */
 export const DEFAULTS_POLICY = 'defaults.portcullis.dev';
 
-/** Name of the managed policy that guards the labels of namespaces, and of its binding. */
+/** Name of both the managed policy that guards the labels of namespaces and its binding. */
 export const GUARD_POLICY = 'guard.portcullis.dev';
 
 export type AdmissionPolicy = Kinds[PolicyKind];
@@ -30,7 +30,7 @@ export const FLOOR_PREFIX = 'floor.';
  */
 export const FLOOR_ANNOTATION = 'portcullis.dev/floor';
 
-/** Policies of earlier versions, which the leader deletes. */
+/** Policies that earlier versions created. The leader deletes them. */
 const FORMER = ['named.scc.portcullis.dev', 'unnamed.scc.portcullis.dev'];
 
 /**

@@ -16,7 +16,7 @@ export const INSTALLATION = {
   namespace: 'portcullis',
   /** Name of the Service, the ServiceAccount, the Deployment and the leader election Lease. */
   name: 'portcullis',
-  /** Secret that contains the generated CA and serving certificate. */
+  /** Secret that contains the generated CA and the serving certificate. */
   certificateSecret: 'portcullis-serving-certificate',
   /** ClusterRole for managing the webhook configurations, and its binding. */
   webhookRole: 'portcullis-webhook-configurations',
@@ -30,7 +30,7 @@ export const INSTALLATION = {
 export const PART_OF_LABEL = 'app.kubernetes.io/part-of';
 export const PART_OF = 'portcullis';
 
-/** Label with value `replica` on the replicas' Leases. */
+/** Label that has the value `replica` on the Leases of replicas. */
 export const COMPONENT_LABEL = 'app.kubernetes.io/component';
 export const REPLICA = 'replica';
 
@@ -79,7 +79,7 @@ export const BREAK_GLASS_ANNOTATION = 'portcullis.dev/break-glass-since';
  */
 export const RELAXED_LABEL = 'portcullis.dev/break-glass-enforce';
 
-/** On a webhook configuration: the policies before break-glass, such as `restricted:latest=shop,web`. */
+/** On a webhook configuration: the policies of namespaces before break-glass, such as `restricted:latest=shop,web`. */
 export const FORMER_LEVELS_ANNOTATION = 'portcullis.dev/break-glass-levels';
 
 /** Field manager of the labels that break-glass sets. */
@@ -107,8 +107,8 @@ export const FORMER_LEADER_ANNOTATION = 'portcullis.dev/former-leader-renewed';
 export const DEFAULT_FEATURES = ['rollout'] as const;
 
 /**
- * Optional features: SCC admission, the minimum kubelet version, and the Operator Lifecycle Manager. Their CRDs,
- * permissions, webhooks and controllers are installed only with the feature.
+ * Optional features, which are SCC admission, the minimum kubelet version, and the Operator Lifecycle Manager. The
+ * CRDs, permissions, webhooks and controllers of a feature are installed only with that feature.
  */
 export const OPTIONAL_FEATURES = ['scc', 'kubelet', 'olm'] as const;
 export type OptionalFeature = (typeof OPTIONAL_FEATURES)[number];
@@ -127,13 +127,16 @@ export type Feature = (typeof FEATURES)[number];
 /** On the PortcullisConfiguration: a digest of the initial settings that the leader last applied. */
 export const INITIAL_SETTINGS_ANNOTATION = 'portcullis.dev/initial-settings';
 
-/** On the PortcullisConfiguration: `"true"` permits its deletion, which makes the initial settings take effect. */
+/**
+ * On the PortcullisConfiguration: `"true"` permits the deletion of the object, after which the initial settings take
+ * effect.
+ */
 export const ALLOW_DELETION_ANNOTATION = 'portcullis.dev/allow-deletion';
 
 /** On the leader election Lease: `"true"` once the PortcullisConfiguration has existed. */
 export const SETTINGS_EXISTED_ANNOTATION = 'portcullis.dev/settings-existed';
 
-/** Name of the single PortcullisConfiguration. */
+/** Name of the only PortcullisConfiguration. */
 export const CONFIGURATION_NAME = 'cluster';
 
 /**
@@ -174,7 +177,7 @@ export const RAISED_AT_ANNOTATION = 'portcullis.dev/raised-at';
 /** Condition on nodes whose kubelet is older than the minimum version. */
 export const KUBELET_CONDITION = 'KubeletVersionBelowMinimum';
 
-/** On a node, used instead of the condition if the node's status cannot be written: `ok`, `outdated` or `unknown`. */
+/** On a node: `ok`, `outdated` or `unknown`. Used instead of the condition if the node's status cannot be written. */
 export const KUBELET_STATE_ANNOTATION = 'portcullis.dev/kubelet-version-state';
 
 /** Optional taint on nodes whose kubelet is older than the minimum version. */

@@ -31,7 +31,7 @@ export type WebhookFeature =
   | 'kubeletNodeWrites'
   | 'privilegedStreams';
 
-/** A part of a registration that applies only while a feature is on, or while it is off. */
+/** A part of a registration that applies only while `feature` is on and `unless` is off. */
 interface Conditional {
   readonly feature?: WebhookFeature;
   readonly unless?: WebhookFeature;
@@ -55,14 +55,14 @@ export interface WebhookRegistration {
   readonly timeoutSeconds: number;
   /**
    * The effect on requests while no replica responds. With `open`, they are allowed, because reviews only warn, set
-   * defaults or find mistakes. With `closed`, they are denied where the settings enforce the feature. With `floor`, pods
-   * that the floor policies restrict are allowed as well.
+   * defaults or find mistakes. With `closed`, they are denied where the settings enforce the feature. `floor` is like
+   * `closed`, but also allows pods that the floor policies restrict.
    */
   readonly failure: 'open' | 'closed' | 'floor';
   /**
-   * The namespaces whose requests are reviewed. `reviewed` are all except the installation namespace, `changed` are those
-   * in which webhooks change pods, and `sccs` are those in which SCCs apply. Absent for cluster-scoped objects, and for
-   * objects that are reviewed in all namespaces.
+   * The namespaces whose requests are reviewed. `reviewed` means all except the installation namespace, `changed` means
+   * those in which webhooks change pods, and `sccs` means those in which SCCs apply. Absent for cluster-scoped objects,
+   * and for objects that are reviewed in all namespaces.
    */
   readonly namespaces?: 'reviewed' | 'changed' | 'sccs';
 }
@@ -90,9 +90,9 @@ export const OWN_LABEL_PREFIX = 'own-label.';
 
 export interface RegisteredWebhook {
   readonly name: string;
-  /** Trusted CA certificates as base64-encoded PEM. Empty to use the API server's own trust store. */
+  /** Trusted CA certificates as base64-encoded PEM. If empty, the API server uses its own trust store. */
   readonly caBundle: string;
-  /** The host name that the API server connects to, or `undefined` if the URL is invalid. */
+  /** The host name to which the API server connects, or `undefined` if the URL is invalid. */
   readonly host: string | undefined;
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly service?: { readonly namespace: string; readonly name: string };

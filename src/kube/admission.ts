@@ -17,7 +17,7 @@ export interface AdmissionRequest {
   readonly requestKind?: GroupVersionKind;
   readonly requestResource?: GroupVersionResource;
   readonly requestSubResource?: string;
-  /** Absent on CREATE if the object uses `generateName`. */
+  /** Name of the object. Absent on CREATE if the object uses `generateName`. */
   readonly name?: string;
   /** For requests on a Namespace, the name of that Namespace. */
   readonly namespace?: string;
@@ -116,7 +116,7 @@ export function parseServiceAccountUsername(
 
 /**
  * Returns the user that the API server derives from impersonation headers. If no groups are given, a service account
- * gets its own groups. `system:authenticated` or `system:unauthenticated` is added for every user.
+ * gets its own groups. Every user also gets the group `system:authenticated` or `system:unauthenticated`.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
  */
 export function impersonatedUser(username: string, groups: readonly string[]): UserInfo {

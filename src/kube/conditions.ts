@@ -2,7 +2,7 @@ import { defined } from './defined.ts';
 
 /** An item of `status.conditions`. */
 export interface Condition extends ConditionState {
-  /** Time when `status` last changed, in RFC 3339 format with second precision. */
+  /** Time of the last change of `status`, in RFC 3339 format with second precision. */
   readonly lastTransitionTime: string;
 }
 
@@ -13,7 +13,7 @@ export interface ConditionState {
   /** CamelCase. */
   readonly reason: string;
   readonly message: string;
-  /** The object's generation that the condition describes. */
+  /** The generation of the object that the condition describes. */
   readonly observedGeneration?: number;
 }
 

@@ -106,8 +106,8 @@ const CONTROLLERS: Readonly<Partial<Record<Kind, string>>> = {
 };
 
 /**
- * The users that create workload pods: one service account for each controller, or a single user if all controllers
- * share a process.
+ * The users that create workload pods. Each controller has its own service account, or all controllers share a single
+ * user if they run in one process.
  */
 const CONTROLLER_USERS: ReadonlySet<string | undefined> = new Set([
   'system:kube-controller-manager',
@@ -136,7 +136,7 @@ export type PodCreator =
   | { readonly kind: Kind; readonly object: KubeObject; readonly template?: never }
   | CustomPodSource;
 
-/** The user of an unknown controller. */
+/** The user that represents an unknown controller. */
 const UNKNOWN_CONTROLLER: UserInfo = { groups: ['system:authenticated'] };
 
 /**
@@ -175,7 +175,7 @@ function getPodOfTemplate(
 }
 
 /**
- * Returns the pod as webhooks receive it, including defaults, service account and token. Mirror pods have no service
+ * Returns the pod as webhooks receive it, with defaults, the service account and its token. Mirror pods have no service
  * account.
  */
 export function submittedPod(pod: Pod, findAccount: FindServiceAccount = () => undefined): Pod {
@@ -219,7 +219,7 @@ function claimNames({ spec }: KubeObject & { readonly spec?: unknown }): readonl
   });
 }
 
-/** Adds the claim volumes, which replace volumes of the same name. */
+/** Adds the volumes for the claims. They replace volumes that have the same name. */
 function withClaims(spec: JsonObject, claims: readonly string[]): JsonObject {
   if (claims.length === 0) return spec;
   const existing: readonly unknown[] = Array.isArray(spec['volumes']) ? spec['volumes'] : [];
@@ -228,7 +228,7 @@ function withClaims(spec: JsonObject, claims: readonly string[]): JsonObject {
   return { ...spec, volumes: [...volumes, ...others] };
 }
 
-/** A pod as the API server would receive it, and its creator. */
+/** A pod as webhooks would receive it, and its creator. */
 interface CreatedPod extends ControllerPod {
   /** Absent for mirror pods. */
   readonly serviceAccount?: string;

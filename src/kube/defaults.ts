@@ -97,7 +97,8 @@ function pullPolicy(image: unknown): string {
 const IMAGE_PATH = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(\/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$/;
 
 /**
- * Returns the image tag. Returns `latest` if the image has neither a tag nor a digest, and `''` if its name is invalid.
+ * Returns the tag of an image. Returns `latest` if the image has neither a tag nor a digest, and `''` if its name is
+ * invalid.
  */
 function imageTag(image: string): string {
   const [reference = '', digest] = image.split('@', 2);
@@ -371,7 +372,7 @@ export function setApiDefaults(object: Record<string, unknown>): void {
   if (Object.hasOwn(DEFAULTS, key)) DEFAULTS[key]?.(object);
 }
 
-/** Returns a copy of the object with the defaults of the API server. */
+/** Returns a copy of the object with the API server's defaults. */
 export function withApiDefaults<T extends object>(object: T): T {
   const complete = draft(object);
   setApiDefaults(complete as MutableObject);

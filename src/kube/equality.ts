@@ -7,7 +7,7 @@ export function deepEqual(a: unknown, b: unknown): boolean {
 
 /**
  * Returns true if the API server treats both values as equal. Absent values, null and empty lists are equal, and so is
- * `{}` for maps and structs. For pointers to structs, `{}` is a value (`emptyDir: {}`). Quantities and times are
+ * `{}` for maps and structs. For pointers to structs, such as `emptyDir: {}`, `{}` is a value. Quantities and times are
  * compared as strings because the API server sends them in canonical form.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/equality/semantic.go
  */
@@ -53,7 +53,7 @@ const MAPS_AND_STRUCTS: ReadonlySet<string> = new Set([
   'volumeAttributes',
 ]);
 
-/** Limits the recursion. Values that are nested more deeply are treated as different. */
+/** Maximum recursion depth. Values that are nested more deeply are treated as different. */
 const MAX_LEVELS = 500;
 
 function isEqual(a: unknown, b: unknown, isAbsent: IsAbsent, levels = MAX_LEVELS): boolean {

@@ -2,7 +2,7 @@ import { type LimitName, LIMITS } from './limits.ts';
 import { printJson, quote, truncate } from './text.ts';
 import { isObject } from './types.ts';
 
-/** Titles of field errors by type. The type is also the reason of the Status cause. */
+/** Titles of field errors by type. The type is also the reason in the cause of a Status. */
 const TITLES = {
   FieldValueRequired: 'Required value',
   FieldValueDuplicate: 'Duplicate value',
@@ -116,7 +116,7 @@ function escapeUnit(unit: string): string {
 }
 
 /**
- * Formats the error that Go's JSON decoder, and therefore the API server, returns for a value that has the wrong type.
+ * Formats the error that the API server returns for a value that has the wrong type. It comes from Go's JSON decoder.
  * `field` is the name of the Go struct followed by a dot and the path, or `''` for the whole value.
  * @see https://pkg.go.dev/encoding/json#UnmarshalTypeError
  */

@@ -1,8 +1,8 @@
 import { isObject } from './types.ts';
 
 /**
- * The schema of a field: a scalar type, the items of a list, or the fields of an object. In a map, the field `*` is the
- * schema of every value.
+ * The schema of a field, which is a scalar type, the schema of list items, or the schemas of an object's fields. In a
+ * map, the field `*` is the schema of every value.
  */
 export type FieldShape = PlainType | readonly [FieldShape] | FieldShapes;
 

@@ -39,10 +39,7 @@ function compare(before: unknown, after: unknown, path: string, ops: JsonPatchOp
 
 function compareObjects(before: JsonObject, after: JsonObject, path: string, ops: JsonPatchOp[]): void {
   const keys = Object.keys(after);
-  /**
-   * Number of leading keys that both objects have in the same order. A copy in which only values changed shares all
-   * keys.
-   */
+  /** Number of leading keys that both objects have in the same order. If only values changed, these are all keys. */
   let common = 0;
   for (const key of Object.keys(before)) {
     const was = before[key];

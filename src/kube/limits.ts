@@ -8,7 +8,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 export const LIMITS = {
-  // Requests to the review port. Without client certificates, every pod in the cluster can send them.
+  // Requests to the review port. Every pod in the cluster can send them unless client certificates are required.
 
   /**
    * Open connections to the review port. Prevents clients from exhausting memory and file descriptors. The limit
@@ -81,7 +81,10 @@ export const LIMITS = {
   reviewValues: 250_000,
   /** Relevant fields of a large review, which the main thread parses. */
   relevantBytes: 8 * MIB,
-  /** Nesting of fields that decisions read. Prevents recursion from overflowing the stack. Pods have about 20 levels. */
+  /**
+   * Nesting depth of fields that decisions read. Prevents recursion from overflowing the stack. Pods have about 20
+   * levels.
+   */
   nestingLevels: 100,
   /**
    * Nesting of other fields. API servers have the same limit.
@@ -95,7 +98,7 @@ export const LIMITS = {
   messageCharacters: 256 * KIB,
   /** Reason for a denial in the log. */
   loggedCharacters: 16 * KIB,
-  /** Reason why a review is malformed, which may contain any part of the review. */
+  /** Reason why a review is malformed. It may contain any part of the review. */
   malformedCharacters: 1024,
 
   // Requests to the probe port. Every pod in the cluster can send them.
@@ -184,11 +187,11 @@ export const LIMITS = {
 
   /** Pages of a list. Prevents endless lists. The limit allows more objects than any cluster has. */
   listPages: 10_000,
-  /** Page of a list that has several objects. A larger page is requested again with fewer objects. */
+  /** Page of a list if it has several objects. A larger page is requested again with fewer objects. */
   pageBytes: 4 * MIB,
   /**
-   * One object, watch event or other response. API servers store at most 1.5 MiB, but JSON takes up to six times as
-   * much.
+   * One object, watch event or other response. API servers store at most 1.5 MiB per object, but the JSON may be six
+   * times as large.
    */
   responseBytes: 16 * MIB,
   /**
@@ -206,14 +209,14 @@ export const LIMITS = {
 
   /** Value of an option, an environment variable or an operand. Linux has the same limit for each of them. */
   optionCharacters: 128 * KIB,
-  /** Response to a question on the terminal. A pipe may never end. */
+  /** Answer to a question on the terminal. The input may be a pipe that never ends. */
   confirmationCharacters: 1000,
   /** Certificates in a PEM text. Parsing a certificate takes about 50 µs. */
   certificates: 500,
 
-  /** One file, download or standard input. A file such as `/dev/zero` or a pipe may never end. */
+  /** One file, one download or standard input. A pipe or a file such as `/dev/zero` may never end. */
   fileBytes: 256 * MIB,
-  /** Nesting of YAML. Prevents recursion from overflowing the stack. */
+  /** Nesting depth of YAML. Prevents recursion from overflowing the stack. */
   yamlNestingLevels: 500,
   /**
    * Number of values in a YAML document up to which 99 % of the values may come from aliases, as in kubectl. The

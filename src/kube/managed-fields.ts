@@ -5,7 +5,7 @@ export interface FieldOwner {
   readonly manager: string;
   /** `Apply` or `Update`. */
   readonly operation: string;
-  /** Empty for the main resource. */
+  /** Subresource through which the fields were written. Empty for the main resource. */
   readonly subresource: string;
   /** Time of the last change, or `''` if unknown. */
   readonly time: string;

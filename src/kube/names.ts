@@ -75,7 +75,7 @@ function bytes(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-/** A metadata field that has the wrong type. */
+/** The problem with a metadata field that has the wrong type. */
 interface MetadataProblem {
   readonly field: string;
   /** The message, such as `metadata.name must be a string`. */

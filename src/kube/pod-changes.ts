@@ -18,8 +18,8 @@ const RECORDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the fields that an SCC changes in a pod, in pod order. Lists of equal length are compared element by element,
- * and other lists are compared as a whole.
+ * Returns the fields that an SCC changes in a pod, in the order in which the pod contains them. Lists of equal length
+ * are compared element by element, and other lists are compared as a whole.
  */
 export function findChanges(before: unknown, after: unknown): readonly PodFieldChange[] {
   const changes: PodFieldChange[] = [];

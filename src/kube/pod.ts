@@ -2,13 +2,13 @@ import type { Kind } from './kinds.ts';
 import { RESOURCES } from './resources.ts';
 import { isObject, type Pod, type PodSpec, type PodTemplateSpec, valueAt } from './types.ts';
 
-/** The container list fields, in the order in which the API server visits them. */
+/** The fields with lists of containers, in the order in which the API server visits them. */
 export const CONTAINER_LISTS = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
 /** The subresource for adding ephemeral containers to a pod. */
 export const EPHEMERAL_CONTAINERS = 'ephemeralcontainers';
 
-/** Removes a pod's ephemeral containers, because the API server rejects them in a new pod. */
+/** Removes a pod's ephemeral containers, because the API server rejects new pods that have any. */
 export function withoutEphemeralContainers(pod: Pod): Pod {
   if (pod.spec?.ephemeralContainers == null) return pod;
   const spec: PodSpec = { ...pod.spec };

@@ -5,11 +5,11 @@ import type { KubeObject } from './types.ts';
 export const ENFORCEMENT_MODES = ['', 'Restricted', 'Legacy'] as const;
 export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 
-/** A namespace that contains workloads that enforcement would deny. */
+/** A namespace with workloads that enforcement would deny. */
 export interface ViolatingNamespace {
   readonly name: string;
   readonly reason?: string | null;
-  /** True if the latest evaluation found the violation, false if only an earlier one did. */
+  /** `Current` if the latest evaluation found the violation, and `Previous` if only an earlier one did. */
   readonly state?: 'Current' | 'Previous' | null;
   /** Time when `state` last changed (RFC 3339). */
   readonly lastTransitionTime?: string | null;

@@ -78,12 +78,12 @@ export function findKind({ group, resource }: Pick<ResourceInfo, 'group' | 'reso
   return KINDS.get(`${resource}.${group}`);
 }
 
-/** Returns a kind's apiVersion, for example `apps/v1`. */
+/** Returns the apiVersion of a kind, such as `apps/v1`. */
 export function getApiVersion(kind: Kind): string {
   return formatApiVersion(RESOURCES[kind]);
 }
 
-/** Returns an apiVersion, such as `apps/v1`, or `v1` in the core group. */
+/** Formats an apiVersion, such as `apps/v1`, or `v1` in the core group. */
 export function formatApiVersion({ group, version }: Pick<ResourceInfo, 'group' | 'version'>): string {
   return group === '' ? version : `${group}/${version}`;
 }
@@ -99,7 +99,7 @@ export function typeMeta(kind: Kind): { readonly apiVersion: string; readonly ki
   return { apiVersion: getApiVersion(kind), kind: RESOURCES[kind].kind ?? kind };
 }
 
-/** Returns all kinds that have the given `kind` name, which several API groups may share. */
+/** Returns all kinds that have the given `kind` name. Several API groups may use the same name. */
 export function findKindsNamed(name: string): readonly Kind[] {
   return [...KINDS.values()].filter((kind) => typeMeta(kind).kind === name);
 }

@@ -2,7 +2,10 @@ import type { FieldShapes, ShapeValue } from './field-shape.ts';
 import type { KubeObject, Result } from './types.ts';
 
 const STRINGS = ['string'] as const;
-/** The type is `MustRunAs` or `RunAsAny`. ID ranges are inclusive, and an absent bound is 0. */
+/**
+ * The options of a group strategy. The type is `MustRunAs` or `RunAsAny`. ID ranges are inclusive, and an absent bound
+ * is 0.
+ */
 const GROUPS = { type: 'string', ranges: [{ min: 'int64', max: 'int64' }] } as const;
 
 /**
@@ -64,7 +67,7 @@ export interface SecurityContextConstraints extends KubeObject, ShapeValue<typeo
 export interface RangeAllocation extends KubeObject {
   /** `<start>-<end>/<block size>` */
   readonly range?: string | null;
-  /** Bitmap of allocated blocks, as a base64-encoded big-endian unsigned integer without leading zero bytes. */
+  /** Bitmap of the allocated blocks, encoded as a base64 big-endian unsigned integer without leading zero bytes. */
   readonly data?: string | null;
 }
 

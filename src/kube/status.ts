@@ -46,7 +46,7 @@ export class ApiError extends Error {
 /** The error for an API request that got no response. A retry may succeed. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
-  /** True if the request timed out. The server may have processed the request anyway. */
+  /** True if the request timed out. The server may nevertheless have processed it. */
   readonly timedOut: boolean;
 
   constructor(message: string, { timedOut = false, ...options }: ErrorOptions & { readonly timedOut?: boolean } = {}) {
@@ -62,8 +62,8 @@ export interface ResourceName {
 }
 
 /**
- * 403: the user lacks a permission, or a policy denies the request. The name is empty if the object uses
- * `generateName`.
+ * Creates a Status with code 403 for a request that the user may not send or that a policy denies. The name is empty if
+ * the object uses `generateName`.
  */
 export function forbidden(resource: ResourceName, name: string, cause: string): Status {
   const what = printResource(resource);
@@ -72,7 +72,7 @@ export function forbidden(resource: ResourceName, name: string, cause: string): 
   return createStatus(403, 'Forbidden', `${head}: ${cause}`, statusDetails(resource, name));
 }
 
-/** 422: the object is invalid. The details contain the kind rather than the resource. */
+/** Creates a Status with code 422 for an invalid object. The details contain the kind rather than the resource. */
 export function invalid(kind: { group: string; kind: string }, name: string, errors: readonly FieldError[]): Status {
   const kindName = kind.group === '' ? kind.kind : `${kind.kind}.${kind.group}`;
   const cause = errors.length === 0 ? '' : `: ${formatFieldErrors(errors)}`;
@@ -92,7 +92,7 @@ export function invalid(kind: { group: string; kind: string }, name: string, err
   });
 }
 
-/** 404: the object does not exist. */
+/** Creates a Status with code 404 for an object that does not exist. */
 export function notFound(resource: ResourceName, name: string): Status {
   return createStatus(
     404,
@@ -102,29 +102,29 @@ export function notFound(resource: ResourceName, name: string): Status {
   );
 }
 
-/** 409: an object with the same name already exists. */
+/** Creates a Status with code 409 for an object whose name is already in use. */
 export function alreadyExists(resource: ResourceName, name: string): Status {
   const message = `${printResource(resource)} ${quote(name)} already exists`;
   return createStatus(409, 'AlreadyExists', message, statusDetails(resource, name));
 }
 
-/** 409: the object has changed since it was read. */
+/** Creates a Status with code 409 for an object that has changed since it was read. */
 export function conflict(resource: ResourceName, name: string, cause: string): Status {
   const message = `Operation cannot be fulfilled on ${printResource(resource)} ${quote(name)}: ${cause}`;
   return createStatus(409, 'Conflict', message, statusDetails(resource, name));
 }
 
-/** 400: the request is malformed. */
+/** Creates a Status with code 400 for a malformed request. */
 export function badRequest(message: string): Status {
   return createStatus(400, 'BadRequest', message);
 }
 
-/** 413: the request exceeds a limit. */
+/** Creates a Status with code 413 for a request that exceeds a limit. */
 export function tooLarge(message: string): Status {
   return createStatus(413, 'RequestEntityTooLarge', message);
 }
 
-/** 500: an internal error. The details repeat the cause. */
+/** Creates a Status with code 500 for an internal error. The details repeat the cause. */
 export function internalError(cause: string): Status {
   return createStatus(500, 'InternalError', `Internal error occurred: ${cause}`, { causes: [{ message: cause }] });
 }

@@ -5,7 +5,8 @@ export function quote(text: string): string {
 
 const PLAIN = /^[ !#-[\]-~]*$/;
 /**
- * The characters that Go's strconv.IsPrint accepts: letters, marks, numbers, punctuation, symbols and the ASCII space.
+ * Matches the characters that Go's strconv.IsPrint accepts, which are letters, marks, numbers, punctuation, symbols and
+ * the ASCII space.
  */
 const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
 const NAMED: Readonly<Record<string, string>> = {
@@ -35,7 +36,7 @@ function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0');
 }
 
-/** Control characters, bidirectional formatting characters, and non-ASCII line separators. */
+/** Matches control characters, bidirectional formatting characters, and non-ASCII line separators. */
 export const CONTROL_CHARACTERS = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
 /** Escapes control characters as JSON does, so names from files and clusters cannot control the terminal. */
@@ -140,7 +141,7 @@ export function printJson(value: unknown): string {
 const TOO_DEEP = '…';
 
 /**
- * Formats the first distinct names in byte order (ten by default) and the number of omitted names, as in `a, b and 2
+ * Formats the first distinct names in byte order (ten by default) and the number of omitted names, such as `a, b and 2
  * more`.
  */
 export function summarizeNames(names: readonly string[], max = 10): string {

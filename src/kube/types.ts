@@ -170,7 +170,8 @@ export interface PortcullisConfiguration extends KubeObject {
   readonly status?: {
     readonly observedGeneration?: number;
     /**
-     * The last valid spec and its generation. Generation 0 means the initial settings from before the object existed.
+     * The last valid spec and its generation. Generation 0 means the initial settings that applied before the object
+     * existed.
      */
     readonly applied?: { readonly generation: number; readonly spec: JsonObject };
     /** The default SCC mode in force (absent without the SCC feature) and the rollout phase. */
@@ -191,7 +192,7 @@ export interface PortcullisConfiguration extends KubeObject {
        */
       readonly pools?: readonly { readonly name: string; readonly members: readonly string[] }[];
     };
-    /** The first pods that were admitted without review although the policy denies them. */
+    /** The first pods that were admitted without a review and that the policy denies. */
     readonly unreviewedPods?: readonly UnreviewedPod[];
   };
 }

@@ -65,7 +65,7 @@ function labelErrors(labels: JsonObject, path: string, field = path): InvalidFie
   ]);
 }
 
-/** Validates annotations, whose keys are case-insensitive. */
+/** Validates annotations. Their keys are case-insensitive. */
 function annotationErrors(annotations: JsonObject, path: string): InvalidField[] {
   const encoder = new TextEncoder();
   const entries = Object.entries(annotations);
@@ -399,10 +399,10 @@ function kindKey({ apiVersion, kind }: JsonObject): string {
   return `${String(apiVersion)} ${String(kind)}`;
 }
 
-/** Name rules of kinds whose names need not be DNS subdomains. */
+/** Name rules for kinds whose names are not DNS subdomains. */
 const NAME_RULES: Readonly<Record<string, NameRule>> = { 'v1 Namespace': dnsLabelErrors, 'v1 Service': dnsLabelErrors };
 
-/** API groups whose objects are requests, which need no name. */
+/** Matches API groups whose objects are requests and need no name. */
 const REQUEST = /^authentication\.|^authorization\./;
 
 /**

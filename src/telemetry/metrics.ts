@@ -271,7 +271,7 @@ function createWorkQueueMetrics({ scrapedGauge, tally, timings }: Factory) {
       'name',
       QUEUE_BUCKETS,
     ),
-    /** Reads the state of a queue on each scrape until the returned function is called. */
+    /** Starts reading the state of a queue on each scrape. The returned function stops it. */
     follow(name: string, state: () => WorkQueueState): () => void {
       queues.set(name, state);
       return () => {
@@ -316,11 +316,14 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
       'server',
       'evaluated',
     ),
-    /** Reads the time since the last event of each kind, in milliseconds, on each scrape. */
+    /**
+     * Sets the function that returns the time in milliseconds since the last event of each kind. It is called on each
+     * scrape.
+     */
     follow(read: EventAges): void {
       agesMs = read;
     },
-    /** Reads the number of reduced objects of each kind on each scrape. */
+    /** Sets the map of the numbers of reduced objects by kind, which is read on each scrape. */
     followReduced(counts: ReadonlyMap<string, number>): void {
       reduced = counts;
     },

@@ -39,8 +39,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
  * Returns the CA, the serving certificate and the client certificates in a directory. Recreates key pairs that are
- * missing or damaged, lack a name, or expire within 30 days. Only the owner can read the keys. Rejects if the directory
- * cannot be read or written.
+ * missing, are damaged, lack a name, or expire within 30 days. Only the owner can read the keys. Rejects if the
+ * directory cannot be read or written.
  */
 export async function ensureCertificates(options: CertificateFolderOptions): Promise<Certificates> {
   const { folder, clients = new Map<string, ClientIdentity>() } = options;

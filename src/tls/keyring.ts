@@ -94,7 +94,7 @@ function authorityProblem(pair: KeyPair, names: KeyPair, now: Date): string | un
 const SERVING_DAYS = 7;
 const AUTHORITY_DAYS = 365;
 
-/** A certificate is renewed after this fraction of its lifetime. */
+/** Fraction of its lifetime after which a certificate is renewed. */
 const RENEW_AFTER = 2 / 3;
 
 /**

@@ -16,7 +16,7 @@ interface TrustInput {
   readonly chain: string;
   /** The CAs that the client trusts, in PEM. */
   readonly authorities: string;
-  /** DNS name or IP address that the client connects to. */
+  /** DNS name or IP address to which the client connects. */
   readonly host: string;
   readonly now: Date;
 }

@@ -1,4 +1,4 @@
-/** Warnings about pods that planned enforcement will deny, and about namespace labels that controllers revert. */
+/** Warns about pods that planned enforcement will deny, and about namespace labels that controllers revert. */
 import { createCache } from '../cluster/cache.ts';
 import { systemClock } from '../cluster/clock.ts';
 import type { Store } from '../cluster/store.ts';

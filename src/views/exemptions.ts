@@ -13,7 +13,7 @@ export interface ExemptionProblem {
   readonly kind: 'namespace' | 'user' | 'runtimeClass';
   readonly name: string;
   readonly problem: string;
-  /** `info` if the exemption may be intended. */
+  /** Severity of the problem. `info` if the exemption may be intended. */
   readonly severity: 'warning' | 'info';
 }
 

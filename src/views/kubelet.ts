@@ -30,7 +30,7 @@ export interface KubeletScope {
   readonly hasSettingsObject: boolean;
 }
 
-/** Name of the single `nodes.config.openshift.io` object. */
+/** Name of the only `nodes.config.openshift.io` object. */
 export const NODES_CONFIG_NAME = 'cluster';
 
 /**

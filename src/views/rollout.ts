@@ -49,7 +49,7 @@ import {
 import type { Compatibility } from '../policy/scc/index.ts';
 import { sccAccess } from './access.ts';
 
-/** The store and installation to read the rollout state from. */
+/** The store and the installation from which the rollout state is read. */
 export interface RolloutScope {
   readonly store: Store;
   /** Installation namespace. */
@@ -72,7 +72,7 @@ export function publishedGeneration(object: KubeObject | undefined): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-/** Kinds that the view depends on. */
+/** Kinds on which the view depends. */
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
 interface CachedView extends Omit<RolloutScope, 'store'> {

@@ -39,7 +39,7 @@ export interface SccGrant {
   readonly during?: TemporaryGrant;
 }
 
-/** A list in the SCC, a binding and its role, or the group that has all permissions. */
+/** The source of a grant, which is a list in the SCC, a binding and its role, or the group that has all permissions. */
 export type GrantSource =
   | { readonly field: 'users' | 'groups' }
   | { readonly binding: ObjectName; readonly role: ObjectName }

@@ -20,7 +20,7 @@ export interface ResourceAttributes {
 export interface AccessRequest {
   readonly username: string;
   readonly groups: readonly string[];
-  /** Absent for non-resource requests such as `/version`. */
+  /** The resource attributes. Absent for non-resource requests such as `/version`. */
   readonly resource?: ResourceAttributes | undefined;
 }
 
@@ -41,7 +41,7 @@ interface AuthorizerState {
 type NoOpinionCause = 'no-minimum' | 'exempt' | 'not-a-node' | 'recoverable' | 'exempt-node' | 'sufficient';
 type DenialCause = 'not-synced' | 'node-not-found' | 'unknown-version' | 'outdated';
 
-/** A denial has a reason, or an error if the kubelet version is unknown. */
+/** The decision on a request. A denial has a reason, or an error if the kubelet version is unknown. */
 export type AuthorizerDecision =
   | { readonly decision: 'NoOpinion'; readonly cause: NoOpinionCause }
   | { readonly decision: 'Deny'; readonly cause: DenialCause; readonly reason?: string; readonly error?: string };

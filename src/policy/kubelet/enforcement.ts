@@ -11,7 +11,7 @@ import { nodeNotFound } from './authorizer.ts';
 export interface EnforcementCheck {
   /** The API server's address or URL. */
   readonly server: string;
-  /** `unknown` means that the API server did not answer the review. */
+  /** The result of the check. `unknown` means that the API server did not answer the review. */
   readonly webhook: 'called' | 'not-called' | 'unknown';
   readonly error?: string;
 }

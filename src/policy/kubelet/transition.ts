@@ -177,7 +177,7 @@ export function describeNodes(minimum: string, violations: readonly NodeViolatio
 
 const ROLE_PREFIX = 'node-role.kubernetes.io/';
 
-/** Returns the sorted roles of a node, or `<none>` for a node that has no role, as kubectl does. */
+/** Returns the sorted roles of a node as kubectl prints them, or `<none>` if the node has no role. */
 export function nodePools(labels: Readonly<Record<string, string>> | undefined): readonly string[] {
   const roles = Object.keys(labels ?? {})
     .filter((key) => key.startsWith(ROLE_PREFIX))

@@ -166,7 +166,7 @@ function decideShipped(input: LabelerInput): LabelerDecision {
 function decideSeed(input: LabelerInput): LabelerDecision {
   const { name, label, annotation } = readState(input);
   const isInstalled = input.csvs.some((csv) => !hasCopiedLabel(csv));
-  // On startup, treat every object as newly created.
+  // On startup, every object is treated as newly created.
   const hasEvent = (event: LabelerTrigger): boolean => input.triggers.has(event) || input.triggers.has('startup');
   const decision = (action: LabelerDecision['action'], reason: string) => ({ action, row: 'seed', reason });
   if (!hasLabelerPrefix(name)) return decision('none', `the name does not start with ${PREFIX}`);

@@ -53,7 +53,7 @@ export interface HardeningInput {
   readonly pod: PodFields;
 }
 
-/** A field whose value is less strict than the profile, but is kept. */
+/** A field whose value is kept although it is less strict than the profile. */
 interface Conflict {
   /** Path of the field, such as `spec.containers[0].securityContext.privileged`. */
   readonly path: string;

@@ -9,7 +9,7 @@ import { MARKETPLACE_NAMESPACE, OLM_NAMESPACES } from './recognition.ts';
 const LEVELS: readonly string[] = ['privileged', 'baseline', 'restricted'];
 const RESTRICTED = 2;
 
-/** Namespaces of global operators: `operators` upstream, and `openshift-operators` on OpenShift. */
+/** Namespaces of global operators, which are `operators` upstream and `openshift-operators` on OpenShift. */
 const OPERATOR_NAMESPACES = ['operators', 'openshift-operators'] as const;
 
 /** Namespaces to evaluate. There is never a proposal for `openshift-operators`. */

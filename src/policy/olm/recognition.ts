@@ -84,8 +84,8 @@ function isCatalogPod({ kind, metadata = {}, containers }: Candidate): ProfileId
 }
 
 /**
- * Some OLM releases set no labels on their Jobs. These Jobs are recognized by their containers and by the ConfigMap
- * that owns them.
+ * Returns true for an unpack Job or its pod. Some OLM releases set no labels on these Jobs, so they are also recognized
+ * by their containers and by the ConfigMap that owns them.
  */
 function isUnpackWorkload({ kind, metadata = {}, templateLabels, containers, initContainers }: Candidate): boolean {
   if (kind !== 'Pod' && kind !== 'Job') return false;

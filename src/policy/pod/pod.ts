@@ -27,7 +27,7 @@ import {
 
 export type ContainerList = (typeof CONTAINER_LISTS)[number];
 
-/** Empty fields are treated as absent. */
+/** SELinux options. Empty fields are treated as absent. */
 export interface SeLinuxFields {
   readonly level: string;
   readonly role: string;
@@ -119,7 +119,7 @@ export interface PodFields extends SecurityContextFields {
   readonly hostIPC: boolean;
   readonly hostUsers: boolean | undefined;
   readonly fsGroup: number | undefined;
-  /** Also `undefined` for an empty list, because the API server drops empty lists. */
+  /** The supplemental groups. Also `undefined` for an empty list, because the API server drops empty lists. */
   readonly supplementalGroups: readonly number[] | undefined;
   readonly sysctls: readonly string[];
   readonly volumes: readonly VolumeFields[];

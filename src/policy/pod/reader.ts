@@ -26,7 +26,7 @@ export interface DecodeError {
 
 /** State shared by all sources of one object. */
 interface DecodeState {
-  /** The first error. Values that are read after an error have the right type but are meaningless. */
+  /** The first error. Values that are read after an error have the correct type but are meaningless. */
   error: DecodeError | undefined;
   /** Path of the first null in a list of objects, strings or integers. Null is read as the zero value, as in Go. */
   nullElement: string | undefined;
@@ -44,7 +44,7 @@ export interface DecodeSource {
   readonly state: DecodeState;
   /** Name of the Go type for error messages, such as `Container`. */
   readonly struct: string;
-  /** `undefined` for the root object. */
+  /** The object that contains this object. `undefined` for the root object. */
   readonly parent: DecodeSource | undefined;
   /** Field name in the parent. Empty for the root object. */
   readonly key: string;

@@ -55,7 +55,7 @@ export function correctCapability(allowed: ReadonlySet<string>): (value: unknown
   };
 }
 
-/** Note for repairs that let an SCC set the user and groups. */
+/** Note on repairs that allow an SCC to set the user and groups. */
 export const ANY_USER =
   'OpenShift sets the user and groups, so the image must work with any user ID. On clusters without SCCs, it runs as the USER of the image and without the removed groups';
 

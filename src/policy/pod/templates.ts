@@ -90,7 +90,7 @@ interface Search {
   readonly consumed: Map<object, Set<string>>;
   readonly unknown: FieldPath[];
   readonly fields: FieldPath[];
-  /** True in custom resources. The fields of other objects are known. */
+  /** True while the search is in a custom resource. The fields of other objects are known. */
   isCustom: boolean;
   /** False once the search has stopped at a limit. */
   isComplete: boolean;

@@ -208,7 +208,7 @@ function auditPolicy(context: Context): PolicyObject[] {
     createPolicyObject(
       'ValidatingAdmissionPolicy',
       name,
-      'Records the violations of pods and pod templates in the audit log. The name is the prefix of the keys.',
+      'Records the violations of pods and pod templates in the audit log. The name of the policy is the prefix of the annotation keys.',
       spec,
     ),
     createPolicyObject('ValidatingAdmissionPolicyBinding', name, 'All namespaces.', {

@@ -57,7 +57,7 @@ interface DefaultsError {
   readonly detail: string;
 }
 
-/** The default policies. An invalid default has a placeholder value, which must not be used. */
+/** The default policies. An invalid default has a placeholder value that must not be used. */
 interface CompletedDefaults {
   readonly policies: Policies;
   /** In label order. */
@@ -137,8 +137,8 @@ function createMatcher(names: readonly string[]): Exemptions[Exemption] {
 }
 
 /**
- * Returns the exemption for the request's namespace, user, or, if a pod is given, the pod's runtime class. The user's
- * groups are ignored. The pod may be unvalidated.
+ * Returns the exemption for the request's namespace or user or, if a pod is given, for the pod's runtime class. Ignores
+ * the user's groups. The pod may be unvalidated.
  */
 export function findExemption(
   request: AdmissionRequest,

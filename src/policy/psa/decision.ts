@@ -14,7 +14,7 @@ export type PodSecurityCount =
   /** `fatal` means that the request was not evaluated. */
   | { readonly metric: 'errors'; readonly fatal: boolean };
 
-/** The response to a request, and the events to count. Several requests may share them. */
+/** The response to a request, and the events to count. Several requests may share the same object. */
 export interface PodSecurityReview {
   readonly decision: Decision;
   readonly counts: readonly PodSecurityCount[];

@@ -33,7 +33,7 @@ export interface DefaultsSettings {
   readonly scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
 }
 
-/** A pod or one of its containers. Pods lack the container fields. */
+/** A pod or one of its containers. The container fields are absent for pods. */
 type Target = SecurityContextFields & Partial<Pick<ContainerFields, 'name' | 'privileged' | 'capabilities'>>;
 
 /**
@@ -182,7 +182,7 @@ export function selectedNamespaces({ mode, namespaceSelector, exemptNamespaces }
   return requirements;
 }
 
-/** Returns the pod with default values for the given fields, or the original object if nothing changes. */
+/** Returns the pod with defaults for the given fields, or the original object if nothing changes. */
 export function withPodDefaults(pod: PodFields, fields: readonly DefaultField[]): JsonObject {
   const containers = pod.containers.filter(({ list }) => list !== 'ephemeralContainers');
   if (containers.length > MAX_CONTAINERS) return pod.json;

@@ -23,7 +23,7 @@ export interface ExceptionSettings {
 type Approval = NonNullable<NonNullable<PodSecurityException['status']>['approval']> &
   Partial<Pick<Record<keyof typeof APPROVAL_ANNOTATIONS, string>, 'through' | 'proposedBy'>>;
 
-/** An exception that was parsed once, so reviews need not parse it again. */
+/** A parsed exception, so reviews do not parse it again. */
 export interface PreparedException {
   readonly name: string;
   readonly namespace: string;
@@ -156,7 +156,10 @@ export function prepareException(
   return { name, namespace, spec, specHash, authors: parseAuthors(authors), approval, approvedMs, rule };
 }
 
-/** Returns the approval in the annotations, unless the status contains an approval of the same spec. */
+/**
+ * Returns the approval in the status if it is for the current spec or if the annotations contain none. Otherwise,
+ * returns the approval in the annotations.
+ */
 function findApproval(
   annotations: Readonly<Record<string, string>>,
   status: PodSecurityException['status'],

@@ -76,7 +76,7 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
     createPolicyObject(
       'ValidatingAdmissionPolicy',
       name,
-      `Guards the labels of namespaces that lower a level or exempt, and exempt names. Users with the ${verb} verb on ${resource} may set them.`,
+      `Restricts namespace labels that lower a level or exempt the namespace, and the use of exempt names. Users with the ${verb} verb on ${resource} may set them.`,
       {
         failurePolicy: 'Fail',
         matchConstraints: {

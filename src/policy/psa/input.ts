@@ -15,7 +15,7 @@ export interface PodSecurityInput {
   readonly emulationVersion?: Version | undefined;
   /** Resources in other API groups that are reviewed as workloads. */
   readonly workloadResources?: readonly WorkloadResource[];
-  /** Returns `undefined` if the namespace does not exist. */
+  /** Returns a namespace, or `undefined` if it does not exist. */
   findNamespace(name: string): Namespace | undefined;
   /** Returns all pods in a namespace, or `undefined` if the pods cannot be listed. */
   listPods(namespace: string): readonly Pod[] | undefined;

@@ -13,7 +13,7 @@ export type Mode = (typeof MODES)[number];
 /** One policy for each mode. */
 export type Policies = Readonly<Record<Mode, Policy>>;
 
-/** Details of upstream's field errors for invalid levels and versions. */
+/** Details in upstream's field errors for invalid levels and versions. */
 export const LEVEL_RULE = 'must be one of privileged, baseline, restricted';
 export const VERSION_RULE = 'must be "latest" or "v1.x"';
 

@@ -33,7 +33,7 @@ export interface SccLevel {
 }
 
 /**
- * Computes the Pod Security Standards level that pods under an SCC satisfy in a namespace.
+ * Computes the Pod Security Standards level that all pods under an SCC satisfy in a namespace.
  * @example
  * const scc = {
  *   metadata: { name: 'host-network' },

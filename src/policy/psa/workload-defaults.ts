@@ -28,8 +28,8 @@ interface WorkloadState {
 }
 
 /**
- * Defaults the templates through SCC admission or pod defaults. Returns `undefined` where neither of them applies.
- * `decode` is called only where one of them applies.
+ * Defaults the templates through SCC admission or with the pod defaults. Returns `undefined` if neither applies in the
+ * namespace. Calls `decode` only if one of them applies.
  */
 export function admitWorkload(
   decode: () => DecodedWorkload,

@@ -72,8 +72,9 @@ function recordReferences(print: (name: string) => string) {
 }
 
 /**
- * Builds expressions that read `variables.pod`, which is a pod or a pod template, `variables.minor`, which is the minor
- * version of the policy, and if there are several levels, `variables.level`.
+ * Builds the expressions of the checks. They read `variables.pod`, which is a pod or a pod template, and
+ * `variables.minor`, which is the minor version of the policy. If there are several levels, they also read
+ * `variables.level`.
  */
 export function buildCelChecks(scope: CelScope): CelChecks {
   const { references, used } = recordReferences((name) => `variables.${name}`);
@@ -147,7 +148,7 @@ interface Selection {
   readonly unless: Exception | undefined;
 }
 
-/** Returns one selection for each version that changes the checks of a level. */
+/** Returns one selection of a check for each version that changes the checks of a level. */
 function selectRevisions(id: string, { levels, emulationVersion }: CelScope): Selection[] {
   const newest = latestVersion(emulationVersion);
   const starts = checks.flatMap(({ versions }) => versions.map(({ since }) => since));

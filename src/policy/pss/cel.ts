@@ -107,8 +107,8 @@ interface OwnerExpressions {
 
 /**
  * Builds the expressions for security contexts.
- * @param passes returns a CEL bool that is true if the security context of an owner, which is the spec or a container,
- * passes
+ * @param passes returns a CEL bool that is true if the security context of an owner passes. An owner is the spec or a
+ * container
  */
 export function celOwners(
   name: string,

@@ -51,7 +51,7 @@ export interface Revision extends Rule {
   readonly since: Version;
   /** Pods that pass without evaluation. */
   readonly unless?: Exception;
-  /** IDs of the baseline checks that this revision replaces at the restricted level. */
+  /** IDs of the baseline checks that this revision overrides at the restricted level. */
   readonly overrides?: readonly string[];
 }
 
@@ -194,7 +194,7 @@ interface ContextRule<Owner extends SecurityContextOwner> {
   /** Path below the pod spec or the container. */
   readonly field: string;
   violates(owner: Owner): boolean;
-  /** Returns a CEL bool that is true if the owner, which is the spec or a container, passes. */
+  /** Returns a CEL bool that is true if the owner passes. An owner is the spec or a container. */
   passes(owner: string): string;
   /** Returns the requirement as a verb phrase. `values` are the quoted values of the violating owners. */
   must(values: string): string;

@@ -26,7 +26,7 @@ export interface Violation {
 /** The result for one pod. If the pod is allowed, `reason` and `detail` are empty. */
 export interface Evaluation {
   readonly allowed: boolean;
-  /** In check order. Baseline checks come before restricted checks, and each group is sorted by ID. */
+  /** The violations in check order. Baseline checks come before restricted checks, and each group is sorted by ID. */
   readonly violations: readonly Violation[];
   /** All reasons in one string. */
   readonly reason: string;
@@ -91,7 +91,7 @@ const TOO_LARGE = {
 export type CheckRegistry = readonly Pick<Check, 'id' | 'level' | 'versions'>[];
 
 /**
- * Creates an evaluator from a list of checks. Their order does not matter.
+ * Creates an evaluator from a list of checks. The order of the checks does not matter.
  * @example
  * const { evaluatePod } = createEvaluator(checks.filter(({ id }) => id !== 'hostNamespaces'));
  * const pod = { spec: { hostNetwork: true, containers: [{ name: 'web', image: 'nginx' }] } };
@@ -143,7 +143,7 @@ export function evaluatedAs(version: Version): string | undefined {
 }
 
 /**
- * Returns the error from decoding a pod or pod template, in the API server's wording.
+ * Returns the error that occurs when a pod or pod template is decoded, in the API server's wording.
  * @example
  * decodeError({ spec: 'web' }); // 'json: cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec'
  */
@@ -178,7 +178,7 @@ export function isBaselineCheck(id: string): boolean {
   return BASELINE_CHECKS.has(id);
 }
 
-/** Runs all checks without an early exit. */
+/** Runs all checks, even after a violation. */
 function runChecks(selection: readonly SelectedCheck[], pod: PodFields, options: EvaluateOptions): Evaluation {
   let violations: Violation[] | undefined;
   for (const { id, check, unless } of selection) {

@@ -1,6 +1,7 @@
 /**
- * Exceptions from Pod Security checks. An exception covers findings in the pods of one service account, matched by
- * check, container, image and values. A check passes if each of its findings is covered by a single exception entry.
+ * Evaluates pods with exceptions from Pod Security checks. An exception covers findings in the pods of one service
+ * account. Findings are matched by check, container, image and values. A check passes if each of its findings is
+ * covered by a single exception entry.
  */
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
@@ -290,7 +291,7 @@ function readValues(
   const field = path.slice(path.lastIndexOf('.') + 1);
   if (field === 'drop' || type === 'FieldValueRequired') return [UNSET];
   if (Array.isArray(value)) return value.map(String);
-  // Use the field name, because other fields of the check may have the same value.
+  // The value is represented by the field name, because other fields of the check may have the same value.
   if (value === true) return [field];
   return [field === 'user' || field === 'role' ? `${field}=${String(value)}` : String(value)];
 }

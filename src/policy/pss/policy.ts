@@ -4,7 +4,7 @@ export const LEVELS = ['privileged', 'baseline', 'restricted'] as const;
 /** @see https://kubernetes.io/docs/concepts/security/pod-security-standards/ */
 export type Level = (typeof LEVELS)[number];
 
-/** A Pod Security Standards version, as used in namespace labels. */
+/** A Pod Security Standards version in the format of namespace labels. */
 export type Version = 'latest' | `v1.${number}`;
 
 /** A level and version, which namespace labels set. */

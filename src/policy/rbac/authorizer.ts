@@ -37,7 +37,7 @@ interface RoleRef {
 
 /** The bindings of a subject in a scope. */
 interface Bindings {
-  /** The roles that the bindings refer to. The roles might not exist. */
+  /** The roles to which the bindings refer. The roles might not exist. */
   readonly roles: Map<unknown, RoleRef>;
   /** The cached names for which the bindings grant an action. They are valid until a role or binding changes. */
   names?: { readonly action: Action; readonly isCurrent: () => boolean; readonly names: Names };

@@ -46,7 +46,7 @@ export interface RbacObjects {
   readonly clusterRoleBindings: readonly RoleBindingLike[];
 }
 
-/** The requesting user, as authenticated by the API server. */
+/** The requesting user as the API server has authenticated it. */
 export interface User {
   readonly username?: string;
   readonly groups?: readonly string[];
@@ -55,13 +55,13 @@ export interface User {
 /** An action on a resource, or on a non-resource URL if `nonResourceURL` is set. */
 export interface Action {
   readonly verb: string;
-  /** Empty or absent for the core group. */
+  /** API group of the resource. Empty or absent for the core group. */
   readonly apiGroup?: string;
   /** The lowercase plural resource name. */
   readonly resource?: string;
   readonly subresource?: string;
   readonly name?: string;
-  /** Empty or absent for cluster-wide requests. */
+  /** Namespace of the request. Empty or absent for cluster-wide requests. */
   readonly namespace?: string;
   readonly nonResourceURL?: string;
 }

@@ -15,9 +15,9 @@ export type AffectingKind = 'Namespace' | 'ServiceAccount' | 'SecurityContextCon
 
 export interface ObjectChange {
   readonly kind: AffectingKind;
-  /** Absent for a new object. */
+  /** The object before the change. Absent for a new object. */
   readonly before?: KubeObject | undefined;
-  /** Absent for a deleted object. */
+  /** The object after the change. Absent for a deleted object. */
   readonly after?: KubeObject | undefined;
 }
 

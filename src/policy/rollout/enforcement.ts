@@ -42,7 +42,7 @@ export interface EnforcementInput {
   readonly evaluation: EvaluationResult;
   /** True if every managed namespace has had its label for the settle time. */
   readonly isSettled: boolean;
-  /** The effective default, which is `restricted` if that level is published or any replica runs it. */
+  /** The effective default, which is `restricted` if that level is published or any replica enforces it. */
   readonly currentEnforce: DefaultLevel;
 }
 
@@ -76,7 +76,7 @@ function decideEnforcement(input: EnforcementInput): Pick<EnforcementPlan, 'spec
   return status === 'Restricted' ? { spec, status } : decideByEvaluation(input);
 }
 
-/** As long as no mode is requested, only an evaluation can change the decision. */
+/** Decides the modes while no mode is requested. Only an evaluation can change the decision in this case. */
 function decideByEvaluation(input: EnforcementInput): Pick<EnforcementPlan, 'spec' | 'status'> {
   const { spec, status, evaluation } = input;
   if (evaluation === 'clean') return { spec, status: 'Restricted' };
@@ -105,7 +105,7 @@ export function isEnforcementDesired({
 
 /**
  * Returns the default level and the syncer mode. The default is raised only after the labels are written, and lowered
- * before they are removed, so while the default is restricted, every namespace has the label that its pods need.
+ * before they are removed. While the default is restricted, every namespace therefore has the label that its pods need.
  */
 export function planEffect({
   want,
@@ -247,7 +247,7 @@ function ownsMode(fields: unknown): boolean {
 
 /** Summary of an evaluation of all namespaces. */
 export interface SweepSummary {
-  /** Milliseconds since the epoch. */
+  /** End of the evaluation in milliseconds since the epoch. */
   readonly endMs: number;
   readonly violating: number;
   readonly inconclusive: number;

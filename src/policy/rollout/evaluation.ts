@@ -197,7 +197,7 @@ export interface NamespaceInput extends ProvenanceContext {
   readonly isSelected: boolean;
   /** The current policy. */
   readonly current: Policy;
-  /** Absent if the planned policy is unknown. */
+  /** The planned policy. Absent if it is unknown. */
   readonly planned: Policy | undefined;
   /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
@@ -416,7 +416,7 @@ function findDenial(
   const denied = results.filter(({ evaluation }) => !evaluation.allowed);
   const strictest = denied[0] ?? results[0];
   if (strictest === undefined) return undefined;
-  // For an excepted pod, report the violations that it would have without exceptions.
+  // For an excepted pod, the violations are those that it would have without exceptions.
   const { evaluation, options } = strictest;
   const { violations } = evaluation.allowed ? evaluateDecoded(decoded, options) : evaluation;
   const isLimited = detailCharacters !== undefined;

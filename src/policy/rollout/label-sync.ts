@@ -49,7 +49,7 @@ export interface LabelSyncInput extends Omit<NeededLevelInput, 'compatibility'> 
 /** The plan for a namespace, which contains at most one write. */
 export interface LabelSyncPlan {
   readonly isManaged: boolean;
-  /** Absent if the level cannot be computed or the namespace is not managed. */
+  /** The level that the namespace needs. Absent if it cannot be computed or the namespace is not managed. */
   readonly neededLevel?: NeededLevel | undefined;
   /** Document for a forced apply as `LABEL_SYNC_MANAGER`. */
   readonly apply?: Namespace | undefined;
@@ -294,7 +294,7 @@ function labelEvents(state: LabelState, level: Level, labels: Fields): readonly 
   const own = getOwnFields(owners).labels;
   const current = namespace.metadata?.labels;
   const differing = PSA_LABELS.filter((key) => current?.[key] !== labelValue(key, state, level));
-  // Do not report warn labels of other managers, because they do not contradict the level.
+  // Warn labels of other managers are not reported, because they do not contradict the level.
   const retained = differing.filter((key) => isKept(key, state, level) && !(key === warn && state.isWarnedByWebhook));
   const forced = differing.filter(
     (key) => labels[key] !== undefined && !own.has(key) && getOwnership(key, namespace, owners) === 'foreign',

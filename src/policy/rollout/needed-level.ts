@@ -55,7 +55,7 @@ export function sccLevelProfile(compatibility: Compatibility): SccLevelOptions['
  */
 const BY_PERMISSIVENESS: readonly (Level | undefined)[] = ['privileged', undefined, 'baseline', 'restricted'];
 
-/** Computes the SCC levels once for all namespaces. */
+/** Computes the levels of the SCCs once for all namespaces. */
 export function createSccLevels(sccs: readonly SecurityContextConstraints[], options: SccLevelOptions): SccLevels {
   const getLevel = (scc: SecurityContextConstraints, namespace: Namespace): { readonly level?: Level } => {
     const { level, error } = psaLevel(scc, namespace, options);
@@ -103,7 +103,7 @@ export function* findNeededLevel(input: NeededLevelInput): Generator<undefined, 
   let needed: NeededLevel | undefined = compatibility === 'openshift' ? undefined : { level: 'restricted' };
   for (const serviceAccount of serviceAccounts) {
     if (first === 0) break;
-    // For an account with many bindings, this takes as long as the rest of the plan.
+    // For a service account with many bindings, this step takes as long as the rest of the plan.
     const mayUse = createSccAccess(serviceAccount, namespaceName, access);
     yield;
     const index = levels.findIndex(({ scc }, at) => at >= first || mayUse(scc));

@@ -92,7 +92,7 @@ interface PreviewInput {
   readonly exemptions: Exemptions;
   /** The emulated Kubernetes version. Defaults to the newest known version. */
   readonly emulationVersion?: Version | undefined;
-  /** Returns `undefined` if the namespace does not exist. */
+  /** Returns a namespace, or `undefined` if it does not exist. */
   findNamespace(name: string): Namespace | undefined;
   /** Returns the level that enforcement would apply to the namespace, or `undefined` if it is unknown. */
   predictLevel(namespace: Namespace): Level | undefined;

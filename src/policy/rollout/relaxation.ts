@@ -32,7 +32,7 @@ export function planRelaxation(namespace: Namespace): ObjectWrite | undefined {
   return { type: 'apply', fieldManager: BREAK_GLASS_MANAGER, document: namespaceDocument(namespace, { labels }) };
 }
 
-/** Returns the enforced level, or `undefined` if it admits all pods. */
+/** Returns the enforced level, or `undefined` if it is privileged or the namespace is terminating. */
 function denyingLevel(namespace: Namespace): string | undefined {
   const level = namespace.metadata?.labels?.[ENFORCE];
   return level === 'privileged' || isTerminating(namespace) ? undefined : level;

@@ -1,4 +1,4 @@
-/** Reports evaluation results in the openreports.io and wgpolicyk8s.io formats. */
+/** Builds reports of evaluation results in the openreports.io and wgpolicyk8s.io formats. */
 import { PART_OF, PART_OF_LABEL } from '../../api/names.ts';
 import { defined } from '../../kube/defined.ts';
 import type { Kind } from '../../kube/kinds.ts';

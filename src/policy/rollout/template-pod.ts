@@ -22,7 +22,7 @@ export interface TemplatePod {
 
 /** Input for admitting the pod of a template. */
 interface TemplateContext extends TemplateInput {
-  /** SCC mode of the namespace. SCC admission changes pods only in `enforce` mode. */
+  /** SCC mode of the namespace. SCC admission defaults pods only in `enforce` mode. */
   readonly sccMode: SccMode;
   /** The pod defaults for namespaces that do not enforce SCCs. If absent, no defaults are applied. */
   readonly defaults?: DefaultsSettings | undefined;

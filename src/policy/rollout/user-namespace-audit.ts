@@ -115,7 +115,10 @@ interface GuardedScc {
 
 type GuardedSccs = ReadonlyMap<string, GuardedScc>;
 
-/** A namespace with ordinary ranges, because permissions that come from the namespace's ranges are not a risk. */
+/**
+ * A namespace with ordinary ranges. SCCs are evaluated with it, because permissions that come from a namespace's ranges
+ * are not a risk.
+ */
 const ORDINARY: Namespace = {
   metadata: {
     name: 'any',

@@ -18,7 +18,7 @@ export const MAX_ERRORS = 1000;
 
 /** Sufficient for 500 SCCs and a pod with 100 containers that each have a dozen capabilities and ports. */
 const MAX_COST = 4_000_000;
-/** More errors than a response can contain. */
+/** Maximum number of errors of all SCCs, which is more than a response can contain. */
 const MAX_ALL_ERRORS = 4000;
 /** Lower than `MAX_COST`, because suggestions evaluate each SCC several times. */
 const MAX_SUGGESTION_COST = 200_000;
@@ -109,7 +109,7 @@ function sumCosts(costs: readonly ListCost[]): number {
   return costs.reduce((sum, { count, cost }) => sum + count * cost, 0);
 }
 
-/** Message length that costs as much as an additional error. */
+/** Length of text in a message that costs as much as an additional error. */
 const TEXT_PER_ERROR = 256;
 
 /**

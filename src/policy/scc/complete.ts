@@ -100,7 +100,7 @@ export function ownContainerValues(container: ContainerFields): ContainerValues 
   };
 }
 
-/** Returns the decoded pod with the SCC's values. Annotations stay unchanged. */
+/** Returns the decoded pod with the SCC's values. The annotations do not change. */
 export function applyCompletion({ pod, podValues, containerValues }: Completion): PodFields {
   const containers = pod.containers.map((container, index) => ({ ...container, ...containerValues[index] }));
   return { ...pod, ...podValues, seccompAnnotation: pod.seccompAnnotation, containers };

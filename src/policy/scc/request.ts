@@ -90,7 +90,10 @@ function deny(cause: string, limit?: LimitName): ReadRequest {
 }
 
 const IGNORED_ANNOTATIONS = new Set([POD_NETWORKS_ANNOTATION]);
-/** Fields that the garbage collector and the API server change, and annotations, which are compared separately. */
+/**
+ * Metadata fields that are not compared because the garbage collector and the API server change them. Annotations are
+ * compared separately.
+ */
 const IGNORED_METADATA = new Set(['annotations', 'ownerReferences', 'finalizers', 'selfLink', 'managedFields']);
 const COMPARED_SEPARATELY = new Set(['metadata', 'spec']);
 

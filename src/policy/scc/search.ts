@@ -69,7 +69,7 @@ export interface Rejection {
   readonly reason: 'denied' | 'errors' | 'changes';
   /** The values that the SCC does not allow. Empty once the error budget is exhausted. */
   readonly errors: readonly FieldError[];
-  /** The denial messages. Empty for `changes`. */
+  /** The denial messages. Empty if the reason is `changes`. */
   readonly messages: readonly string[];
 }
 

@@ -127,7 +127,7 @@ export function mayEnterEveryPod(
   return fields.every((field) => ACCESS_FIELDS.includes(field));
 }
 
-/** One ClusterRole for each standard SCC. OpenShift also has one for `hostmount`, although no such SCC exists. */
+/** One ClusterRole for each standard SCC, and one for `hostmount`, which OpenShift has although no such SCC exists. */
 export const STANDARD_CLUSTER_ROLES: readonly ClusterRole[] = [...NAMES, 'hostmount'].map(createUseRole);
 
 /** Bindings for the standard ClusterRoles. Each binding has the same name as its role. */

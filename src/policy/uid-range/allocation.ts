@@ -70,7 +70,7 @@ function createBlocksInUse(settings: RangeSettings): (namespaces: readonly Names
   };
 }
 
-/** Returns true if a namespace changed or lost its IDs or label. */
+/** Returns true if the IDs or the label of a namespace were changed or removed. */
 function lostRanges(before: Namespace, now: Namespace | undefined): boolean {
   if (before === now) return false;
   const { annotations: old } = before.metadata ?? {};
@@ -123,7 +123,7 @@ export function findMissingRanges(namespace: Namespace, settings: RangeSettings)
   return block === undefined ? undefined : { annotations: blockAnnotations(block, namespace, settings) };
 }
 
-/** Returns the annotations for a namespace that has this block. Keeps existing values. */
+/** Returns the annotations for a namespace that has the given block. Keeps existing values. */
 export function blockAnnotations(
   index: number,
   namespace: Namespace,

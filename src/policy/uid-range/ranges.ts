@@ -222,5 +222,5 @@ export function validateRangeSettings({ uidRange, mcsRange, labelsPerBlock }: Ra
   const needed = blocks * Math.max(1, labelsPerBlock);
   const labels = labelCount(mcsRange);
   if (needed <= labels) return undefined;
-  return `mcs range ${formatMcsRange(mcsRange)} has ${labels} labels, ${needed} are needed for the ${blocks} blocks of uid range ${formatUidRange(uidRange)}`;
+  return `mcs range ${formatMcsRange(mcsRange)} has ${labels} labels, but ${needed} are needed for the ${blocks} blocks of uid range ${formatUidRange(uidRange)}`;
 }

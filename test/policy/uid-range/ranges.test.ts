@@ -146,7 +146,7 @@ suite('validateRangeSettings reports', () => {
     [
       'too few labels',
       { uidRange, mcsRange: { prefix: 's0:', length: 1, categories: 49 }, labelsPerBlock: 5 },
-      'mcs range s0:/1,49 has 49 labels, 50 are needed for the 10 blocks of uid range 100-199/10',
+      'mcs range s0:/1,49 has 49 labels, but 50 are needed for the 10 blocks of uid range 100-199/10',
     ],
     [
       'too many blocks',

@@ -60,7 +60,7 @@ export const runAsNonRoot: Check = {
   ],
 };
 
-/** Containers that set no value are reported only if no value is explicitly false. */
+/** Returns a finding for values that are explicitly false or, if there are none, for containers that set no value. */
 function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
   const explicit = findOwners(pod, (owner) => owner.runAsNonRoot === false);
   const implicit = findContainers(pod, (container) => container.runAsNonRoot === undefined);
@@ -70,7 +70,7 @@ function mustRunAsNonRoot(pod: PodFields): Finding | undefined {
       reason: REASON,
       detail: `${formatOwners(explicit)} must not set securityContext.runAsNonRoot=false`,
       fields: () => explicit.map((owner) => forbiddenValue(owner, FIELD, false)),
-      // Containers inherit the pod's value.
+      // If the pod sets a value, containers inherit it.
       ...(pod.runAsNonRoot === undefined ? { omitted: missingFields } : {}),
     };
   }

@@ -45,7 +45,7 @@ export const seccompProfileRestricted: Check = {
   ],
 };
 
-/** Containers that have no profile are reported only if there is no unsafe profile. */
+/** Returns a finding for unsafe profiles or, if there are none, for containers that have no profile. */
 function mustHaveProfile(pod: PodFields): Finding | undefined {
   const unsafe = SAFE.check(pod);
   if (pod.seccompProfile !== undefined) return unsafe;

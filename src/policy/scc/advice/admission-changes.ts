@@ -20,7 +20,7 @@ export interface SccWarningsInput {
   /** All existing SCCs. The SCC that has the same name as `scc` is ignored. */
   readonly sccs: readonly SecurityContextConstraints[];
   readonly pods: readonly Pod[];
-  /** Returns `undefined` for namespaces that SCC admission skips. */
+  /** Returns a namespace, or `undefined` if SCC admission skips it. */
   findNamespace(name: string): Namespace | undefined;
   readonly access: SccAccess;
   /** If false, warnings contain only the number of namespaces. */
@@ -161,7 +161,7 @@ function mostPermissivePod(pod: PodFields, scc: PreparedScc, namespace: Namespac
   return { ...pod, ...unset(ownPodValues(pod), podValues), seccompAnnotation, containers };
 }
 
-/** Unsets the values that equal the generated values, or all values if there are no generated values. */
+/** Unsets the values that are equal to the generated values. Unsets all values if no generated values are given. */
 function unset<Values extends object>(values: Values, generated: Values = values): Values {
   const rest = { ...values };
   for (const key in rest) {

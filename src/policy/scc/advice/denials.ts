@@ -53,7 +53,7 @@ export interface SccDenial {
   readonly namespace: string;
   readonly kind: string;
   readonly name: string;
-  /** With `report`, the denial is only a warning. */
+  /** SCC mode of the namespace. In `report` mode, the denial is only a warning. */
   readonly mode: Exclude<SccMode, 'off'>;
   readonly reason: string;
   /** Ways to admit the workload, in order of preference. */

@@ -90,7 +90,7 @@ interface ExplainedScc {
   readonly priority: number;
   /** A measure of how permissive the SCC is. SCCs that have a lower score are tried first. */
   readonly score: number;
-  /** False if a pod annotation requires a different SCC. */
+  /** False if an annotation of the pod requires a different SCC. */
   readonly isCandidate: boolean;
   /** All subjects that may use the SCC, starting with the service account. */
   readonly usableBy: readonly SubjectType[];

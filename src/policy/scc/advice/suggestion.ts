@@ -26,8 +26,8 @@ export interface Suggestion {
   /** The existing SCC whose name is most similar to the misspelled name in the annotation. */
   readonly requiredScc?: string;
   /**
-   * The usable SCC with the fewest disallowed fields. If no SCC is usable and granting one would not help, the closest
-   * of all SCCs.
+   * The usable SCC with the fewest disallowed fields. If no SCC is usable and granting one would not help, this is the
+   * closest of all SCCs.
    */
   readonly closest?: { readonly scc: string; readonly disallowedFields: readonly DisallowedField[] };
   /** A custom SCC that is less permissive than `grantable`. */
@@ -50,7 +50,7 @@ export interface SuggestedScc {
 
 /**
  * Finds a way to admit a pod that no SCC admits.
- * @param original the search that produced the result, if it was for another version of the pod
+ * @param original the search that produced the result, if that search was for another version of the pod
  */
 export function findSuggestion(search: Search, { rejections }: SearchResult, original = search): Suggestion {
   const { pod } = search;
