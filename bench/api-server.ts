@@ -210,7 +210,10 @@ function namespaces(): readonly object[] {
   });
 }
 
-/** The plugin evaluates only its own namespace. */
+/**
+ * Writes an admission configuration that exempts the namespace of the policies, so the plugin evaluates only its own
+ * namespace.
+ */
 async function writeAdmissionConfig(folder: string): Promise<string> {
   const path = join(folder, 'admission.yaml');
   const configuration = {
@@ -377,7 +380,10 @@ function createPod(client: ApiClient, { namespace, hasPlainPods }: Way, spec: ob
 /** Annotation of pods that SCC admission has defaulted. */
 const ASSIGNED_SCC = '"openshift.io/scc":"restricted-v2"';
 
-/** API servers observe new configurations and policies after a delay. */
+/**
+ * Waits until the way admits a compliant pod and denies a violating pod, because API servers observe new configurations
+ * and policies after a delay.
+ */
 async function waitUntilEnforced(client: ApiClient, way: Way): Promise<void> {
   const isEnforced = way.namespace !== 'none' && !way.namespace.startsWith('bare');
   for (let attempt = 0; ; attempt++) {

@@ -46,7 +46,7 @@ function measure(name: string, inputs: readonly SccInput[], decide: typeof assig
   return { name, value: (millis * 1000) / inputs.length, unit: 'µs' };
 }
 
-/** The webhooks prepare the SCCs only once after each change to an SCC. */
+/** Prepares the SCCs. The webhooks do this only once after each change to an SCC. */
 function withSccSet(input: SccInput): SccInput {
   return { ...input, sccs: toSccSet(input.sccs) };
 }

@@ -107,7 +107,7 @@ function createSettings() {
   return createObservable<Settings>({ ...value, kubelet, exceptions: { ...value.exceptions, mode: 'approved' } });
 }
 
-/** A cluster whose API server accepts all writes, and whose watches deliver none of them. */
+/** Creates a cluster whose API server accepts all writes, and whose watches deliver none of them. */
 function createCluster(store: WritableStore): Cluster {
   const accept = (_kind: Kind, object: unknown): Promise<never> => Promise.resolve(object as never);
   return {

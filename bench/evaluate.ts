@@ -36,7 +36,7 @@ export function benchEvaluate(): Row[] {
   return [{ name: 'calibration', value: calibrationMicros, unit: 'µs' }, ...rows, ...relative];
 }
 
-/** A fixed loop without project code. Times relative to this loop are comparable between machines. */
+/** Runs a fixed loop without project code. Times relative to this loop are comparable between machines. */
 function measureCalibration(): number {
   let fastestMs = Infinity;
   for (let round = 0; round < ROUNDS; round++) {
@@ -141,7 +141,7 @@ function measure<T>(name: string, given: readonly T[], decide: (one: T) => unkno
   ];
 }
 
-/** Deployment pods as an API server sends them. Half of them have one container, and half have two. */
+/** Returns Deployment pods as an API server sends them. Half of them have one container, and half have two. */
 function deploymentPods(): readonly Pod[] {
   return restrictedPodReviews('shop')
     .slice(0, 100)

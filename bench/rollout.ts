@@ -72,7 +72,10 @@ const SECURE = {
   seccompProfile: { type: 'RuntimeDefault' },
 };
 
-/** All templates differ. The pods of a Deployment share one spec, as in the store of a live cluster. */
+/**
+ * Adds the objects of a namespace. All templates differ, but the pods of a Deployment share one spec, as in the store
+ * of a live cluster.
+ */
 function fillNamespace(store: WritableStore, { metadata }: Namespace, index: number): void {
   const namespace = metadata?.name ?? '';
   for (const name of ACCOUNTS) store.put('ServiceAccount', { metadata: { name, namespace } });

@@ -36,7 +36,7 @@ function jsonFile(value: unknown): string {
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
-/** The objects that the kustomize components add to the default installation. */
+/** Returns the objects that the kustomize components add to the default installation. */
 function componentFiles(): Files {
   const installed = new Set(buildManifests(SETTINGS).map(identity));
   return Object.keys(PROFILES).flatMap((name) => {
@@ -46,7 +46,9 @@ function componentFiles(): Files {
   });
 }
 
-/** The alerts and dashboards that the kustomize components of features add to those of the monitoring component. */
+/**
+ * Returns the alerts and dashboards that the kustomize components of features add to those of the monitoring component.
+ */
 function monitoringPatches(): Files {
   const find = (kind: string, settings: Partial<ManifestSettings>) =>
     buildManifests({ ...SETTINGS, ...PROFILES.monitoring, ...settings }).find((manifest) => manifest.kind === kind);
@@ -85,8 +87,8 @@ const EVERYTHING: ManifestSettings = {
 };
 
 /**
- * The files that the Helm chart templates include, and the files that contain the version, the repository
- * URL or the settings schema.
+ * Returns the files that the Helm chart templates include, and the files that contain the version, the repository URL
+ * or the settings schema.
  */
 async function chartFiles(): Promise<Files> {
   const manifests = buildManifests(EVERYTHING);
@@ -141,7 +143,7 @@ function describeRoles(manifests: readonly Manifest[]): readonly JsonObject[] {
   });
 }
 
-/** The schema for chart values, which contains the schema for policy settings. */
+/** Returns the schema for chart values, which contains the schema for policy settings. */
 async function valuesSchema(): Promise<JsonObject> {
   const schema = JSON.parse(await readChartFile('values.schema.json')) as { readonly properties: JsonObject };
   return { ...schema, properties: { ...schema.properties, settings: closeObjects(SETTINGS_SCHEMA.properties.spec) } };
@@ -157,7 +159,7 @@ async function chartMetadata(): Promise<string> {
     .replaceAll(home, REPOSITORY);
 }
 
-/** The schema of a PortcullisConfiguration for editors. */
+/** Returns the schema of a PortcullisConfiguration for editors. */
 function editorSchema(): JsonObject {
   const type = { apiVersion: { const: 'config.portcullis.dev/v1alpha1' }, kind: { const: 'PortcullisConfiguration' } };
   const { description, properties } = SETTINGS_SCHEMA;

@@ -58,7 +58,7 @@ function printNamespace(label: string, value: string): string {
   return printYaml([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels: { [label]: value } } }]);
 }
 
-/** An SCC that admits pods and has no findings. */
+/** Returns an SCC that admits pods and has no findings. */
 function printScc(change: object): string {
   const scc = { apiVersion: 'security.openshift.io/v1', kind: 'SecurityContextConstraints', metadata: { name: 'web' } };
   const any = { type: 'RunAsAny' };

@@ -44,7 +44,10 @@ export async function copyNamespace(
 /** Returns the reason for a denial without the names of the pod and the webhook. */
 const REASON = /(?:unable to validate against any security context constraint|violates PodSecurity).*/s;
 
-/** The decision about a pod, without the type of the subject that may use the SCC, which is a documented difference. */
+/**
+ * Returns the decision about a pod without the type of the subject that may use the SCC, which is a documented
+ * difference.
+ */
 function decision({ text, pod }: Verdict): unknown {
   if (pod === undefined) return REASON.exec(text)?.[0] ?? text;
   const { [POD_SCC_ANNOTATIONS.subjectType]: _, ...annotations } = objectMetadata(pod)['annotations'] as JsonObject;

@@ -32,7 +32,7 @@ interface Violation {
 
 const idOf = ({ kind, name }: Named): string => `${kind}/${name}`;
 
-/** The namespace and the manifests as standard input of a command. */
+/** Formats the namespace and the manifests as standard input of a command. */
 export function toText(objects: readonly JsonObject[]): string {
   return objects.map((object) => JSON.stringify(object)).join('\n---\n');
 }

@@ -248,7 +248,7 @@ function listVerdicts(namespaces: Namespaces): ReadonlyMap<string, string> {
   return joinVerdicts(verdicts);
 }
 
-/** A workload may be excepted and need a restart. */
+/** Joins the verdicts of each workload, because a workload may be excepted and also need a restart. */
 function joinVerdicts(verdicts: readonly (readonly [workload: string, verdict: string])[]) {
   const groups = Map.groupBy(verdicts, ([workload]) => workload);
   return new Map([...groups].map(([workload, group]) => [workload, sortedWords(group.map(([, verdict]) => verdict))]));

@@ -222,7 +222,7 @@ const MISTAKES: readonly (readonly [args: string, message: string, env?: Io['env
   ['fail now', "too many arguments for 'fail'. Expected 0 arguments but got 1: now."],
 ];
 
-/** The command whose help the message about these arguments recommends. */
+/** Returns the command whose help the message about these arguments recommends. */
 function helpedCommand(args: string): string {
   const command = ['paint', 'wall build', 'wall', 'fail'].find((name) => `${args} `.startsWith(`${name} `));
   return command === undefined ? 'portcullis' : `portcullis ${command}`;

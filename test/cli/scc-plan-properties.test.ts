@@ -69,8 +69,8 @@ function getStore({ workloads, sccs }: Cluster): WritableStore {
 }
 
 /**
- * True if SCC admission admits a workload with a container that is privileged or adds CAP_SYS_ADMIN without privilege
- * escalation. API servers reject the workload, so a plan contains no grant for it.
+ * Returns true if SCC admission admits a workload with a container that is privileged or adds CAP_SYS_ADMIN without
+ * privilege escalation. API servers reject the workload, so a plan contains no grant for it.
  */
 function isContradictory(workload: Workload | undefined, result: PlannedWorkload['result'] | undefined): boolean {
   if (result?.outcome !== 'admitted') return false;

@@ -87,7 +87,7 @@ function changed(
 }
 const bundle = btoa(signer.cert);
 const keep = (): void => undefined;
-/** A configuration whose second webhook is advisory and has no caBundle. */
+/** Returns a configuration whose second webhook is advisory and has no caBundle. */
 const withoutAdvice = (policies: readonly ('Fail' | 'Ignore')[]): WebhookConfiguration => {
   const made = draft(
     configuration('portcullis.dev', ['validate.pods.portcullis.dev', 'workloads.portcullis.dev'], bundle),

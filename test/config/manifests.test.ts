@@ -54,15 +54,19 @@ const documents: readonly (readonly [name: string, text: string, json: string])[
   ['a quoted merge key is an ordinary key', '"<<": {a: 1}', '{"<<":{"a":1}}'],
   ['aliases are expanded', 'a: &x {b: 1}\nc:\n  <<: *x\n  d: *x', '{"a":{"b":1},"c":{"b":1,"d":{"b":1}}}'],
   ['an alias refers to the last preceding anchor', 'a: &x 1\nb: *x\nc: &x 2\nd: *x', '{"a":1,"b":1,"c":2,"d":2}'],
-  ['an alias in an aliased value', 'a: &x 1\nb: &y [*x]\nc: &x 2\nd: *y', '{"a":1,"b":[1],"c":2,"d":[1]}'],
+  ['aliases in aliased values are expanded', 'a: &x 1\nb: &y [*x]\nc: &x 2\nd: *y', '{"a":1,"b":[1],"c":2,"d":[1]}'],
   ['__proto__ is an ordinary key', '__proto__: {a: 1}', '{"__proto__":{"a":1}}'],
-  ['byte order mark', '\ufeffa: 1', '{"a":1}'],
-  ['carriage returns', 'a: 1\r\nb: 2\r\n', '{"a":1,"b":2}'],
-  ['block scalars', 'a: |\n  x\n   y\nb: >\n  q\n  r\n', '{"a":"x\\n y\\n","b":"q r\\n"}'],
-  ['JSON with tabs', '{\n\t"a":\t1}', '{"a":1}'],
-  ['strings of JSON', '{"a": "yes", "<<": "b", "c": "\\ud83d\\ude00\\n"}', '{"a":"yes","<<":"b","c":"😀\\n"}'],
-  ['numbers of JSON', '{"a": [0, -1, 1.5, 1e3, -2.5E-1]}', '{"a":[0,-1,1.5,1000,-0.25]}'],
-  ['JSON with trailing commas', '{"a": [1,],\n"b": {"c": 1,}}', '{"a":[1],"b":{"c":1}}'],
+  ['a byte order mark is skipped', '\ufeffa: 1', '{"a":1}'],
+  ['carriage returns are decoded as line breaks', 'a: 1\r\nb: 2\r\n', '{"a":1,"b":2}'],
+  ['block scalars are decoded', 'a: |\n  x\n   y\nb: >\n  q\n  r\n', '{"a":"x\\n y\\n","b":"q r\\n"}'],
+  ['JSON with tabs is decoded', '{\n\t"a":\t1}', '{"a":1}'],
+  [
+    'strings in JSON are decoded as in JSON',
+    '{"a": "yes", "<<": "b", "c": "\\ud83d\\ude00\\n"}',
+    '{"a":"yes","<<":"b","c":"😀\\n"}',
+  ],
+  ['numbers in JSON are decoded as in JSON', '{"a": [0, -1, 1.5, 1e3, -2.5E-1]}', '{"a":[0,-1,1.5,1000,-0.25]}'],
+  ['JSON with trailing commas is decoded', '{"a": [1,],\n"b": {"c": 1,}}', '{"a":[1],"b":{"c":1}}'],
 ];
 
 /** Texts with syntax errors, the errors, and the documents that can be read. */
@@ -77,10 +81,10 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
     ['broken JSON in the middle', '{"a":1}\n{"b"]}\n{"c":3}', ["f:2:5: did not find expected ',' or '}'"], ['{"a":1}']],
     ['JSON with an invalid escape', '{"a": "\\x"}', ['f:1:7: did not find expected hexdecimal number'], []],
     ['JSON with a missing colon', '{"a" 1}\n{', ["f:1:6: did not find expected ',' or '}'"], []],
-    ['colon in a plain scalar', 'a: b: c', ['f:1:5: mapping values are not allowed in this context'], []],
-    ['unknown alias', 'a: *x', ["f:1:4: unknown anchor 'x' referenced"], []],
-    ['merge of a string', 'a: 1\n<<: b', ['f:2:5: map merge requires map or sequence of maps as the value'], []],
-    ['alias to itself', 'a: &x\n- *x', ["f:2:3: anchor 'x' value contains itself"], []],
+    ['a colon in a plain scalar', 'a: b: c', ['f:1:5: mapping values are not allowed in this context'], []],
+    ['an unknown alias', 'a: *x', ["f:1:4: unknown anchor 'x' referenced"], []],
+    ['a merge of a string', 'a: 1\n<<: b', ['f:2:5: map merge requires map or sequence of maps as the value'], []],
+    ['an alias to itself', 'a: &x\n- *x', ["f:2:3: anchor 'x' value contains itself"], []],
     ['deep YAML', '['.repeat(50_000), ['f:1:502: nested more than 500 levels deep'], []],
     [
       'deep YAML in blocks',
@@ -98,7 +102,7 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
       [],
     ],
     [
-      'a long message is truncated',
+      'a text with a long message, which is truncated',
       `--- ${'!'.repeat(1000)}`,
       [`f:1:1: invalid YAML document separator: ${'!'.repeat(167)}…`],
       [],
@@ -107,9 +111,9 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
 
 /** Streams, and the index and line of each document. */
 const streams: readonly (readonly [name: string, text: string, documents: readonly string[]])[] = [
-  ['empty text', '', []],
-  ['null documents are omitted', '---\n~\n---\na: 1\n---\nnull\n', ['0:4:{"a":1}']],
-  ['comments only', '\n# nothing\n---\n\n--- # nor here\n# or here\n', []],
+  ['an empty text', '', []],
+  ['null documents, which are omitted', '---\n~\n---\na: 1\n---\nnull\n', ['0:4:{"a":1}']],
+  ['only comments', '\n# nothing\n---\n\n--- # nor here\n# or here\n', []],
   ['document end markers', 'a: 1\n...\n---\nb: 2\n...\n', ['0:1:{"a":1}', '1:4:{"b":2}']],
   ['three dashes in a string', 'a: |\n  ---\nb: ---x\n', ['0:1:{"a":"---\\n","b":"---x"}']],
   ['a sequence of JSON values', '{"a":1}{"b":2}\n\n{"c":\n3}', ['0:1:{"a":1}', '1:1:{"b":2}', '2:3:{"c":3}']],
@@ -163,7 +167,7 @@ describe('readDocuments', () => {
     });
   }
   for (const [name, text, errors, others] of broken) {
-    test(name, () => {
+    test(`reports the error in ${name}`, () => {
       const found = readDocuments(text, 'f');
       assert.deepEqual(
         found.errors.map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`),
@@ -176,7 +180,7 @@ describe('readDocuments', () => {
     });
   }
   for (const [name, text, expected] of streams) {
-    test(name, () => {
+    test(`returns the documents in ${name}`, () => {
       const { documents, errors } = readDocuments(text, 'f');
       assert.deepEqual(errors, []);
       assert.deepEqual(
@@ -281,7 +285,7 @@ const objects: readonly (readonly [name: string, text: string, expected: readonl
 
 describe('manifestObjects', () => {
   for (const [name, text, expected] of objects) {
-    test(name, () => {
+    test(`returns the objects or errors in ${name}`, () => {
       const found = readDocuments(text, 'f').documents.map(manifestObjects);
       assert.deepEqual(
         [

@@ -67,7 +67,7 @@ interface Fixture {
   readonly settings: CurrentSettings;
   /** Completes the preparation of settings, which the test delays. */
   readonly release: (() => void)[];
-  /** 1 after a successful load, 0 after a failed load. */
+  /** Returns 1 after a successful load, and 0 after a failed load. */
   lastReload(): Promise<number | undefined>;
 }
 

@@ -187,8 +187,8 @@ describe('the development cluster responds as in the transcripts of an API serve
 });
 
 /**
- * The recording never deletes configurations. Only the latest configuration is in effect, unless two are created in
- * succession.
+ * Returns true if the exchange writes a webhook configuration. The recording never deletes configurations, but only the
+ * latest configuration was in effect, unless two were created in succession.
  */
 function configuresWebhooks({ request }: Exchange): boolean {
   return request.path.startsWith(CONFIGURATIONS);

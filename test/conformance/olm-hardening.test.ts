@@ -19,7 +19,7 @@ import { isKeptByOlm } from '../support/olm.ts';
 
 const ENFORCE = 'pod-security.kubernetes.io/enforce';
 
-/** The containers of a case, keyed by name. */
+/** Returns containers with the given names. */
 const named = (names: readonly string[]): readonly JsonObject[] => names.map((name) => ({ name }));
 
 /** Applies a profile to a pod spec. */
@@ -30,7 +30,7 @@ function harden(spec: unknown, profile: ProfileId, isOpenShift: boolean) {
   return { spec: hardened['spec'] as JsonObject, conflicts };
 }
 
-/** Upstream does not set `privileged`, whose default is the same. */
+/** Removes `privileged`, which upstream does not set because the default is the same. */
 function withoutPrivileged(context: unknown): unknown {
   if (!isObject(context)) return context;
   return Object.fromEntries(Object.entries(context).filter(([field]) => field !== 'privileged'));
@@ -49,7 +49,8 @@ interface UpstreamPod {
 }
 
 /**
- * Hardening turns a pod that OLM creates without security contexts into the pod that OLM creates in restricted mode.
+ * Asserts that hardening turns a pod that OLM creates without security contexts into the pod that OLM creates in
+ * restricted mode.
  */
 function verifyCatalogPod(mode: string, workloadUserId: number, expect: UpstreamPod): void {
   const { podSecurityContext, containerSecurityContext, initContainers = [], emptyDirVolumes = [] } = expect;
@@ -89,7 +90,7 @@ interface JobExpectation {
 
 const unpackJobs = readCases<readonly Case[]>('olm/cases.json').filter((one) => one.area === 'unpack-job');
 
-/** The Job that OLM requires, from one of the upstream cases. */
+/** Returns the Job that OLM requires, from one of the upstream cases. */
 function desiredJob(): JsonObject {
   const { containers, initContainers } = unpackJobs.at(-1)?.expect as JobExpectation;
   const withNames = (list: Readonly<Record<string, JsonObject>>): readonly JsonObject[] =>

@@ -31,7 +31,7 @@ function readInput({ object, namespace, userInfo, sccs, grants }: Recorded): Inp
   return { object, namespace, userInfo, sccs, access: accessBy(grants), compatibility: 'portcullis' };
 }
 
-/** The SCC as an API server stores it. */
+/** Returns the SCC as an API server stores it. */
 function stored(scc: SecurityContextConstraints): SecurityContextConstraints {
   assert.deepEqual(validateSccObject(scc), []);
   return defaultScc(scc);

@@ -98,7 +98,7 @@ const CASES: readonly Case[] = [
     expected: undefined,
   },
   {
-    name: 'an owner in a namespace whose name is longer than a note',
+    name: 'an owner in a namespace whose name does not fit into a note',
     request: request([REPLICA_SET], { namespace: 'n'.repeat(2000) }),
     expected: undefined,
   },

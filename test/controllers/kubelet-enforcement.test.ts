@@ -25,8 +25,7 @@ const MINUTES = 60_000;
 type Answer = (review: Parameters<Cluster['reviewAccess']>) => AccessReviewStatus;
 
 /**
- * The response of an API server that calls the webhook. The webhook applies the minimum 1.33.0 and does not find the
- * node.
+ * Responds as an API server that calls the webhook. The webhook applies the minimum 1.33.0 and does not find the node.
  */
 const webhook: Answer = ([{ username = '', groups = [] }, { verb, resource = '' }]) => {
   const parsed = parseMinimum('1.33.0');
@@ -37,7 +36,7 @@ const webhook: Answer = ([{ username = '', groups = [] }, { verb, resource = '' 
   assert.ok(status);
   return status;
 };
-/** OpenShift's authorizer returns the error without a reason. */
+/** Responds as OpenShift's authorizer, which returns the error without a reason. */
 const openshift: Answer = (review) => {
   const { reason = '' } = webhook(review);
   return { allowed: false, denied: true, evaluationError: reason };

@@ -30,7 +30,7 @@ const ANNOTATION = 'security.openshift.io/MinimallySufficientPodSecurityStandard
 const FLOOR = 'floor.enforce-baseline.psa.portcullis.dev';
 const RANGE = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
 
-/** The values of the six labels and the annotation on one line, with `-` for absent values. */
+/** Returns the values of the six labels and the annotation on one line, with `-` for absent values. */
 function printed(namespace: Namespace | undefined): string {
   const { labels, annotations } = namespace?.metadata ?? {};
   const value = (mode: string): string => labels?.[`pod-security.kubernetes.io/${mode}`] ?? '-';
@@ -38,7 +38,7 @@ function printed(namespace: Namespace | undefined): string {
   return [...modes, annotations?.[ANNOTATION] ?? '-'].join(' ');
 }
 
-/** The webhook warns, so the warn label is privileged. */
+/** Returns the printed labels of an enforced level. The warn label is privileged, because the webhook warns. */
 const ENFORCED = (level: string): string => `${level}:latest ${level}:latest privileged:latest ${level}`;
 const ADVISED = (level: string): string => `-:- ${level}:latest privileged:latest ${level}`;
 

@@ -620,7 +620,7 @@ suite('replicas that share a Lease', () => {
     replicas.push(made);
     return made;
   };
-  /** A controller that watches service accounts. */
+  /** Creates a controller that watches service accounts. */
   const watcher = (identity: string, runsOn: Controller['runsOn']): Controller => ({
     name: `${runsOn}-demo`,
     runsOn,
@@ -635,7 +635,7 @@ suite('replicas that share a Lease', () => {
       },
     }),
   });
-  /** A leader controller that reconciles one key. */
+  /** Creates a leader controller that reconciles one key. */
   const leader = (reconcile: (context: ReconcileContext) => Promise<void>): Controller => ({
     name: 'leader-demo',
     runsOn: 'leader',

@@ -75,7 +75,7 @@ suite('the OLM auto-labeler', () => {
     await cluster.patch('Namespace', { name }, { metadata }, { fieldManager: 'kubectl' });
     await settle();
   };
-  /** The label and the annotation, with `-` for absent values. */
+  /** Returns the label and the annotation, with `-` for absent values. */
   const state = (name = NAME): string => {
     const { labels, annotations } = cluster.store.get('Namespace', name)?.metadata ?? {};
     return `${labels?.[LABEL_SYNC_LABEL] ?? '-'} ${annotations?.[OLM_MANAGED_ANNOTATION] ?? '-'}`;

@@ -30,7 +30,7 @@ const OWN_LABEL = 'own-label.validate.pods';
 /** The webhooks that fail closed unless SCC admission is off, because namespaces may have the label for enforcement. */
 const SCCS = ['connect.pods', 'mutate.objects', 'mutate.pods', 'objects', OWN_LABEL, 'validate.pods'];
 
-/** An EndpointSlice of the Service. */
+/** Returns an EndpointSlice of the Service. */
 function slice(ready: boolean): EndpointSlice {
   const labels = { 'kubernetes.io/service-name': SERVICE.name };
   return {
@@ -80,7 +80,7 @@ suite('the webhook configurations', () => {
     CONFIGURATION_KINDS.flatMap((kind) => cluster.store.list(kind) as readonly WebhookConfiguration[]);
   const names = () => list().map(({ metadata }) => metadata?.name);
   const hooks = () => list().flatMap(({ webhooks = [] }) => webhooks.map(({ name }) => name));
-  /** The names of fail-closed webhooks, without the domain. */
+  /** Returns the names of fail-closed webhooks, without the domain. */
   const closed = (): readonly string[] =>
     list()
       .flatMap(({ webhooks = [] }) => webhooks)

@@ -8,7 +8,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 
 const WEBHOOKS = { group: 'admissionregistration.k8s.io', resource: 'mutatingwebhookconfigurations' };
 
-/** A cluster with one mutating webhook, which responds with the given operations. */
+/** Creates a cluster with one mutating webhook, which responds with the given operations. */
 async function clusterWith(ops: readonly object[]): Promise<DevCluster> {
   const patch = Buffer.from(JSON.stringify(ops)).toString('base64');
   const cluster = createDevCluster({

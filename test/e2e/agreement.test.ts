@@ -433,7 +433,7 @@ function hasLabel(labels: object | undefined, suffix: string): boolean {
   return Object.keys(labels ?? {}).some((key) => key.endsWith(suffix));
 }
 
-/** Returns the verdict of each listed workload. A workload may be excepted and need a restart. */
+/** Returns the verdict of each listed workload. A workload may be excepted and also need a restart. */
 function listVerdicts(namespaces: Namespaces): Verdicts {
   return joinVerdicts(
     namespaces.flatMap(({ workloads, excepted }) => [

@@ -49,7 +49,7 @@ function settings(delivery: 'policy' | 'webhook') {
   return { defaults, scc: { mode: 'report', exemptNamespaces: [] } } as const;
 }
 
-/** The pods of the cases and recorded pods, with the fields that API servers require. */
+/** Returns the pods of the cases and recorded pods, with the fields that API servers require. */
 function readPods(): readonly JsonObject[] {
   const cases = readFixture<readonly JsonObject[]>('psa/defaults.yaml').map(({ annotations, spec }) => ({
     metadata: { annotations },

@@ -66,7 +66,7 @@ const PLAIN: readonly string[] = [
   'ServiceAccount portcullis',
 ];
 
-/** The objects of an installation with a different image and number of replicas. */
+/** Returns the objects of an installation with a different image and number of replicas. */
 function customized(objects: readonly JsonObject[]): readonly JsonObject[] {
   return objects.map((object) => {
     if (object['kind'] !== 'Deployment') return object;
@@ -87,7 +87,7 @@ async function label({ admin }: ControlPlane, objects: readonly JsonObject[]): P
   }
 }
 
-/** A running control plane, with `portcullis` as a shell command. */
+/** Starts a control plane, and provides `portcullis` as a shell command. */
 async function startShell() {
   const plane = await startControlPlane();
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);

@@ -24,7 +24,7 @@ const SPEC = {
   webhooks: { failurePolicy: 'Ignore' },
 };
 
-/** The denial of a floor policy. */
+/** Returns the denial of a floor policy. */
 function denial(name: string, text: string, binding = name): string {
   return `403 pods "p" is forbidden: ValidatingAdmissionPolicy 'floor.${name}.psa.portcullis.dev' with binding 'floor.${binding}.psa.portcullis.dev' denied request: ${text}`;
 }

@@ -108,7 +108,7 @@ suite(
       });
       assert.equal(status, 200, text);
     };
-    /** A pod on the node, with a Secret that only this node may read. */
+    /** Creates a pod on the node, with a Secret that only this node may read. */
     const createPod = async (node: string): Promise<void> => {
       const metadata = { name: node, namespace: 'default' };
       await send('POST', '/api/v1/namespaces/default/secrets', { apiVersion: 'v1', kind: 'Secret', metadata });

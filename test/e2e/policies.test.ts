@@ -26,7 +26,7 @@ const POLICIES = ['baseline', 'restricted'].flatMap((level) =>
 );
 type Policy = (typeof POLICIES)[number];
 
-/** The policy of warn mode in namespaces that enforce a policy. */
+/** Returns the policy of warn mode in namespaces that enforce a policy. */
 function warningOf(policy: Policy): Policy {
   return POLICIES[(POLICIES.indexOf(policy) + 3) % POLICIES.length] ?? policy;
 }
@@ -53,7 +53,7 @@ function listNamespaces(evaluator: Evaluator): string[] {
   );
 }
 
-/** The examples of the checks and a sample of the recorded pods, with the fields that API servers require. */
+/** Returns the examples of the checks and a sample of the recorded pods, with the fields that API servers require. */
 function readPods(): JsonObject[] {
   const examples = [compliantPod(), ...checks.map(violatingPod)] as JsonObject[];
   const random = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson').filter(

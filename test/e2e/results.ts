@@ -19,7 +19,7 @@ export interface VersionResult {
   readonly files: Readonly<Record<string, FileResult>>;
 }
 
-/** The recorded results by minor version, such as `1.30`. */
+/** Reads the recorded results by minor version, such as `1.30`. */
 export function readResults(): Record<string, VersionResult> {
   return JSON.parse(readFileSync(RESULTS, 'utf8')) as Record<string, VersionResult>;
 }

@@ -90,10 +90,10 @@ const useRole = (name: string, change: JsonObject): JsonObject => ({
 });
 
 const POLICY = 'portcullis-service-account';
-/** The message of a denial by the policy. */
+/** Returns the message of a denial by the policy. */
 const denied = (object: string, reason: string): string =>
   `${object} is forbidden: ValidatingAdmissionPolicy '${POLICY}' with binding '${POLICY}' denied request: ${reason}`;
-/** The message of a denial by RBAC. */
+/** Returns the message of a denial by RBAC. */
 const unauthorized = (verb: string, resource: string, group: string, name = ''): string =>
   `${resource}.${group}${name === '' ? '' : ` "${name}"`} is forbidden: User "${REPLICA_USER}" cannot ${verb} resource "${resource}" in API group "${group}" at the cluster scope`;
 const names = (resource: string, list: readonly string[]): string =>

@@ -38,7 +38,7 @@ function pod({ scc, securityContext }: { readonly scc: string; readonly security
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** A role that permits the default service account of a namespace to use an SCC. */
+/** Returns a RoleBinding that permits the default service account of a namespace to use an SCC. */
 function grant(namespace: string, scc: string): readonly JsonObject[] {
   const type = { apiVersion: `${RBAC}/v1`, metadata: { name: 'scc', namespace } };
   const roleRef = { apiGroup: RBAC, kind: 'ClusterRole', name: `system:openshift:scc:${scc}` };

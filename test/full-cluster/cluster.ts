@@ -97,7 +97,7 @@ async function kwokArgs(plane: ControlPlane, port: number): Promise<readonly str
 
 const ZONES = 3;
 
-/** The zone label of a node. */
+/** Returns the zone label of a node. */
 export function zoneLabels(index: number): Readonly<Record<string, string>> {
   return { 'topology.kubernetes.io/zone': `zone-${index % ZONES}` };
 }

@@ -22,9 +22,9 @@ const LIST = '/apis/apps/v1/deployments?labelSelector=load';
 export interface Load {
   /** Failed requests. They do not include pod denials, because controllers create the pods. */
   readonly failures: readonly string[];
-  /** The number of successful requests. */
+  /** Returns the number of successful requests. */
   writes(): number;
-  /** The contents of new Deployments. */
+  /** Sets the contents of new Deployments. */
   use(contents: readonly Content[]): void;
   /** Replaces the pod templates of all Deployments with a content. Equal contents restart them. */
   replace(from: Content, to: Content): Promise<void>;

@@ -79,7 +79,7 @@ export async function listPods(admin: ApiClient, namespace: string, app?: string
   return responseItems(await admin.send('GET', `/api/v1/namespaces/${namespace}/pods${query}`));
 }
 
-/** True if the pod is assigned to a node and runs or has completed. */
+/** Returns true if the pod is assigned to a node and runs or has completed. */
 export function isRunning(pod: JsonObject): boolean {
   const { status } = pod;
   return isObject(status) && ['Running', 'Succeeded'].includes(String(status['phase']));

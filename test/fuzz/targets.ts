@@ -16,7 +16,7 @@ export interface Context {
   readonly server: FuzzServer;
   readonly judge: Judge;
   readonly seeds: readonly JsonObject[];
-  /** Called for each response to an evaluated review. */
+  /** Counts a response to an evaluated review. */
   count(): unknown;
 }
 

@@ -73,34 +73,38 @@ describe('label values are validated', () => {
   }
 });
 
-describe('a label selector matches', () => {
+describe('matchesLabelSelector', () => {
   const labels = { app: 'web', tier: 'front' };
   const expression = (key: string, operator: string, ...values: string[]): unknown => ({
     matchExpressions: [{ key, operator, values }],
   });
   const cases: [name: string, selector: unknown, matches: boolean][] = [
-    ['nothing', undefined, false],
-    ['null', null, false],
-    ['everything', {}, true],
-    ['a label', { matchLabels: { app: 'web' } }, true],
-    ['another value', { matchLabels: { app: 'db' } }, false],
+    ['a selector that is undefined', undefined, false],
+    ['a selector that is null', null, false],
+    ['an empty selector', {}, true],
+    ['a label with its value', { matchLabels: { app: 'web' } }, true],
+    ['a label with another value', { matchLabels: { app: 'db' } }, false],
     ['a key of Object.prototype', { matchLabels: { constructor: 'web' } }, false],
-    ['In', expression('app', 'In', 'db', 'web'), true],
-    ['not In', expression('app', 'In', 'db'), false],
-    ['In, absent', expression('zone', 'In', 'a'), false],
-    ['NotIn', expression('app', 'NotIn', 'db'), true],
-    ['not NotIn', expression('app', 'NotIn', 'web'), false],
-    ['NotIn, absent', expression('zone', 'NotIn', 'a'), true],
-    ['Exists', expression('app', 'Exists'), true],
-    ['Exists, absent', expression('toString', 'Exists'), false],
-    ['DoesNotExist', expression('zone', 'DoesNotExist'), true],
+    ['In with the value', expression('app', 'In', 'db', 'web'), true],
+    ['In with another value', expression('app', 'In', 'db'), false],
+    ['In for an absent label', expression('zone', 'In', 'a'), false],
+    ['NotIn with another value', expression('app', 'NotIn', 'db'), true],
+    ['NotIn with the value', expression('app', 'NotIn', 'web'), false],
+    ['NotIn for an absent label', expression('zone', 'NotIn', 'a'), true],
+    ['Exists for a label', expression('app', 'Exists'), true],
+    ['Exists for an absent label', expression('toString', 'Exists'), false],
+    ['DoesNotExist for an absent label', expression('zone', 'DoesNotExist'), true],
     ['an unknown operator', expression('app', 'Like', 'web'), false],
-    ['all must hold', { matchLabels: { app: 'web' }, ...(expression('tier', 'In', 'back') as object) }, false],
+    [
+      'one of several requirements that does not hold',
+      { matchLabels: { app: 'web' }, ...(expression('tier', 'In', 'back') as object) },
+      false,
+    ],
   ];
   for (const [name, selector, matches] of cases) {
-    test(name, () => assert.equal(matchesLabelSelector(selector, labels), matches));
+    test(`returns ${matches} for ${name}`, () => assert.equal(matchesLabelSelector(selector, labels), matches));
   }
-  test('a missing map of labels only if it is empty', () => {
+  test('returns true for missing labels only if the selector is empty', () => {
     assert.equal(matchesLabelSelector({}, undefined), true);
     assert.equal(matchesLabelSelector({ matchLabels: { a: 'b' } }, undefined), false);
   });

@@ -47,7 +47,7 @@ describe('getControllerPod returns undefined for', () => {
     ['a missing template', 'ReplicationController', workload({ replicas: 1 })],
     ['a spec that is not an object', 'Deployment', workload('many')],
     ['a template that is null', 'Deployment', workload({ template: null })],
-    ['no spec', 'CronJob', { metadata: { name: 'c' } }],
+    ['an object without a spec', 'CronJob', { metadata: { name: 'c' } }],
   ];
   for (const [name, kind, object] of cases) {
     test(name, () => assert.equal(getControllerPod({ object: object as KubeObject, kind }), undefined));

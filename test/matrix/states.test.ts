@@ -193,7 +193,7 @@ function padded(pod: Pod, megabytes: number): JsonObject {
   return { ...pod, metadata, spec: { ...pod.spec, containers: [{ ...container, env }, ...others] } };
 }
 
-/** A pod with 1.4 MB whose review has 8.4 MB, because API servers escape each `<`. */
+/** Returns a pod with 1.4 MB whose review has 8.4 MB, because API servers escape each `<`. */
 function escaped(pod: Pod): JsonObject {
   const [container, ...others] = pod.spec?.containers ?? [];
   return { ...pod, spec: { ...pod.spec, containers: [{ ...container, command: ['<'.repeat(1_400_000)] }, ...others] } };
@@ -214,7 +214,8 @@ function ephemeral(securityContext: JsonObject): JsonObject {
 }
 
 /**
- * Large pods are sent only to namespaces with a label, because an API server needs up to a second for each large pod.
+ * Returns the requests for pods in a namespace. Large pods are sent only to namespaces with a label, because an API
+ * server needs up to a second for each large pod.
  */
 function attempts({ name: namespace, label }: Space): readonly Attempt[] {
   const sizes = label === 'restricted' ? SIZES : [];
@@ -284,7 +285,7 @@ async function attack({ replicas }: System, options: Omit<Attack, 'port' | 'prot
   };
 }
 
-/** A 5 MB review with its HTTP header. */
+/** Returns a 5 MB review with its HTTP header. */
 function largeReview(): string {
   const namespace = 'fail-closed-scc-off-restricted';
   const kind = { group: '', version: 'v1', kind: 'Pod' };
@@ -641,7 +642,10 @@ function otherAttempts({ name }: Space): readonly OtherAttempt[] {
 /** Pods in a control plane without nodes have no host, so an admitted stream fails with this error. */
 const ADMITTED_STREAM = /does not have a host assigned/;
 
-/** True if admission denied the request, including because of a limit, or if it timed out. False for a test error. */
+/**
+ * Returns true if admission denied the request, even because of a limit, or if it timed out. Returns false for a test
+ * error.
+ */
 function isDenial(status: number, message: string): boolean {
   return (
     status === 403 || status === 429 || status === 504 || (status === 500 && message.includes('failed calling webhook'))

@@ -244,7 +244,7 @@ suite('authors of large pods', { timeout: 300_000 }, () => {
   }
 });
 
-/** A review of a privileged pod with additional fields in its spec, container and metadata. */
+/** Returns a review of a privileged pod with additional fields in its spec, container and metadata. */
 function forbiddenReview(spec: object, container: object = {}, metadata: object = {}): Review {
   const forbidden = { ...CONTAINER, ...container, securityContext: { privileged: true } };
   const { request, ...review } = podReview({ namespace: NAMESPACE, spec: { containers: [forbidden], ...spec } });

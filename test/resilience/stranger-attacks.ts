@@ -92,7 +92,7 @@ function ownedBy(fields: object): object {
 const LONG = `${'u'.repeat(120_000)}${NONCE}`;
 const GROUPS = Array.from({ length: 98 }, (_, index) => `${index}${'g'.repeat(1000)}${NONCE}`);
 
-/** A review of the update of an object without a namespace. */
+/** Returns a review of the update of an object without a namespace. */
 function updateOf(
   [group, version, kind, resource]: readonly [group: string, version: string, kind: string, resource: string],
   object: object,

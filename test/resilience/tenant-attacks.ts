@@ -51,7 +51,7 @@ function fillMap(bytes: number, key: (index: number) => string, value: (index: n
 const SECURITY = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
 const CONTAINER = { name: 'web', image: 'web:1', securityContext: SECURITY };
 
-/** A pod spec that satisfies `restricted`, with additional fields. */
+/** Returns a pod spec that satisfies `restricted`, with additional fields. */
 function podSpec(spec: JsonObject = {}, container: JsonObject = {}): JsonObject {
   return {
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
@@ -181,7 +181,7 @@ const METADATA = [
 
 const SUBJECT_GROUP = 'rbac.authorization.k8s.io';
 
-/** The minimal valid object of a kind. */
+/** Returns the minimal valid object of a kind. */
 function minimal(kind: Kind, index: number): JsonObject {
   switch (kind) {
     case 'ServiceAccount':

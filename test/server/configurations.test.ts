@@ -259,13 +259,13 @@ function buildEnforcement(mode: SccMode, exemptNamespaces = DEFAULT_EXEMPT_NAMES
 }
 
 suite('in the tiers of a webhook,', () => {
-  /** True if only replicas enforce a level in the namespace, so the webhook for pods fails closed. */
+  /** Returns true if only replicas enforce a level in the namespace, so the webhook for pods fails closed. */
   const isOwn = ({ metadata: { name, labels } }: AnyNamespace): boolean =>
     name !== 'kube-system' && labels['portcullis.dev/enforce'] !== undefined;
   const isFailOpen = ({ metadata: { labels } }: AnyNamespace): boolean =>
     labels['portcullis.dev/admission'] === 'fail-open';
 
-  /** True if webhooks that validate pods fail closed because of the SCC mode, regardless of other labels. */
+  /** Returns true if webhooks that validate pods fail closed because of the SCC mode, regardless of other labels. */
   const hasClosedMode = (
     { metadata: { name, labels } }: AnyNamespace,
     scc: Pick<SccSettings, 'mode' | 'exemptNamespaces'>,

@@ -108,7 +108,7 @@ function hasType(object: unknown): boolean {
   return !isObject(object) || [object['apiVersion'], object['kind']].every((value) => typeof value !== 'object');
 }
 
-/** A custom resource with a pod template. */
+/** Returns a custom resource with a pod template. */
 function rollouts(workloads: Arbitrary<JsonObject>): Arbitrary<JsonObject> {
   const type = { group: 'argoproj.io', version: 'v1alpha1' };
   return workloads.map((request) => ({
@@ -338,7 +338,8 @@ suite('the text of a large review', () => {
       { request: { object: { spec: { hostPID: true }, kind: 'Pod' }, kind: { version: 'v1', kind: 'Pod' } } },
     ],
   ];
-  for (const [name, json, reduced] of cases) test(name, () => assert.deepEqual(reduce(json), reduced));
+  for (const [name, json, reduced] of cases)
+    test(`is reduced or rejected as expected: ${name}`, () => assert.deepEqual(reduce(json), reduced));
 
   test('a member named __proto__ stays a member', () => {
     const text =

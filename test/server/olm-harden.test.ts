@@ -24,7 +24,7 @@ interface Cluster {
   readonly catalog?: JsonObject | null;
 }
 
-/** A cluster whose namespace `shop` contains the CatalogSource `cat`. */
+/** Creates a cluster whose namespace `shop` contains the CatalogSource `cat`. */
 function startWebhooks({
   mode = 'fill',
   isOpenShift = false,

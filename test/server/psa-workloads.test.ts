@@ -32,7 +32,7 @@ const wouldViolate = (details: string): string => `would violate PodSecurity "re
 const RAW = wouldViolate(PLAIN_DETAILS);
 const RAW_HOST_NETWORK = wouldViolate(`host namespaces (hostNetwork=true), ${PLAIN_DETAILS}`);
 
-/** An object of a kind with a pod template. */
+/** Returns an object of a kind with a pod template. */
 function workload(kind: Kind, spec: JsonObject, metadata: JsonObject = {}): JsonObject {
   const path = RESOURCES[kind].podTemplate ?? [];
   const content = path.reduceRight<JsonObject>((inner, key) => ({ [key]: inner }), { metadata, spec });

@@ -893,7 +893,7 @@ const DENIED: Decision = {
   },
   auditAnnotations: { 'enforce-policy': 'baseline:latest' },
 };
-/** The same decision on a pod with a second container. */
+/** Returns the same decision for a pod with a second container. */
 const warnedWith = (other: string): Decision => ({
   ...WARNED,
   warnings: [

@@ -99,7 +99,7 @@ export function createMachine(clock: FakeClock, cluster: Cluster, load: Load): M
 export interface Candidate extends Recorder, LeaderElection {
   readonly identity: string;
   readonly machine: Machine;
-  /** True if the candidate leads and its process is not paused. */
+  /** Returns true if the candidate leads and its process is not paused. */
   acts(): boolean;
   /** The notifications `started` and `stopped`, in order. */
   readonly told: string[];

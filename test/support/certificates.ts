@@ -24,7 +24,7 @@ export const TEST_MANAGER = { fieldManager: 'test' };
 export const START_DATE = new Date('2026-01-01T00:00:00Z');
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** A webhook configuration with the annotation that requests the CAs in the Secret. */
+/** Returns a webhook configuration with the annotation that requests the CAs in the Secret. */
 export function configuration(name: string, hooks: readonly string[], caBundle?: string): WebhookConfiguration {
   return {
     metadata: {
@@ -84,11 +84,11 @@ export interface Stage {
   readonly clock: FakeClock;
   date(): Date;
   secret(): Secret | undefined;
-  /** The decoded data of the Secret. */
+  /** Returns the decoded data of the Secret. */
   texts(): Readonly<Record<string, string>>;
   setTexts(texts: Readonly<Record<string, string>>): Promise<void>;
   askFor(rotation: string): Promise<void>;
-  /** SHA-256 of the CAs that each webhook trusts, in webhook order. */
+  /** Returns the SHA-256 hashes of the CAs that each webhook trusts, in webhook order. */
   trusted(): readonly (readonly string[])[];
   replica(name: string, lagMs?: number): StagedReplica;
   leader(lagMs?: number): StagedLeader;
@@ -262,7 +262,7 @@ function printFingerprint(cert: { readonly fingerprint256: string }): string {
 
 const LAGGING: readonly Kind[] = ['Secret', ...CONFIGURATION_KINDS];
 
-/** A view of the cluster that delays Secrets and webhook configurations, except for its own writes. */
+/** Creates a view of the cluster that delays Secrets and webhook configurations, except for its own writes. */
 function lagging(
   cluster: DevCluster,
   clock: FakeClock,

@@ -130,7 +130,7 @@ export function createController(
   return createFromDefinition(definition, createContext(context));
 }
 
-/** The controller context of a replica without a certificate. */
+/** Creates the controller context of a replica without a certificate. */
 export function createContext(context: Partial<ControllerContext>): ControllerContext {
   const { namespace, name } = INSTALLATION;
   return {

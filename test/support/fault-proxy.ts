@@ -234,7 +234,7 @@ function createCertificates(): Certificates {
   };
 }
 
-/** True for faults that start by closing connections. */
+/** Returns true for faults that start by closing connections. */
 function interrupts(fault: Fault): boolean {
   if (typeof fault === 'string') return fault !== 'none' && fault !== 'no bookmarks';
   return !('slowMs' in fault || 'rejectedWrites' in fault);

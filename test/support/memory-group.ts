@@ -5,7 +5,7 @@ import { eventually } from './eventually.ts';
 export interface MemoryGroup {
   /** The file to which a process writes its ID to join the group. */
   readonly processes: string;
-  /** Number of processes killed for exceeding the limit. */
+  /** Returns the number of processes that were killed for exceeding the limit. */
   kills(): Promise<number>;
   /** Removes the group after its processes have ended. */
   remove(): Promise<void>;

@@ -111,12 +111,12 @@ export function violatingPod({ violation: [path, value] }: Pick<Check, 'violatio
   return withValueAt({ ...compliantPod() }, parsePath(path), value) as JsonObject;
 }
 
-/** A pod that violates one baseline check. */
+/** Returns a pod that violates one baseline check. */
 export function hostNetworkPod(name = 'p'): Pod {
   return { ...compliantPod({ hostNetwork: true }), metadata: { name, namespace: 'ns' } };
 }
 
-/** A pod that satisfies baseline but violates four restricted checks. */
+/** Returns a pod that satisfies baseline but violates four restricted checks. */
 export function plainPod(name = 'p'): Pod {
   return { apiVersion: 'v1', kind: 'Pod', metadata: { name }, spec: { containers: [{ name: 'c', image: 'i:1' }] } };
 }

@@ -99,7 +99,7 @@ function createReplay() {
     labels.set(name, enforce);
     return enforce === before ? undefined : `label ${name} ${enforce ?? 'none'}`;
   };
-  /** The strictest level that any replica may enforce in a namespace. */
+  /** Returns the strictest level that any replica may enforce in a namespace. */
   const getLevel = (namespace: string): string =>
     labels.get(namespace) ?? ([published, ...replicas.values()].includes('restricted') ? 'restricted' : 'privileged');
   return {

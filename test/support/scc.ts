@@ -37,7 +37,7 @@ export function accessBy(grants: readonly Grant[]): SccAccess {
   };
 }
 
-/** An SCC whose strategies accept every value, with the given fields. */
+/** Returns an SCC whose strategies accept every value, with the given fields. */
 export function laxScc({ name = 'lax', ...fields }: JsonObject): SecurityContextConstraints {
   const any = { type: 'RunAsAny' };
   return {

@@ -46,7 +46,7 @@ export function json(body: unknown, code = 200, headers: Readonly<Record<string,
   };
 }
 
-/** A list response for any kind. */
+/** Returns a list response for any kind. */
 export function list(...items: readonly unknown[]): Responder {
   return json({ kind: 'List', metadata: { resourceVersion: '1' }, items });
 }

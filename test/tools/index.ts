@@ -47,7 +47,7 @@ function helm(version: string, path: string): Tool {
   };
 }
 
-/** The version of the Go module of kubectl is `v0.X.Y` for Kubernetes 1.X.Y. */
+/** Returns the version of the Go module of kubectl, which is `v0.X.Y` for Kubernetes 1.X.Y. */
 function kubectl(version: string, modfile: string): Tool {
   const variables = 'k8s.io/component-base/version.gitVersion';
   return {

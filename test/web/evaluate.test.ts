@@ -15,7 +15,7 @@ spec:
       image: i
 `;
 
-/** A pod with an exception from one of the four checks that it violates. */
+/** Returns a pod with an exception from one of the four checks that it violates. */
 const withException = (expiresAt: string): string => `${POD}---
 apiVersion: policy.portcullis.dev/v1alpha1
 kind: PodSecurityException
@@ -158,8 +158,8 @@ describe('the state in a link', () => {
   const pack = (value: unknown): string => `#v1.${deflateRawSync(JSON.stringify(value)).toString('base64url')}`;
   const cases: readonly (readonly [name: string, fragment: string, reason: string])[] = [
     ['another format', '#v2.AAAA', 'its format is unknown'],
-    ['no base64', '#v1.<script>', 'it is damaged or incomplete'],
-    ['no compressed data', '#v1.AAAA', 'it is damaged or incomplete'],
+    ['a text that is not base64', '#v1.<script>', 'it is damaged or incomplete'],
+    ['data that are not compressed', '#v1.AAAA', 'it is damaged or incomplete'],
     ['a part of a link', pack(state).slice(0, -6), 'it is damaged or incomplete'],
     ['a long link', `#v1.${'A'.repeat(600_000)}`, 'it is too long'],
     ['data that expand without end', pack({ ...state, text: 'a'.repeat(50_000_000) }), 'it is damaged or incomplete'],
@@ -168,13 +168,13 @@ describe('the state in a link', () => {
       pack({ ...state, text: 'a'.repeat(LIMITS.playgroundCharacters + 1) }),
       'it contains no manifests, or too many',
     ],
-    ['no text', pack({ ...state, text: { a: 1 } }), 'it contains no manifests, or too many'],
+    ['a text that is not a string', pack({ ...state, text: { a: 1 } }), 'it contains no manifests, or too many'],
     ['null', pack(null), 'it contains no manifests, or too many'],
     ['a wrong level', pack({ ...state, level: '<b>' }), 'its level or its version is unknown'],
     ['a wrong version', pack({ ...state, version: 'v2' }), 'its level or its version is unknown'],
   ];
   for (const [name, fragment, reason] of cases) {
-    test(name, async () => {
+    test(`is rejected: ${name}`, async () => {
       assert.deepEqual(await decodeState(fragment), { problem: `The link cannot be read: ${reason}.` });
     });
   }

@@ -231,7 +231,7 @@ describe('the report', { skip: noBrowser }, () => {
     const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
     const { page, texts, errors } = await browser.open(url);
     await page.waitForSelector('.report');
-    /** The names in the table of namespaces, the workloads by cause, and the order of checks. */
+    /** Returns the names in the table of namespaces, the workloads by cause, and the order of checks. */
     const sections = async (): Promise<unknown> => [
       await texts('.heat-map tbody th'),
       await texts('.cause h3'),
@@ -415,7 +415,7 @@ describe('the report', { skip: noBrowser }, () => {
   });
 });
 
-/** Every tenth namespace has violations. */
+/** Returns a namespace of the report. Every tenth namespace has violations. */
 function manyNamespace(index: number): ReportNamespace {
   const isViolating = index % 10 === 0;
   const violation = {

@@ -339,7 +339,7 @@ function failedCall(name: string, what: string, path: string): string {
   return `problem  reachability     ${name}.portcullis.dev: the call for ${what} failed: failed to call webhook: Post "https://REPLICA${path}": dial tcp REPLICA: connect: connection refused`;
 }
 
-/** The manifests of an installation whose webhook URLs point to the server, and the Lease of a leader. */
+/** Returns the manifests of an installation whose webhook URLs point to the server, and the Lease of a leader. */
 function installation({ port, ca }: TestServer): readonly KubeObject[] {
   const settings = { ...SETTINGS, webhooks: { url: `https://127.0.0.1:${port}` } };
   const caBundle = Buffer.from(ca).toString('base64');
@@ -365,14 +365,14 @@ const NOW = new Date('2026-01-15T12:00:00Z');
 const DAY_MS = 24 * 60 * 60 * 1000;
 const AUTHORITY = createAuthority({ now: NOW, days: 365 });
 
-/** A serving certificate that is valid for a week. */
+/** Returns a serving certificate that is valid for a week. */
 function served(source: string, daysAgo = 0, authority = AUTHORITY): Facts['certificate'] {
   const names = { dnsNames: ['portcullis.portcullis.svc'], ipAddresses: [] };
   const now = new Date(NOW.getTime() - daysAgo * DAY_MS);
   return { value: { source, chain: createServing(authority, names, { now, days: 7 }).cert } };
 }
 
-/** The webhook configurations of an installation, as API servers store them. */
+/** Returns the webhook configurations of an installation, as API servers store them. */
 function registered(change: (webhook: Record<string, unknown>) => object = (webhook) => webhook, required = INSTALLED) {
   const caBundle = Buffer.from(AUTHORITY.cert).toString('base64');
   return required.map((manifest) => {
@@ -384,12 +384,12 @@ function registered(change: (webhook: Record<string, unknown>) => object = (webh
   });
 }
 
-/** A namespace with the label that API servers set. */
+/** Returns a namespace with the label that API servers set. */
 function namespace(name: string, labels: Readonly<Record<string, string>> = {}): NamespaceFact {
   return { name, labels: { 'kubernetes.io/metadata.name': name, ...labels } };
 }
 
-/** A ready replica. */
+/** Returns a ready replica. */
 function replica(nodeName: string): Kinds['Pod'] {
   return {
     metadata: { name: `replica-${nodeName}`, labels: { 'app.kubernetes.io/name': 'portcullis' } },
@@ -403,7 +403,7 @@ function dryRun(id: Probe['id'], resource: string, where?: string): Probe {
   return { id, group: '', resource, body: {}, object: { metadata: { name: 'x' } }, ...scope };
 }
 
-/** The Deployment of an installation. The fixture changes individual fields. */
+/** Returns the Deployment of an installation with the changes in the fixture. */
 function deployment({ metadata, spec, status }: Partial<Kinds['Deployment']>): Facts['deployment'] {
   const manifest = buildManifests(SETTINGS).find(({ kind }) => kind === 'Deployment') as Kinds['Deployment'];
   return {
@@ -492,7 +492,7 @@ function withWebhook(name: string, change: object): Pick<Facts, 'webhookConfigur
   };
 }
 
-/** The registered configurations, and one that belongs to another product. */
+/** Returns the registered configurations, and one that belongs to another product. */
 function withPolicy(webhook: object): Pick<Facts, 'webhookConfigurations'> {
   const policy = {
     name: 'policy.example.com',
@@ -518,7 +518,7 @@ function besideServer(...weaker: readonly string[]): Partial<Facts> {
   return { remainingPolicies: { policies, weaker: { value: weaker } } };
 }
 
-/** A configuration with the label of Portcullis, but with another name. */
+/** Returns a configuration with the label of Portcullis, but with another name. */
 function buildCopy(
   name: string,
   failurePolicy: 'Fail' | 'Ignore',
@@ -530,7 +530,7 @@ function buildCopy(
   return parseWebhookConfiguration('ValidatingWebhookConfiguration', object);
 }
 
-/** An installation with a floor, and webhooks that fail open or closed. */
+/** Returns an installation with a floor, and webhooks that fail open or closed. */
 function withFloor(
   failurePolicy: 'Fail' | 'Ignore',
   select: (all: readonly PolicyObject[]) => readonly PolicyObject[],

@@ -57,7 +57,7 @@ describe('the rollout commands print the expected output', () => {
   }
 });
 
-/** The cluster in which Portcullis manages a label on the namespace `agents`. */
+/** Returns the cluster in which Portcullis manages a label on the namespace `agents`. */
 function withManagedLabel(text: string, level: string): string {
   const labels = { 'pod-security.kubernetes.io/enforce': level };
   const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:pod-security.kubernetes.io/enforce': {} } } };
@@ -440,7 +440,7 @@ describe('rollout status', () => {
     );
   });
 
-  /** The status from an earlier phase in which the cluster enforced the level. */
+  /** Returns the status from an earlier phase in which the cluster enforced the level. */
   const afterEnforcement = (text: string): string =>
     text
       .replace(

@@ -96,7 +96,7 @@ describe('scc pods shows', () => {
   });
 });
 
-/** A pod in a namespace with ranges, with the defaults that `restricted-v2` sets. */
+/** Returns a pod with the defaults that `restricted-v2` sets, and its namespace with ranges. */
 function claiming(spec: object, labels: object = {}): string {
   const annotations = {
     'openshift.io/scc': 'restricted-v2',

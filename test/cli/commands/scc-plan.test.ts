@@ -26,7 +26,7 @@ function printObjects(...objects: readonly object[]): string {
 const SELECTOR = { matchLabels: { a: 'b' } };
 const LABELED = { metadata: { labels: SELECTOR.matchLabels } };
 
-/** A Namespace with the given labels, and a Deployment in it with the given pod spec. */
+/** Returns a Namespace with the given labels, and a Deployment in it with the given pod spec. */
 function namespaceWith(labels: object, spec: object = {}): string {
   const template = { ...LABELED, spec: { containers: [{ name: 'a', image: 'a' }], ...spec } };
   return printObjects(

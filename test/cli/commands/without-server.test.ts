@@ -677,7 +677,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     403,
     'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)',
   );
-  /** The objects with different text in the annotations. */
+  /** Returns the objects with different text in the annotations. */
   const withText = (text: string, other: string): readonly KubeObject[] => {
     const [from = '', to = ''] = [text, other].map((one) => JSON.stringify(one).slice(1, -1));
     return objects.map((one) => JSON.parse(JSON.stringify(one).replace(from, to)) as KubeObject);

@@ -8,7 +8,7 @@ import { attributes, object, resource } from './support.ts';
 
 type Given = Parameters<typeof attributes>[0];
 
-/** A cluster that has namespaces `a` and `leaving`, a priority class, and service accounts in `a`. */
+/** Creates a cluster that has namespaces `a` and `leaving`, a priority class, and service accounts in `a`. */
 function seededStorage(): Storage {
   const storage = createStorage();
   const put = (name: string, stored: ApiObject): unknown => storage.create(resource(name), stored);

@@ -21,7 +21,9 @@ interface Hook {
   readonly more?: object;
 }
 
-/** An admission chain whose webhooks respond in the same process. `calls` contains their names in call order. */
+/**
+ * Creates an admission chain whose webhooks respond in the same process. `calls` contains their names in call order.
+ */
 function chain(hooks: { readonly mutating?: readonly Hook[]; readonly validating?: readonly Hook[] }) {
   const storage = createStorage();
   const calls: string[] = [];

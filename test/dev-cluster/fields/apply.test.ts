@@ -23,12 +23,12 @@ interface Options {
   readonly now?: Date;
 }
 
-/** A Deployment with the given spec fields. */
+/** Returns a Deployment with the given spec fields. */
 function specOnly(spec: object): ApiObject {
   return { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'd' }, spec };
 }
 
-/** A Deployment with the given labels and spec fields. */
+/** Returns a Deployment with the given labels and spec fields. */
 function config(labels: Record<string, string>, spec?: object): ApiObject {
   return { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'd', labels }, ...(spec ? { spec } : {}) };
 }

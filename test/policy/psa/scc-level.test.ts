@@ -287,7 +287,7 @@ function asParsed<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
-/** The pod with the changes of the SCC, or `undefined` if the SCC does not admit the pod. */
+/** Returns the pod with the changes of the SCC, or `undefined` if the SCC does not admit the pod. */
 function admittedBy(object: SecurityContextConstraints, given: unknown, place: Namespace): PodLike | undefined {
   const decision = assignScc({
     operation: 'CREATE',

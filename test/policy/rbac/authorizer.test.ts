@@ -20,7 +20,7 @@ const APP = { username: 'system:serviceaccount:shop:app', groups: ['system:servi
 const PODS: PolicyRule = { verbs: ['get'], apiGroups: [''], resources: ['pods'] };
 const GET_POD: Action = { verb: 'get', resource: 'pods', namespace: 'shop', name: 'a' };
 
-/** A ClusterRole with one rule, bound to alice in the whole cluster. */
+/** Returns a ClusterRole with one rule, bound to alice in the whole cluster. */
 function grantToAlice(rule: PolicyRule): RbacObjects {
   return {
     ...NONE,

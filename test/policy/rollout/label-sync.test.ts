@@ -115,7 +115,7 @@ const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: [
 suite('where the webhook warns, the warn label', () => {
   const WARNS = { compatibility: 'portcullis' } as const;
   const SILENT = { ...labelsFor('restricted'), [WARN]: 'privileged' };
-  /** A namespace with a label that belongs to a manager. */
+  /** Returns a namespace with a label that belongs to a manager. */
   const owned = (manager: string, labels: Readonly<Record<string, string>>): Namespace => {
     const namespace = namespaceWith(labels);
     const owner = managedFieldsEntry({ manager, operation: 'Update', labels: Object.keys(labels) });
@@ -324,7 +324,7 @@ suite('a namespace whose level is unknown does not change', () => {
     assert.deepEqual(state(synced({ metadata: { ...metadata, annotations } })), labelsFor('baseline'));
   });
 
-  describe('OpenShift does not label a namespace if it cannot map an SCC', () => {
+  describe('OpenShift labels a namespace only if it can map all SCCs:', () => {
     const standard = ['restricted-v2', 'privileged'].map(
       (name) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc ?? {},
     );
@@ -333,7 +333,7 @@ suite('a namespace whose level is unknown does not change', () => {
     const invalid = { metadata: { ...metadata, annotations: { 'openshift.io/sa.scc.uid-range': 'odd' } } };
     const levels: readonly (readonly [name: string, sccs: readonly object[], namespace: Namespace, level?: string])[] =
       [
-        ['no unknown SCC', [restricted], namespaceWith(), 'restricted'],
+        ['known SCCs', [restricted], namespaceWith(), 'restricted'],
         ['an unknown volume type', [restricted, unknown], namespaceWith()],
         ['an invalid range', [restricted], invalid],
       ];

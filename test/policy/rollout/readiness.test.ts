@@ -608,7 +608,7 @@ suite('scheduleSweep determines the time of the next evaluation', () => {
   }
   const daily = { evaluationIntervalMs: 24 * HOUR } as const;
   const cases: readonly (readonly [name: string, given: Given, expected: number])[] = [
-    ['the first is due immediately', {}, 0],
+    ['the first evaluation is due immediately', {}, 0],
     ['the interval starts at the stored time', { storedMs: NOW - HOUR }, 3 * HOUR],
     ['the interval starts at the end of the last sweep', { storedMs: NOW - 5 * HOUR, sweptMs: NOW - HOUR }, 3 * HOUR],
     ['an overdue evaluation is due immediately', { storedMs: NOW - 5 * HOUR }, 0],

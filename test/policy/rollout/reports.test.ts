@@ -74,41 +74,41 @@ const cluster = (...evaluations: readonly NamespaceEvaluation[]) =>
   finishSteps(buildClusterReport(evaluations, { ...COMMON, namespaceSubject: (name) => ({ ...NAMESPACE, name }) }));
 
 const CASES: readonly Case[] = [
-  { name: 'an empty namespace', report: () => namespaced(CLEAN), summary: {}, results: '' },
-  { name: 'an empty cluster', report: () => cluster(), summary: {}, results: '' },
+  { name: 'are absent for an empty namespace', report: () => namespaced(CLEAN), summary: {}, results: '' },
+  { name: 'are absent for an empty cluster', report: () => cluster(), summary: {}, results: '' },
   {
-    name: 'failures precede passes, and up to 200 results are kept',
+    name: 'list failures before passes, and at most 200 results',
     report: () => namespaced(violating(150), passed(100)),
     summary: { fail: 150, pass: 100 },
     results: '150 fail, 50 pass',
   },
   {
-    name: 'up to 256 KiB of results are kept',
+    name: 'have at most 256 KiB',
     report: () => namespaced(violating(200, 'ä'.repeat(2000))),
     summary: { fail: 200 },
     results: '105 fail',
   },
   {
-    name: 'a result that is larger than 256 KiB is omitted',
+    name: 'omit a result that is larger than 256 KiB',
     report: () =>
       namespaced(violating(1), [{ subject: { ...NAMESPACE, apiVersion: 'x'.repeat(300_000) } }, ...passed(2)]),
     summary: { fail: 1, pass: 3 },
     results: '1 fail, 2 pass',
   },
   {
-    name: 'a workload that an exception allows is skipped, and a denied one fails',
+    name: 'are skip for a workload that an exception allows, and fail for a denied workload',
     report: () => namespaced({ ...violating(1), excepted: [EXCEPTED] }, passed(2)),
     summary: { fail: 1, skip: 1, pass: 1 },
     results: '1 fail, 1 skip, 1 pass',
   },
   {
-    name: 'a privileged namespace is skipped',
+    name: 'are skip for a privileged namespace',
     report: () => namespaced({ ...CLEAN, level: 'privileged' }, passed(1)),
     summary: { skip: 1 },
     results: '1 skip',
   },
   {
-    name: 'namespaces of a cluster, by decreasing severity',
+    name: 'list the namespaces of a cluster by decreasing severity',
     report: () =>
       cluster(
         CLEAN,
@@ -120,14 +120,14 @@ const CASES: readonly Case[] = [
     results: '1 fail, 1 error, 1 skip, 1 pass',
   },
   {
-    name: 'up to 500 namespaces of a cluster are kept',
+    name: 'list at most 500 namespaces of a cluster',
     report: () => cluster(...Array.from({ length: 600 }, (_, index) => ({ ...CLEAN, name: `n${index}` }))),
     summary: { pass: 600 },
     results: '500 pass',
   },
 ];
 
-suite('a report contains the result of', () => {
+suite('the results of a report', () => {
   for (const { name, report, summary, results } of CASES) {
     test(name, () => {
       const built = report();
@@ -138,13 +138,13 @@ suite('a report contains the result of', () => {
     });
   }
 
-  test('messages and fields are truncated', () => {
+  test('have truncated messages and fields', () => {
     const [result] = namespaced(violating(1, 'x'.repeat(2000))).results;
     assert.equal(result?.message.length, 1024);
     assert.equal(result.properties?.['fields'], Array(20).fill('a').join(', '));
   });
 
-  test('the messages state the verdict of the namespace', () => {
+  test('have messages that state the verdict of the namespace', () => {
     const error = { ...CLEAN, verdict: 'inconclusive', error: 'annotation x is missing' } as const;
     const allowed = { ...CLEAN, excepted: [EXCEPTED] };
     const { results } = cluster(violating(2), error, { ...CLEAN, level: 'privileged' }, CLEAN, allowed);
@@ -160,7 +160,7 @@ suite('a report contains the result of', () => {
     );
   });
 
-  test('the skip contains the violation, the exception and its expiry', () => {
+  test('contain the violation, the exception and its expiry time if a workload is skipped', () => {
     const [result] = namespaced({ ...CLEAN, excepted: [EXCEPTED] }, passed(1)).results;
     assert.deepEqual(
       [result?.rule, result?.scored, result?.message, result?.properties],
@@ -173,7 +173,7 @@ suite('a report contains the result of', () => {
     );
   });
 
-  test('in wgpolicyk8s.io reports, only results have a source', () => {
+  test('have a source in wgpolicyk8s.io reports, but the reports do not', () => {
     const report = finishSteps(
       buildReport(CLEAN, { ...COMMON, api: WGPOLICY, namespace: NAMESPACE, workloads: passed(1) }),
     );

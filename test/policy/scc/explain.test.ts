@@ -240,9 +240,9 @@ describe('planSccPod admits a pod with', () => {
 
 describe('findChanges finds', () => {
   const cases: readonly { name: string; before: unknown; after: unknown; expected: readonly PodFieldChange[] }[] = [
-    { name: 'equal pods', before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, expected: [] },
+    { name: 'no changes between equal pods', before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, expected: [] },
     {
-      name: 'nothing in values that are not pods',
+      name: 'only the whole value if values are not pods',
       before: undefined,
       after: 'x',
       expected: [{ path: '', after: 'x' }],
@@ -292,7 +292,7 @@ describe('findChanges finds', () => {
       expected: [{ path: 'spec.a', before: ['x'], after: ['x', 'y'] }],
     },
     {
-      name: 'annotations, without the one that records the SCC',
+      name: 'annotations except the annotations of SCC admission',
       before: { metadata: {} },
       after: {
         metadata: {

@@ -56,7 +56,7 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-suite('a pod that has too many items is denied', () => {
+suite('a pod that has too many items is denied:', () => {
   const cases: readonly (readonly [name: string, object: object, what: string])[] = [
     [
       'containers',

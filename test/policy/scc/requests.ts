@@ -32,7 +32,10 @@ const RANGES = {
 
 export const DEMO_NAMESPACE = namespaceWith(RANGES);
 
-/** The request of the ReplicaSet controller to create a pod in a newly installed cluster, with the given changes. */
+/**
+ * Returns the request of the ReplicaSet controller to create a pod in a newly installed cluster, with the given
+ * changes.
+ */
 export function request(given: Partial<ListedInput> & { readonly grants?: readonly Grant[] }): ListedInput {
   const { grants = [], ...rest } = given;
   return {
@@ -46,7 +49,7 @@ export function request(given: Partial<ListedInput> & { readonly grants?: readon
   };
 }
 
-/** A pod with one container and the given spec fields. */
+/** Returns a pod with one container and the given spec fields. */
 export function podWith(spec: JsonObject, metadata: JsonObject = {}): JsonObject {
   return {
     metadata: { name: 'web', namespace: 'demo', ...metadata },

@@ -100,7 +100,7 @@ interface WarningCase extends Given {
 }
 
 for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('scc-warnings.yaml')) {
-  test(name, () => assert.deepEqual(getWarnings(given), expected));
+  test(`a change causes the expected warnings: ${name}`, () => assert.deepEqual(getWarnings(given), expected));
 }
 
 test('a warning counts the namespaces that do not fit', () => {

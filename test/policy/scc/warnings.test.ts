@@ -89,7 +89,7 @@ test('the SCC that a warning suggests admits the pod once its use is granted', (
   assert.ok(granted > 20, String(granted));
 });
 
-/** True if a container is privileged or adds CAP_SYS_ADMIN, but sets allowPrivilegeEscalation to false. */
+/** Returns true if a container is privileged or adds CAP_SYS_ADMIN, but sets allowPrivilegeEscalation to false. */
 function isContradictory({ spec }: PodLike): boolean {
   const containers = [
     ...(spec?.initContainers ?? []),

@@ -206,7 +206,7 @@ function createException({ index, hasExpired }: ExceptionDraft, drafts: readonly
   ];
 }
 
-/** The decision to enforce, and the default level that the leader has or has not raised yet. */
+/** Generates the decision to enforce, and the default level that the leader has or has not raised yet. */
 function enforcementObjects(isRaised: boolean): readonly KubeObject[] {
   return [
     {

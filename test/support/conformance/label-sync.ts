@@ -117,7 +117,7 @@ function printReach(reach: AffectedNamespaces): string | null {
   return [...reach][0] ?? null;
 }
 
-/** `<namespace>/<name>`, where a ClusterRole has no namespace. */
+/** Creates the role with a key of the form `<namespace>/<name>`. A ClusterRole has no namespace. */
 function keyed(key: string, rules: unknown): { readonly kind: 'Role' | 'ClusterRole'; readonly object: KubeObject } {
   const slash = key.indexOf('/');
   const namespace = slash < 0 ? 'somewhere' : key.slice(0, slash);
@@ -125,7 +125,7 @@ function keyed(key: string, rules: unknown): { readonly kind: 'Role' | 'ClusterR
   return { kind: namespace === '' ? 'ClusterRole' : 'Role', object };
 }
 
-/** The rules of a role that grants only the given SCCs. */
+/** Returns the rules of a role that grants only the given SCCs. */
 function rulesFor(sccs: readonly string[]): unknown {
   if (sccs.length === 0) return [];
   return [

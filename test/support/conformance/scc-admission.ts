@@ -170,7 +170,7 @@ export function admissionAreas(standard: readonly SecurityContextConstraints[]):
   };
 }
 
-/** The audit annotations with a webhook's keys, which have no prefix. */
+/** Returns the audit annotations with the keys of a webhook, which have no prefix. */
 export function withoutPrefixes(annotations: Annotations = {}): Annotations {
   return Object.fromEntries(
     Object.entries(annotations).map(([key, value]) => [key.slice(key.indexOf('/') + 1), value]),

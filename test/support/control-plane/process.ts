@@ -14,7 +14,7 @@ import { type ApiClient, createApiClient } from '../api-client.ts';
 /** A server process. */
 export interface Daemon {
   readonly pid: number;
-  /** True once the process has ended. */
+  /** Returns true once the process has ended. */
   ended(): boolean;
   /** Sends SIGTERM, then SIGKILL after a timeout. Resolves when the process has ended. */
   stop(): Promise<void>;
