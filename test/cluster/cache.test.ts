@@ -31,7 +31,7 @@ suite('a cache', () => {
     );
   });
 
-  test('does not return expired entries, and drops all of them at the next change', async () => {
+  test('does not return expired entries, and drops all expired entries at the next change', async () => {
     const clock = createFakeClock();
     const cache = createCache<object>({
       limit: 'ownWritesBytes',

@@ -380,7 +380,7 @@ describe('the API server validates custom resources by their schema', () => {
     assert.deepEqual(errors, ['spec.fixed: Invalid value: "b": is immutable']);
   });
 
-  test('and prints them with the columns of their CRD', () => {
+  test('and prints custom resources with the columns of their CRD', () => {
     const conditions = [
       { type: 'Evaluated', status: 'True' },
       { type: 'Enforcing', status: 'False', reason: 'NotRequested' },

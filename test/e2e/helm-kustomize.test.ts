@@ -283,7 +283,7 @@ suite('a change to kustomize components', { skip: needed }, async () => {
     assert.deepEqual(await list(CONFIGURATIONS), REGISTERED);
   });
 
-  test('deletes them through an ApplySet, as docs/how-to/install.md describes', async () => {
+  test('deletes the obsolete objects through an ApplySet, as docs/how-to/install.md describes', async () => {
     const set = ['--namespace=portcullis', '--prune', '--applyset=portcullis-objects'];
     await apply(['scc'], ...set);
     assert.ok((await list('clusterroles')).length > ROLES.length);

@@ -194,7 +194,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'report' } });
   });
 
-  test('the output changes a setting that an administrator applied, and keeps all others', async () => {
+  test('the output changes a setting that an administrator applied, and keeps all other settings', async () => {
     const object = {
       apiVersion: 'config.portcullis.dev/v1alpha1',
       kind: 'PortcullisConfiguration',

@@ -139,7 +139,7 @@ suite('webhooks', async () => {
     assert.match(answer.warnings[0] ?? '', /would be denied if security context constraints were enforced: /);
   });
 
-  test('a namespace that enforces SCCs fails closed, and all others fail open', async () => {
+  test('a namespace that enforces SCCs fails closed, and all other namespaces fail open', async () => {
     await label('enforce');
     await eventually(async () => assert.deepEqual(await closed(), SCCS), 15_000);
     // If the API server receives the label between the two webhooks, it validates a pod without SCC defaults.

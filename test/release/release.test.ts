@@ -502,7 +502,7 @@ describe('the files of a release', () => {
     assert.match(stdout, /^ +image: "registry\.example\.com\/portcullis:0\.1\.0-rc\.1"$/m);
   });
 
-  test('the commands that publish and install them are printed', async () => {
+  test('can be published and installed with the printed commands', async () => {
     const [, commands = ''] = printed.split('\nNothing is published. --publish=npm,image,chart,github executes:\n');
     const notes = await readFile(released('RELEASE_NOTES.md'), 'utf8');
     assert.match(notes, /^helm install portcullis oci:\/\/registry\.example\.com\/charts\/portcullis --version=/m);

@@ -215,7 +215,7 @@ const AUTHORS: readonly { readonly name: string; readonly body: string }[] = [
   { name: '200,000 keys of a nodeSelector', body: authorReview({ spec: { nodeSelector: buildMap(200_000) } }) },
 ];
 
-suite('authors of large pods', { timeout: 300_000 }, () => {
+suite('large pods', { timeout: 300_000 }, () => {
   let target: Target;
   before(async () => {
     target = await startTarget();
@@ -223,7 +223,7 @@ suite('authors of large pods', { timeout: 300_000 }, () => {
   after(() => target.stop());
 
   for (const { name, body } of AUTHORS) {
-    test(`eight with ${name} do not delay others`, async (t) => {
+    test(`eight authors of pods with ${name} do not delay other clients`, async (t) => {
       let responses: readonly string[] = [];
       const report = await underAttack(t, target, async () => {
         const attacks = [PSA, MUTATE].map((path) => {

@@ -377,7 +377,7 @@ suite('in a namespace without ranges,', () => {
   const request = workloadRequest('Deployment', workload('Deployment', PLAIN), { userInfo: ALICE });
   const shop = { metadata: { name: 'shop', labels: LABELS } };
 
-  test('the review waits for them', async () => {
+  test('the review waits for the ranges', async () => {
     const { store, decide } = rigFor({});
     store.put('Namespace', shop);
     const decision = decide('/validate/workloads', request, 5000);
@@ -385,7 +385,7 @@ suite('in a namespace without ranges,', () => {
     assert.deepEqual(await decision, { allowed: true });
   });
 
-  test('the warning contains them after the deadline', async () => {
+  test('the warning states after the deadline that the ranges are missing', async () => {
     const { store, decide } = rigFor({});
     store.put('Namespace', shop);
     const { warnings } = await decide('/validate/workloads', request, 500);

@@ -487,7 +487,7 @@ test('values in forged reviews add no series to metrics', async (t) => {
   assert.deepEqual(await readSeries(), series);
 });
 
-test('displaced reviews leave the queue of small reviews, so they do not delay the following ones of their address', async () => {
+test('displaced reviews leave the queue of small reviews, so they do not delay later reviews of their address', async () => {
   let nowMs = 0;
   const { wait } = createQueue(() => (nowMs += 10));
   // The first review does not wait, because the main thread has time for it.
@@ -505,7 +505,7 @@ test('displaced reviews leave the queue of small reviews, so they do not delay t
   assert.equal(ended.at(-1), 'last is next', 'the remaining review takes the next turn');
 });
 
-test('a small review that is displaced by others of its address is denied with the reason', async (t) => {
+test('a small review that other reviews of its address displace is denied with the reason', async (t) => {
   let nowMs = 0;
   const server = await startAdmissionServer([{ path: '/allow', decide: () => allow() }], { now: () => (nowMs += 6) });
   t.after(() => server.stop());

@@ -560,7 +560,7 @@ suite('bodies are validated:', () => {
     assert.match(response, /no webhook at PUT \/allow; POST an AdmissionReview to \/allow\n$/);
   });
 
-  test('another path is rejected with 404, whatever the content type', async () => {
+  test('another path is rejected with 404, regardless of the content type', async () => {
     for (const contentType of [JSON_TYPE, 'text/plain', 'nonsense', undefined]) {
       const response = await post(server, '/nothing', 'a=b', contentType);
       assert.deepEqual(
@@ -716,7 +716,7 @@ suite('large reviews', () => {
     await parser.close();
   });
 
-  test('a review that waits does not delay other ones', async () => {
+  test('a review that waits does not delay other reviews', async () => {
     const body = largeReview('CREATE');
     const first = post(server, '/blocked', body, JSON_TYPE);
     await blocked.started.promise;

@@ -81,7 +81,7 @@ suite('a change to enforce mode', () => {
     assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
   test('by creating the settings warns about denied workloads', async () =>
     assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
-  test('with exempt namespaces does not warn about them', async () => {
+  test('does not warn about workloads in exempt namespaces', async () => {
     const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop'] } };
     assert.deepEqual(await warningsFor({}, spec), []);
   });

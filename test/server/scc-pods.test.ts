@@ -464,103 +464,115 @@ suite('/connect/pods reviews exec and attach:', () => {
     });
   }
 
-  suite('API servers skip reviews of users who may use the privileged SCC only if they would be allowed:', () => {
-    const bound = { username: 'bound', groups: ['system:authenticated'] };
-    const pod = buildPod({ runAsUser: 0 });
-    const annotations = { 'openshift.io/required-scc': 'missing' };
-    const requiring = { ...pod, metadata: { ...pod.metadata, annotations } };
-    const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'privileged')?.scc;
-    const without = (change: object) => ({ ...standard, ...change });
-    const cases: readonly {
-      readonly name: string;
-      readonly pod?: ReturnType<typeof buildPod>;
-      /** The SCC `privileged`. If null, it does not exist. */
-      readonly scc?: object | null;
-      readonly settings?: SccRigOptions['settings'];
-      readonly labels?: Labels;
-      readonly ranges?: boolean;
-      readonly userInfo?: typeof bound;
-      /** True if the API server skips the webhook. */
-      readonly isSkipped: boolean;
-      readonly isAllowed: boolean;
-    }[] = [
-      { name: 'a pod of anyuid', isSkipped: true, isAllowed: true },
-      { name: 'a privileged container', pod: debugged, isSkipped: true, isAllowed: true },
-      { name: 'a required SCC that does not exist', pod: requiring, isSkipped: true, isAllowed: true },
-      { name: 'a namespace without ranges', ranges: false, isSkipped: true, isAllowed: true },
-      { name: 'other users and groups', scc: without({ users: [], groups: ['x'] }), isSkipped: true, isAllowed: true },
-      { name: 'no privileged SCC', scc: null, isSkipped: false, isAllowed: false },
-      {
-        name: 'an SCC that lacks something else',
-        scc: without({ allowHostPID: false }),
-        isSkipped: false,
-        isAllowed: true,
-      },
-      {
-        name: 'an SCC that lacks what the pod needs',
-        pod: debugged,
-        scc: without({ allowPrivilegedContainer: false }),
-        isSkipped: false,
-        isAllowed: false,
-      },
-      {
-        name: 'a required SCC that does not exist, and a changed SCC',
-        pod: requiring,
-        scc: without({ allowHostPID: false }),
-        isSkipped: false,
-        isAllowed: false,
-      },
-      {
-        name: 'a required SCC that does not exist, OpenShift compatibility',
-        pod: requiring,
-        settings: { compatibility: 'openshift' },
-        isSkipped: false,
-        isAllowed: false,
-      },
-      { name: 'another user', userInfo: { ...bound, username: 'eve' }, isSkipped: false, isAllowed: false },
-      {
-        name: 'a namespace in report mode',
-        labels: REPORT,
-        userInfo: { ...bound, username: 'eve' },
-        isSkipped: false,
-        isAllowed: true,
-      },
-      {
-        name: 'a binding in another namespace',
-        userInfo: { ...bound, username: 'other' },
-        isSkipped: false,
-        isAllowed: false,
-      },
-    ];
-    const bind = (namespace: string, name: string) => ({
-      metadata: { name: 'privileged', namespace },
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'system:openshift:scc:privileged' },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
-    });
-    for (const { name, pod = root, scc, settings, labels, ranges = true, userInfo = bound, ...expected } of cases) {
-      test(name, async () => {
-        const rig = createSccTestWebhooks(settings ? { settings } : {});
-        const { store } = rig;
-        rig.putNamespace(labels);
-        if (!ranges) store.put('Namespace', { metadata: { name: 'shop' } });
-        store.put('Pod', pod as unknown as Pod);
-        if (scc === null) store.remove('SecurityContextConstraints', 'privileged');
-        else if (scc) store.put('SecurityContextConstraints', scc);
-        store.put('RoleBinding', bind('shop', 'bound'));
-        store.put('RoleBinding', bind('elsewhere', 'other'));
-        const request = connect(String(pod.metadata.name), { userInfo });
-        const current = store.get('SecurityContextConstraints', 'privileged');
-        const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? 'portcullis' }, current);
-        const conditions = CONNECT_PODS.matchConditions as unknown as readonly JsonObject[];
-        const isSkipped =
-          isRegistered && matchesConditions(conditions, { ...request }, accessFromStore(store)) === false;
-        const { allowed } = await rig.decide('/connect/pods', request, 100);
-        assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
-        // The match condition does not change any verdict.
-        assert.ok(!isSkipped || allowed);
+  suite(
+    'API servers skip reviews of users who may use the privileged SCC only if the reviews would be allowed:',
+    () => {
+      const bound = { username: 'bound', groups: ['system:authenticated'] };
+      const pod = buildPod({ runAsUser: 0 });
+      const annotations = { 'openshift.io/required-scc': 'missing' };
+      const requiring = { ...pod, metadata: { ...pod.metadata, annotations } };
+      const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'privileged')?.scc;
+      const without = (change: object) => ({ ...standard, ...change });
+      const cases: readonly {
+        readonly name: string;
+        readonly pod?: ReturnType<typeof buildPod>;
+        /** The SCC `privileged`. If null, it does not exist. */
+        readonly scc?: object | null;
+        readonly settings?: SccRigOptions['settings'];
+        readonly labels?: Labels;
+        readonly ranges?: boolean;
+        readonly userInfo?: typeof bound;
+        /** True if the API server skips the webhook. */
+        readonly isSkipped: boolean;
+        readonly isAllowed: boolean;
+      }[] = [
+        { name: 'a pod of anyuid', isSkipped: true, isAllowed: true },
+        { name: 'a privileged container', pod: debugged, isSkipped: true, isAllowed: true },
+        { name: 'a required SCC that does not exist', pod: requiring, isSkipped: true, isAllowed: true },
+        { name: 'a namespace without ranges', ranges: false, isSkipped: true, isAllowed: true },
+        {
+          name: 'other users and groups',
+          scc: without({ users: [], groups: ['x'] }),
+          isSkipped: true,
+          isAllowed: true,
+        },
+        { name: 'no privileged SCC', scc: null, isSkipped: false, isAllowed: false },
+        {
+          name: 'an SCC that lacks something else',
+          scc: without({ allowHostPID: false }),
+          isSkipped: false,
+          isAllowed: true,
+        },
+        {
+          name: 'an SCC that lacks what the pod needs',
+          pod: debugged,
+          scc: without({ allowPrivilegedContainer: false }),
+          isSkipped: false,
+          isAllowed: false,
+        },
+        {
+          name: 'a required SCC that does not exist, and a changed SCC',
+          pod: requiring,
+          scc: without({ allowHostPID: false }),
+          isSkipped: false,
+          isAllowed: false,
+        },
+        {
+          name: 'a required SCC that does not exist, OpenShift compatibility',
+          pod: requiring,
+          settings: { compatibility: 'openshift' },
+          isSkipped: false,
+          isAllowed: false,
+        },
+        { name: 'another user', userInfo: { ...bound, username: 'eve' }, isSkipped: false, isAllowed: false },
+        {
+          name: 'a namespace in report mode',
+          labels: REPORT,
+          userInfo: { ...bound, username: 'eve' },
+          isSkipped: false,
+          isAllowed: true,
+        },
+        {
+          name: 'a binding in another namespace',
+          userInfo: { ...bound, username: 'other' },
+          isSkipped: false,
+          isAllowed: false,
+        },
+      ];
+      const bind = (namespace: string, name: string) => ({
+        metadata: { name: 'privileged', namespace },
+        roleRef: {
+          apiGroup: 'rbac.authorization.k8s.io',
+          kind: 'ClusterRole',
+          name: 'system:openshift:scc:privileged',
+        },
+        subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
       });
-    }
-  });
+      for (const { name, pod = root, scc, settings, labels, ranges = true, userInfo = bound, ...expected } of cases) {
+        test(name, async () => {
+          const rig = createSccTestWebhooks(settings ? { settings } : {});
+          const { store } = rig;
+          rig.putNamespace(labels);
+          if (!ranges) store.put('Namespace', { metadata: { name: 'shop' } });
+          store.put('Pod', pod as unknown as Pod);
+          if (scc === null) store.remove('SecurityContextConstraints', 'privileged');
+          else if (scc) store.put('SecurityContextConstraints', scc);
+          store.put('RoleBinding', bind('shop', 'bound'));
+          store.put('RoleBinding', bind('elsewhere', 'other'));
+          const request = connect(String(pod.metadata.name), { userInfo });
+          const current = store.get('SecurityContextConstraints', 'privileged');
+          const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? 'portcullis' }, current);
+          const conditions = CONNECT_PODS.matchConditions as unknown as readonly JsonObject[];
+          const isSkipped =
+            isRegistered && matchesConditions(conditions, { ...request }, accessFromStore(store)) === false;
+          const { allowed } = await rig.decide('/connect/pods', request, 100);
+          assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
+          // The match condition does not change any verdict.
+          assert.ok(!isSkipped || allowed);
+        });
+      }
+    },
+  );
 
   test('OpenShift compatibility sets no audit annotations', async () => {
     for (const mode of ['enforce', 'report'] as const) {

@@ -211,7 +211,7 @@ suite('in a new installation,', () => {
     assert.deepEqual((await decision).facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
   });
 
-  test('a pod is denied if the SCCs do not appear, and immediately if no controller creates them', async () => {
+  test('a pod is denied if the SCCs do not appear, or immediately if no controller creates them', async () => {
     const rig = createSccTestWebhooks({ isNewInstallation: true });
     rig.putNamespace();
     assert.equal(denial(await rig.decide('/mutate/pods', CREATE, 600)), NO_SCCS);

@@ -52,16 +52,21 @@ describe('access to the dashboard', () => {
   const NO_TOKEN =
     'Open the dashboard with the URL that the program printed at startup. Its token is valid only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
   const denials: readonly (readonly [name: string, Parameters<typeof send>, status: number, text: string])[] = [
-    ['no token', ['/'], 403, NO_TOKEN],
-    ['a wrong token', ['/?token=x'], 403, NO_TOKEN],
-    ['two tokens', ['/?token=x&token=y'], 403, NO_TOKEN],
-    ['a wrong cookie', ['/', { cookie: 'portcullis-1=x' }], 403, NO_TOKEN],
-    ['events without a cookie', ['/events'], 403, NO_TOKEN],
-    ['another path', ['/../etc/passwd'], 404, 'The dashboard has one page: /\n'],
-    ['a long URL', [`/?token=${'x'.repeat(300)}`], 414, 'the URL is longer than 256 characters\n'],
-    ['another method', ['/', {}, 'POST'], 404, 'The dashboard has one page: /\n'],
-    ['another site', ['/', { origin: 'https://example.com' }], 403, 'Requests from other sites are rejected.\n'],
-    ['a page from a file', ['/', { origin: 'null' }], 403, 'Requests from other sites are rejected.\n'],
+    ['a request without a token', ['/'], 403, NO_TOKEN],
+    ['a request with a wrong token', ['/?token=x'], 403, NO_TOKEN],
+    ['a request with two tokens', ['/?token=x&token=y'], 403, NO_TOKEN],
+    ['a request with a wrong cookie', ['/', { cookie: 'portcullis-1=x' }], 403, NO_TOKEN],
+    ['a request for events without a cookie', ['/events'], 403, NO_TOKEN],
+    ['a request for another path', ['/../etc/passwd'], 404, 'The dashboard has one page: /\n'],
+    ['a request with a long URL', [`/?token=${'x'.repeat(300)}`], 414, 'the URL is longer than 256 characters\n'],
+    ['a request with another method', ['/', {}, 'POST'], 404, 'The dashboard has one page: /\n'],
+    [
+      'a request from another site',
+      ['/', { origin: 'https://example.com' }],
+      403,
+      'Requests from other sites are rejected.\n',
+    ],
+    ['a request from a page in a file', ['/', { origin: 'null' }], 403, 'Requests from other sites are rejected.\n'],
   ];
   for (const [name, args, status, text] of denials) {
     test(`${name} is rejected`, async () => {

@@ -42,7 +42,7 @@ function summarize(text: string): readonly string[] {
   ];
 }
 
-describe('evaluateManifests returns decisions for', () => {
+describe('evaluateManifests', () => {
   const cases: readonly (readonly [name: string, text: string, ...expected: string[]])[] = [
     ['nothing', ''],
     ['broken YAML', 'a: [', '1:6: did not find expected node content'],
@@ -131,9 +131,10 @@ subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
       '5: Rollout default/r: privileged 0, baseline 1, restricted 1; SCC denied',
     ],
   ];
-  for (const [name, text, ...expected] of cases) test(name, () => assert.deepEqual(summarize(text), expected));
+  for (const [name, text, ...expected] of cases)
+    test(`returns decisions for ${name}`, () => assert.deepEqual(summarize(text), expected));
 
-  test('findings have the positions of their fields, and the version selects the checks', () => {
+  test('returns the positions of violating fields, and applies the checks of the version', () => {
     const findings = (version: 'latest' | 'v1.7') =>
       evaluateManifests(POD, version).objects.flatMap((object) =>
         object.findings.restricted.map(({ check, fields }) => [

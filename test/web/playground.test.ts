@@ -112,7 +112,7 @@ describe('the playground', { skip: noBrowser }, () => {
     assert.deepEqual(await texts('.levels label:has(:checked)'), ['Baseline\nno pods']);
   });
 
-  test('dropped files replace the manifests, and the link contains them', async () => {
+  test('dropped files replace the manifests, and the link contains the new manifests', async () => {
     const { page } = await browser.open(url);
     await page.waitForSelector('.card');
     await page.evaluate(`{

@@ -148,7 +148,7 @@ describe('check fails at every level for a value that API servers cannot decode:
   });
 });
 
-test('values that Go decodes pass', async () => {
+test('check accepts values that Go decodes', async () => {
   const text = `${POD.replace('{name: p}', '{name: p, creationTimestamp: null, labels: {a: null}}')}${CONTAINERS}    args: [null]
     ports: [{containerPort: 80.0, hostPort: 0}]
     resources: {limits: {cpu: 1, memory: 1.5e9}}

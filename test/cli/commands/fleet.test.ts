@@ -53,7 +53,7 @@ describe('report --fleet', () => {
     return JSON.parse(stdout) as FleetData;
   };
 
-  test('counts the denied workloads of each cluster, and lists clusters with more of them first', async () => {
+  test('counts the denied workloads of each cluster, and lists the clusters with the most denied workloads first', async () => {
     const small = await save('small', await computeReport(HOST_NETWORK));
     const large = await save('large', await computeReport(HOST_PATH, HOST_PID_AND_NETWORK));
     const { clusters } = await joinFiles(small, large);
@@ -132,7 +132,7 @@ describe('report --fleet', () => {
     );
   });
 
-  test('uses the latest report of a cluster, and warns about the others', async () => {
+  test('uses the latest report of a cluster, and warns about older reports', async () => {
     const report = await computeReport(HOST_NETWORK);
     const cluster = { uid: 'c0ffee', context: 'prod' };
     const monday = await save('monday', { ...report, cluster, time: '2026-11-23T08:00:00Z' });

@@ -31,7 +31,7 @@ function read(text: string): readonly unknown[] {
 const UNSEEN = (profile: string): string =>
   `Assuming the ${profile} profile and Kubernetes 1.32 or newer, because no cluster was read\n`;
 
-describe('install without a cluster prints the manifests for the options', () => {
+describe('install without a cluster', () => {
   const cases: readonly (readonly [args: readonly string[], settings: Partial<ManifestSettings>])[] = [
     [['--profile=default'], {}],
     [['--profile=scc'], PROFILES.scc],
@@ -83,7 +83,7 @@ describe('install without a cluster prints the manifests for the options', () =>
     ],
   ];
   for (const [args, settings] of cases) {
-    test(args.join(' '), async () => {
+    test(`prints the manifests for ${args.join(' ')}`, async () => {
       const { code, stdout, stderr } = await runProgram(['install', ...args]);
       assert.deepEqual(read(stdout), printed(settings));
       const profile = args[0]?.slice('--profile='.length) ?? '';
@@ -144,13 +144,13 @@ describe('install without a cluster prints the manifests for the options', () =>
     [[], 'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig'],
   ];
   for (const [args, message] of wrong) {
-    test(`${args.join(' ')} is rejected`, async () => {
+    test(`rejects ${args.join(' ')}`, async () => {
       const { code, stdout, stderr } = await runProgram(['install', ...args]);
       assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', `error: ${message}`]);
     });
   }
 
-  test('an invalid namespace is rejected', async () => {
+  test('rejects an invalid namespace', async () => {
     const { code, stderr } = await runProgram(['install', '--profile=default', '--namespace=A_b']);
     assert.equal(code, 2);
     assert.match(

@@ -308,7 +308,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     assert.equal((objects[1]?.['spec'] as JsonObject)['expiresAt'], expiresAt);
   });
 
-  describe('no exclusion that is wider than in Kyverno:', () => {
+  describe('no exclusion that is wider than in Kyverno, for', () => {
     const block = (resources: object, others: object = {}) => ({ exclude: { any: [{ resources, ...others }] } });
     const rule = (others: object, controls: object = {}) => clusterPolicy('a', levelRule('baseline', others, controls));
     const bob = { subjects: [{ kind: 'User', name: 'bob' }] };

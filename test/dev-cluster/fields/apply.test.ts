@@ -137,7 +137,7 @@ test('a configuration of another kind is rejected', () => {
   assert.deepEqual([code, message], [400, 'invalid object type: /v1, Kind=Pod']);
 });
 
-suite('custom resources', () => {
+suite('server-side apply of custom resources', () => {
   const schema = customResourceSchema({
     type: 'object',
     properties: {
@@ -180,14 +180,14 @@ suite('custom resources', () => {
     ['ints or strings', { port: 'http' }, { 'f:port': {} }],
   ];
   for (const [name, spec, fields] of cases) {
-    test(`own ${name}`, () => {
+    test(`sets the owners of ${name}`, () => {
       const object = applyWidget(spec);
       assert.deepEqual(object['spec'], spec);
       assert.deepEqual(getEntries(object)[0]?.['fieldsV1'], { 'f:spec': fields });
     });
   }
 
-  test('sets are merged', () => {
+  test('merges sets', () => {
     const object = applyWidget({ set: ['c', 'a'] }, applyWidget({ set: ['a', 'b'] }), 'two');
     assert.deepEqual(object['spec'], { set: ['c', 'a', 'b'] });
   });

@@ -31,7 +31,7 @@ suite('the guard of labels', () => {
     });
   }
 
-  test('an invalid level or version counts as in reviews', () => {
+  test('treats an invalid level or version as reviews do', () => {
     const labels = (level: string, version: string): JsonObject => ({
       metadata: {
         name: 'shop',

@@ -47,47 +47,54 @@ suite('the profiles differ only for these fields', () => {
   }
 });
 
-suite('taking user namespaces into account changes two parts of an SCC that requires them', () => {
-  const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
-  const required = { userNamespaceLevel: 'RequirePodLevel' };
-  const anybody = { type: 'RunAsAny' };
-  const cases: readonly (readonly [fields: JsonObject, ignore: Level, aware: Level])[] = [
-    [{ ...required, runAsUser: anybody }, 'baseline', 'restricted'],
-    [{ ...required, runAsUser: { type: 'Maybe' } }, 'privileged', 'restricted'],
-    [{ ...required, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 0, uidRangeMax: 9 } }, 'baseline', 'restricted'],
-    [{ ...required, seLinuxContext: engine }, 'privileged', 'restricted'],
-    [
-      { ...required, seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'spc_t' } } },
-      'privileged',
-      'privileged',
-    ],
-    [{ ...required, seccompProfiles: ['*'] }, 'privileged', 'privileged'],
-    [{ ...required, requiredDropCapabilities: [] }, 'baseline', 'baseline'],
-    [{ ...required, allowedUnsafeSysctls: ['net.ipv4.tcp_rmem'] }, 'privileged', 'privileged'],
-    [{ runAsUser: anybody }, 'baseline', 'baseline'],
-    [{ userNamespaceLevel: 'AllowHostLevel', seLinuxContext: engine }, 'privileged', 'privileged'],
-  ];
-  for (const [fields, ignore, aware] of cases) {
-    test(JSON.stringify(fields), () => {
-      const scc = laxScc({ ...STRICT, ...fields });
-      const levelWith = (userNamespaces: 'aware' | 'ignore') =>
-        psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
-      assert.deepEqual([levelWith('ignore'), levelWith('aware')], [ignore, aware]);
+suite(
+  'taking user namespaces into account changes the level for two fields of an SCC that requires user namespaces',
+  () => {
+    const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
+    const required = { userNamespaceLevel: 'RequirePodLevel' };
+    const anybody = { type: 'RunAsAny' };
+    const cases: readonly (readonly [fields: JsonObject, ignore: Level, aware: Level])[] = [
+      [{ ...required, runAsUser: anybody }, 'baseline', 'restricted'],
+      [{ ...required, runAsUser: { type: 'Maybe' } }, 'privileged', 'restricted'],
+      [
+        { ...required, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 0, uidRangeMax: 9 } },
+        'baseline',
+        'restricted',
+      ],
+      [{ ...required, seLinuxContext: engine }, 'privileged', 'restricted'],
+      [
+        { ...required, seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'spc_t' } } },
+        'privileged',
+        'privileged',
+      ],
+      [{ ...required, seccompProfiles: ['*'] }, 'privileged', 'privileged'],
+      [{ ...required, requiredDropCapabilities: [] }, 'baseline', 'baseline'],
+      [{ ...required, allowedUnsafeSysctls: ['net.ipv4.tcp_rmem'] }, 'privileged', 'privileged'],
+      [{ runAsUser: anybody }, 'baseline', 'baseline'],
+      [{ userNamespaceLevel: 'AllowHostLevel', seLinuxContext: engine }, 'privileged', 'privileged'],
+    ];
+    for (const [fields, ignore, aware] of cases) {
+      test(JSON.stringify(fields), () => {
+        const scc = laxScc({ ...STRICT, ...fields });
+        const levelWith = (userNamespaces: 'aware' | 'ignore') =>
+          psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
+        assert.deepEqual([levelWith('ignore'), levelWith('aware')], [ignore, aware]);
+      });
+    }
+
+    test('a missing UID range does not affect the level with user namespaces', () => {
+      const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
+      const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
+      assert.deepEqual(level, { level: 'restricted' });
     });
-  }
 
-  test('a missing UID range does not affect the level with user namespaces', () => {
-    const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
-    const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
-    assert.deepEqual(level, { level: 'restricted' });
-  });
-
-  test('the accurate profile can ignore user namespaces', () => {
-    const scc = laxScc({ ...STRICT, ...required, runAsUser: anybody });
-    const level = psaLevel(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
-    assert.deepEqual(level, { level: 'baseline' });
-  });
-});
+    test('the accurate profile can ignore user namespaces', () => {
+      const scc = laxScc({ ...STRICT, ...required, runAsUser: anybody });
+      const level = psaLevel(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
+      assert.deepEqual(level, { level: 'baseline' });
+    });
+  },
+);
 
 suite('the accurate profile depends on the version of the standards', () => {
   const container_engine_t = { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } } };

@@ -298,7 +298,7 @@ suite('an exception allows only the violations of its entries', () => {
   }
 });
 
-test('an exception applies to one service account, and a pod without one uses the default service account', () => {
+test('an exception applies to one service account, and a pod without a service account uses the default service account', () => {
   const pod = { ...compliantPod({ hostNetwork: true }) };
   const rule = exception('e', podLevel('hostNamespaces', 'hostNetwork'));
   assert.equal(evaluate(decode(pod), [rule]).evaluation.allowed, false);
@@ -321,7 +321,7 @@ test('the deprecated serviceAccount field applies if serviceAccountName is not s
   }
 });
 
-test('exceptions cover different findings of a check, and all of them are reported', () => {
+test('exceptions cover different findings of a check, and all these exceptions are reported', () => {
   const pod = decode(withSpec({ hostNetwork: true, hostPID: true }));
   const network = exception('b', podLevel('hostNamespaces', 'hostNetwork'));
   const pid = exception('a', podLevel('hostNamespaces', 'hostPID'));

@@ -267,7 +267,7 @@ suite('createKnownAccess', () => {
     assert.deepEqual([decision.allowed, count], [false, 0]);
   });
 
-  test('the decision is the same as if all answers were known', () => {
+  test('the decision is the same as with all answers in advance', () => {
     const spec = fc.record({
       securityContext: fc.record({ runAsUser: fc.constantFrom(undefined, 0, 1000, 70_000) }),
       hostUsers: fc.constantFrom(undefined, false),

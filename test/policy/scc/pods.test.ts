@@ -272,7 +272,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], 'z');
   });
 
-  test('an SCC that admits the pod is chosen without evaluating all others', () => {
+  test('an SCC that admits the pod is chosen without evaluating all other SCCs', () => {
     const object = podWith({ containers: [...times(4899, () => ({})), privileged] });
     const first = laxScc({ name: 'a', priority: 1, allowPrivilegedContainer: true });
     const decision = assignScc(request({ object, sccs: [first, ...sccs], access: { canUse: () => true } }));

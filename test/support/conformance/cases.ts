@@ -30,7 +30,7 @@ export function testLines<T>(file: string, verify: (given: T) => void): void {
   });
 }
 
-/** A case in an area. `productExpect` replaces `expect` where Portcullis deviates from the original. */
+/** A case in an area. `productExpect` replaces `expect` where Portcullis deviates from the upstream program. */
 export interface Case {
   readonly area: string;
   readonly name: string;
