@@ -34,7 +34,7 @@ const DRY_RUN_SUFFIXES: Readonly<Record<DryRun, string>> = {
   server: ' (server dry run)',
 };
 
-/** Suffix of a message about a change, as kubectl prints it. */
+/** Returns the suffix of a message about a change in a dry run, as kubectl prints it. */
 export function dryRunSuffix(dryRun: DryRun): string {
   return DRY_RUN_SUFFIXES[dryRun];
 }

@@ -33,7 +33,6 @@ export interface Io extends ProcessIo {
   readonly text: Output;
 }
 
-/** Exit codes of all commands. */
 export const EXIT = { passed: 0, violations: 1, usage: 2 } as const;
 
 /** Program name on the command line. */
@@ -50,7 +49,7 @@ export function isReserved(url: string): boolean {
   return /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid|localhost|test)$/.test(new URL(url).hostname);
 }
 
-/** Returns the URL of a documentation page for this version, if the repository has one. */
+/** Returns the URL of a documentation page for this version, or `undefined` if the repository has no real URL. */
 export function docsUrl(page: string): string | undefined {
   return isReserved(REPOSITORY) ? undefined : `${REPOSITORY}/blob/v${VERSION}/docs/${page}`;
 }

@@ -53,7 +53,7 @@ export type Options = Readonly<Record<string, Option<unknown>>>;
 /** Option values by option name. */
 export type Values<O extends Options> = { readonly [Name in keyof O]: O[Name] extends Option<infer T> ? T : never };
 
-/** An option with one value. */
+/** Defines an option with one value. */
 export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, text: OptionText): Option<T | D> {
   const shown = text.shown ?? (typeof fallback === 'string' || typeof fallback === 'number' ? fallback : undefined);
   return {
@@ -66,7 +66,7 @@ export function option<T, const D>(value: string, parse: Parse<T>, fallback: D, 
   };
 }
 
-/** A repeatable option that accepts comma-separated values. */
+/** Defines a repeatable option that accepts comma-separated values. */
 export function list<T>(value: string, parse: Parse<T>, text: OptionText): Option<readonly T[]> {
   return {
     ...text,
@@ -75,22 +75,22 @@ export function list<T>(value: string, parse: Parse<T>, text: OptionText): Optio
   };
 }
 
-/** A repeatable option whose values may contain commas. */
+/** Defines a repeatable option whose values may contain commas. */
 export function repeated<T>(value: string, parse: Parse<T>, text: OptionText): Option<readonly T[]> {
   return { ...text, value, resolve: (texts) => texts.map((item) => parse(item)) };
 }
 
-/** A flag that is off by default. `--name` turns it on. */
+/** Defines a flag that is off by default. `--name` turns it on. */
 export function flag(text: OptionText): Option<boolean> {
   return { ...text, resolve: (texts) => boolean(texts.at(-1) ?? 'false') };
 }
 
-/** A flag that is on by default. `--no-name` or `--name=false` turns it off. */
+/** Defines a flag that is on by default. `--no-name` or `--name=false` turns it off. */
 export function flagOn(text: OptionText): Option<boolean> {
   return { ...text, fallback: 'true', resolve: (texts) => boolean(texts.at(-1) ?? 'true') };
 }
 
-/** An option whose value is converted. A `UserError` from the conversion is reported as an invalid value. */
+/** Defines an option whose value is converted. A `UserError` from the conversion is reported as an invalid value. */
 export function mapped<T, U>(source: Option<T>, change: (value: T) => U): Option<U> {
   return { ...source, resolve: (texts) => change(source.resolve(texts)) };
 }

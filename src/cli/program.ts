@@ -151,7 +151,10 @@ export async function run(
   }
 }
 
-/** `help scc plan` is equivalent to `scc plan --help`, and `kubectl scc` without arguments shows its help. */
+/**
+ * Converts arguments that request help. `help scc plan` is equivalent to `scc plan --help`, and `kubectl scc` without
+ * arguments shows its help.
+ */
 function withHelp(args: readonly string[]): readonly string[] {
   const [first, ...rest] = args;
   return first === undefined || first === 'help' ? [...rest, '--help'] : args;
@@ -247,7 +250,8 @@ function findNode(program: CommanderCommand, name: string, group = ''): Commande
 }
 
 /**
- * The program help lists subcommands under their full names, such as `scc plan`. A group's help omits the group name.
+ * Prints the help of a command. The program help lists subcommands under their full names, such as `scc plan`. The help
+ * of a group omits the group name.
  */
 function printHelp(command: CommanderCommand, help: Help): string {
   const own = command.parent ? commandPath(command).length + 1 : 0;
@@ -285,7 +289,7 @@ function addDefinition(
   return command;
 }
 
-/** Creates a command's streams. */
+/** Creates the streams of a command, which print the name under which the program was called. */
 function createIo(io: ProcessIo, invocation: Invocation): Io {
   const renamed = (output: Output): Output => ({
     ...defined({ isTTY: output.isTTY, columns: output.columns }),

@@ -30,7 +30,6 @@ interface CacheOptions {
  */
 export const CACHE_ENTRY_BYTES = 1024;
 
-/** Creates an empty cache. */
 export function createCache<V>({ limit, maxBytes = LIMITS[limit], ttlMs, now }: CacheOptions): Cache<V> {
   /** Entries in order of expiry, because all of them have the same lifetime. */
   const entries = new Map<string, { readonly value: V; readonly untilMs: number }>();

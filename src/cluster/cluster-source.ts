@@ -30,7 +30,7 @@ export interface ClusterSource {
 export interface ClusterTarget {
   /** Name of the context in the kubeconfig. Absent for a service account. */
   readonly context?: string | undefined;
-  /** For example `https://127.0.0.1:6443`. */
+  /** URL of the API server, such as `https://127.0.0.1:6443`. */
   readonly server: string;
   /** Expected name in the server's certificate, if it differs from the host in the URL. */
   readonly serverName: string | undefined;
@@ -67,7 +67,7 @@ export async function resolveCluster(source: ClusterSource): Promise<ClusterTarg
   throw notFound(kubeconfigFiles(env));
 }
 
-/** Like `resolveCluster`, but resolves to `undefined` if no cluster is configured. */
+/** Finds the cluster like `resolveCluster`, but resolves to `undefined` if no cluster is configured. */
 export async function findCluster(source: ClusterSource): Promise<ClusterTarget | undefined> {
   const { kubeconfig, context, env } = source;
   const sources = await readKubeconfigs(source);
@@ -113,7 +113,7 @@ async function readIfExists(file: string): Promise<TextFile | undefined> {
   return isMissing ? undefined : await readSource(file);
 }
 
-/** Token of a pod's service account. */
+/** File that contains the token of the pod's service account. */
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 function isPod(env: ClusterSource['env']): boolean {

@@ -22,7 +22,7 @@ import { networkError } from './network-error.ts';
 
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** For example `/api/v1/pods`. */
+  /** Path of the request, such as `/api/v1/pods`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
@@ -41,7 +41,7 @@ export interface ApiRequest {
 }
 
 export interface Connection {
-  /** For example `https://127.0.0.1:6443`. */
+  /** URL of the API server, such as `https://127.0.0.1:6443`. */
   readonly server: string;
   /** Namespace of objects that do not set one. */
   readonly namespace: string;
@@ -182,7 +182,7 @@ function startTimeout(clock: Clock, ms: number): Timeout {
 
 function requestUrl(server: string, { path, query = {} }: ApiRequest): URL {
   const url = new URL(server);
-  // The server URL may include a path.
+  // Appends the request path, because the server URL may include a path.
   url.pathname = `${withoutTrailingSlashes(url.pathname)}${path}`;
   url.search = new URLSearchParams(query).toString();
   return url;

@@ -13,7 +13,7 @@ import { type Connection, httpStatusCode } from './connection.ts';
 interface RecorderOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly clock: Clock;
-  /** Returns the time of day. */
+  /** Returns the current date and time. */
   now(): Date;
 }
 

@@ -50,7 +50,7 @@ interface LiveClusterOptions {
   readonly onRecovered?: (() => void) | undefined;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random(): number;
-  /** Returns the time of day. */
+  /** Returns the current date and time. */
   now(): Date;
   readonly pageSize?: number;
   /**
@@ -72,7 +72,6 @@ export interface LiveCluster extends Cluster {
    * already watched are not listed again. Writes of other kinds do not change the store.
    */
   follow(kinds: readonly (Kind | Scope)[]): Promise<void>;
-  /** Marks the store as synced. */
   markSynced(): void;
   /** Stops the reflectors. Resolves when the store no longer changes. */
   stop(): Promise<void>;
@@ -273,7 +272,7 @@ interface SpecificOptions extends Pick<
   onReason?(reason: string | undefined): void;
 }
 
-/** Logs failures, of which only the first of several consecutive failures is a warning. Also logs the recovery. */
+/** Logs failures and the recovery. Of several consecutive failures, only the first is logged as a warning. */
 function logFailures(
   resource: string,
   { logger, onRecovered }: Pick<LiveClusterOptions, 'logger' | 'onRecovered'>,
@@ -323,7 +322,10 @@ const BUILT_IN_GROUPS: ReadonlySet<string> = new Set([
   'rbac.authorization.k8s.io',
 ]);
 
-/** API servers serve MutatingAdmissionPolicies from version 1.36, and all other built-in kinds in every version. */
+/**
+ * True if every supported API server serves the kind. API servers serve MutatingAdmissionPolicies from version 1.36,
+ * and all other built-in kinds in every version.
+ */
 function isAlwaysServed(kind: Kind): boolean {
   return BUILT_IN_GROUPS.has(RESOURCES[kind].group) && !DEFAULTS_KINDS.some((recent) => recent === kind);
 }

@@ -76,7 +76,7 @@ export function createObjectPool(): Share {
   };
 }
 
-/** FNV-1a hash, truncated to 30 bits because V8 stores such numbers without allocation. */
+/** Returns the FNV-1a hash, truncated to 30 bits because V8 stores such numbers without allocation. */
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);

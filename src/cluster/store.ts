@@ -1,7 +1,6 @@
 import type { Kind, Kinds } from '../kube/kinds.ts';
 import type { Version } from '../policy/pss/index.ts';
 
-/** A change to an object. */
 export interface Change<K extends Kind = Kind> {
   readonly kind: K;
   readonly type: 'put' | 'remove';

@@ -26,7 +26,7 @@ export function createWrites(
     method: 'PATCH',
     path: `${pathFor(kind, object)}${subresource}`,
     query: force === true ? { force: 'true' } : {},
-    // The apply content type is YAML, which includes JSON.
+    // The content type for server-side apply is YAML, of which JSON is a subset.
     contentType: 'application/apply-patch+yaml',
     body: withType(kind, object),
   });

@@ -251,7 +251,7 @@ function formatLocation({ document, path }: ConfigNode): string {
   return path.length === 0 ? location : `${location}, ${printPath(path)}`;
 }
 
-/** Formats a path as `exemptions.namespaces[1]`. */
+/** Formats a path, for example as `exemptions.namespaces[1]`. */
 function printPath(path: Path): string {
   return path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('');
 }

@@ -130,7 +130,7 @@ interface FileWatch<T> {
   readonly onChange: (content: T) => void;
   /** Called for errors from `read` and `onChange`. Not called again for the same reason. */
   readonly onError: (error: unknown) => void;
-  /** Stops the watch. */
+  /** Stops the watch when it is aborted. */
   readonly signal: AbortSignal;
   /** Interval between reads in milliseconds. Defaults to 500. */
   readonly intervalMs?: number;

@@ -38,7 +38,7 @@ export interface RepairableViolation {
   /** One sentence that describes how to fix the violation. */
   readonly fix: string;
   readonly repairs: readonly Repair[];
-  /** Paths in the pod. */
+  /** Violating fields, with paths in the pod. */
   readonly fields: readonly {
     readonly path: string;
     readonly values: readonly unknown[];

@@ -10,7 +10,6 @@ export function isTemplate(apiVersion: string, kind: string): boolean {
   return kind === 'Template' && (apiVersion === 'template.openshift.io/v1' || apiVersion === 'v1');
 }
 
-/** An object of a template. */
 interface TemplateObject {
   readonly value: unknown;
   /** True if the object differs from its text in the template. */

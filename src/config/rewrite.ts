@@ -278,7 +278,7 @@ function isRespelled(before: unknown, after: unknown): boolean {
   return typeof before === 'string' && typeof after === 'string' && (was === is || was === `cap${is}`);
 }
 
-/** Offset of the hyphen before a block list item. */
+/** Returns the offset of the hyphen before a block list item. */
 function dash(item: Node | null, layout: Layout): number {
   const from = lineStart(layout, startOf(item));
   const [prefix] = /^ *-(?=\s)/.exec(layout.text.slice(from, startOf(item))) ?? [];

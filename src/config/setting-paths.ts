@@ -1,7 +1,6 @@
 /** Reads and changes individual settings in the spec of a PortcullisConfiguration by path. */
 import { isObject, type JsonObject, type PortcullisConfiguration, valueAt, withValueAt } from '../kube/types.ts';
 
-/** A setting and its value. */
 export interface Setting {
   /** Field names of the path, starting below the spec. */
   readonly path: readonly string[];

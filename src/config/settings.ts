@@ -171,7 +171,7 @@ interface FileOptions {
   readonly loaded: LoadedSettings;
   readonly decode: DecodeOptions;
   readonly settings: CurrentSettings;
-  /** Stops the file watch. */
+  /** Stops the watch of the file when it is aborted. */
   readonly signal: AbortSignal;
   /** Interval between reads of the file in milliseconds. Defaults to 500. */
   readonly intervalMs?: number;

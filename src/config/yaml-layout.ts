@@ -34,7 +34,7 @@ export interface Layout {
   readonly pad: string;
   /** Names of the anchors to which aliases refer. */
   readonly referenced: ReadonlySet<string>;
-  /** Returns the line of an offset for messages. */
+  /** Returns the line number of an offset, for messages. */
   lineAt(offset: number): number;
 }
 

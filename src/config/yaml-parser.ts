@@ -272,7 +272,6 @@ function fail(offset: number, problem: string): never {
 
 // Values
 
-/** A value with its location. */
 interface Decoded {
   readonly value: unknown;
   readonly location: Location;

@@ -216,7 +216,7 @@ export const nextTurn = createTurn();
 
 /** The context of a loop that yields. */
 export interface YieldContext {
-  /** Returns monotonic time in milliseconds. */
+  /** Returns a monotonic time in milliseconds. */
   now(): number;
   readonly signal: AbortSignal;
   /** Called with the duration of each slice. */

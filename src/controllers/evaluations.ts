@@ -57,7 +57,7 @@ export function createNamespaceEvaluations() {
       if (!isSame && (before || evaluation)) changedSinceMs ??= nowMs;
       for (const { onChange } of listeners) onChange?.({ name, evaluation, before });
     },
-    /** Publishes that all namespaces have been evaluated. */
+    /** Records that all namespaces have been evaluated, and calls the listeners. */
     complete,
     /** Publishes a completed sweep, with which later evaluations are compared. */
     completeSweep(next: CompletedSweep): void {

@@ -103,7 +103,7 @@ function createReconciler(context: ControllerContext): Reconciler {
 function createUseCounter() {
   const seen = new Map<string, number>();
   return {
-    /** Removes a deleted exception. */
+    /** Forgets a deleted exception. */
     forget: (key: string) => seen.delete(key),
     count(key: string, counts: ReadonlyMap<string, number>): number {
       const count = counts.get(`exception/${key}`) ?? 0;

@@ -214,7 +214,6 @@ function createStaleness(basis: () => readonly unknown[]) {
   };
 }
 
-/** Schedules the sweeps. */
 function createSchedule(controller: ControllerContext, store: Store) {
   const { settings, evaluations, random, date } = controller;
   const { evaluationErrors } = controller.metrics.rollout.readiness;

@@ -1,4 +1,4 @@
-/** RBAC permissions of controllers. */
+/** Describes the RBAC permissions of controllers. */
 import type { V1PolicyRule } from '@kubernetes/client-node';
 import { CONFIGURATION_KINDS, CONFIGURATION_NAMES } from '../api/webhooks.ts';
 import type { Kind } from '../kube/kinds.ts';
@@ -54,7 +54,7 @@ export interface PermissionSet {
 /** Verbs that the store needs to watch a kind. */
 export const WATCH_VERBS = ['list', 'watch'] as const;
 
-/** An RBAC rule for kinds in one API group. If object names are given, the rule is limited to them. */
+/** Returns an RBAC rule for kinds in one API group. If object names are given, the rule is limited to them. */
 export function rbacRule(
   verbs: readonly string[],
   kinds: readonly [Kind, ...Kind[]],
@@ -75,12 +75,12 @@ export const ACCESS_REVIEW_RULE: RbacRule = {
   verbs: ['create'],
 };
 
-/** RBAC rules for the webhook configurations of the installation. */
+/** Returns RBAC rules for the webhook configurations of the installation. */
 export function configurationRules(verbs: readonly string[]): readonly RbacRule[] {
   return CONFIGURATION_KINDS.map((kind) => rbacRule(verbs, [kind], [CONFIGURATION_NAMES[kind]]));
 }
 
-/** An RBAC rule for the status subresource of a kind. */
+/** Returns an RBAC rule for the status subresource of a kind. */
 export function statusRule(verbs: readonly string[], kind: Kind): RbacRule {
   const { group, resource } = RESOURCES[kind];
   return { apiGroups: [group], resources: [`${resource}/status`], verbs };

@@ -361,7 +361,6 @@ interface WorkloadDenial {
   readonly workload: ViolatingWorkload;
 }
 
-/** Records an event for a denied workload. */
 function recordDenial(
   { namespace, workload: { kind, name, verdict, level, version, violations } }: WorkloadDenial,
   { cluster, recordEvent }: ReconcileContext,

@@ -173,7 +173,7 @@ function createDelayedKeys(clock: Clock, add: (key: string) => void) {
 }
 
 export interface RuntimeOptions {
-  /** The cluster. Its store has synced. */
+  /** The cluster, whose store must have synced. */
   readonly cluster: Cluster;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'workQueue' | 'reconcileErrors'>;

@@ -5,7 +5,6 @@ import type { Metrics } from '../telemetry/metrics.ts';
 
 interface SccHealthDeps {
   readonly store: Store;
-  /** Returns the effective settings. */
   settings(): Pick<SccSettings, 'mode' | 'compatibility'>;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];

@@ -228,7 +228,6 @@ const MAX_RETRY_MS = 10_000;
 
 type Missing = NonNullable<ReturnType<typeof findMissingRanges>>;
 
-/** A namespace that needs ranges. */
 interface IncompleteNamespace {
   readonly name: string;
   readonly missing: Missing;

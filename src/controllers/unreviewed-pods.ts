@@ -66,9 +66,9 @@ const MAX_PODS = 50;
 const MAX_MESSAGE = 1024;
 
 /**
- * When a leader starts, it evaluates the pods that were created or received an ephemeral container since the
- * former leader's last renewal. Afterwards, it evaluates each new pod. This includes pods that an API server
- * admitted because it could not reach a running replica.
+ * Evaluates pods on the leader. When the leader starts, it evaluates the pods that were created or received an
+ * ephemeral container since the former leader's last renewal. Afterwards, it evaluates each new pod. This includes pods
+ * that an API server admitted because it could not reach a running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const { startMs } = context.replica;

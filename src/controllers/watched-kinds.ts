@@ -16,7 +16,7 @@ import { rbacRule, type RbacRule, WATCH_VERBS } from './permissions.ts';
 interface WatchInput {
   /** `undefined` until the settings are known. */
   readonly settings: Settings | undefined;
-  /** The features of the installation. */
+  /** Installed features. */
   readonly features: readonly (OptionalFeature | 'rollout')[];
   /** True if the settings come from the PortcullisConfiguration instead of a file. */
   readonly hasSettingsObject: boolean;
@@ -73,7 +73,7 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
     feature: 'always',
     isForControllers: true,
   },
-  // The leader manages the policies. Webhooks fail open only while the policies are in force.
+  // The leader manages the policies, and lets webhooks fail open only while the policies are in force.
   { kinds: [...POLICY_KINDS, ...DEFAULTS_KINDS], feature: 'always', isForControllers: true },
   {
     kinds: ['Secret'],
@@ -89,7 +89,7 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
     feature: 'always',
     isNeeded: ({ settings }) => settings !== undefined && settings.exceptions.mode !== 'off',
   },
-  // SCCs and their grants.
+  // SCC admission reads SCCs and their grants.
   {
     kinds: ['SecurityContextConstraints', ...RBAC_KINDS],
     feature: 'scc',
@@ -104,7 +104,7 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
     feature: 'olm',
     isNeeded: (input) => hasOlm(input) && input.settings !== undefined && input.settings.olm.hardening.mode !== 'off',
   },
-  // Reviews predict levels during a rollout.
+  // During a rollout, reviews predict levels from the SCCs that service accounts may use.
   { kinds: ['ServiceAccount'], feature: 'rollout', isNeeded: isRolloutOn },
   // The evaluation of workloads runs in every phase of the rollout.
   {
@@ -114,7 +114,7 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
     isForControllers: true,
   },
   { kinds: ['PSAEnforcementConfig', 'FeatureGate'], feature: 'rollout', isNeeded: isRolloutOn },
-  // The default level that the leader publishes.
+  // The ConfigMap contains the default level that the leader publishes.
   { kinds: ['ConfigMap'], feature: 'rollout', isNeeded: isRolloutOn, own: { name: POD_SECURITY_CONFIG_MAP } },
 ];
 
@@ -141,8 +141,8 @@ export function watchedKinds(input: WatchInput, namespace: string): readonly Wat
 }
 
 /**
- * Returns the rules that permit the watches of a feature: for kinds in all namespaces, or for the objects in the
- * installation namespace.
+ * Returns the rules that permit the watches of a feature. They apply to kinds in all namespaces or, if `isOwn` is true,
+ * to objects in the installation namespace.
  */
 export function watchRules(feature: WatchedKinds['feature'], isOwn: boolean): readonly RbacRule[] {
   const rows = WATCHED_KINDS.filter((row) => row.feature === feature && (row.own !== undefined) === isOwn);

@@ -120,7 +120,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       const isTrusted = isReady && current !== undefined && isTrustedBy(current, context);
       const settledMs = trusted.get(key)?.(isTrusted ? key : undefined, now()) ?? 0;
       const next = settledMs >= OBSERVED_MS ? required : openUnlessClosed(required, current);
-      // While webhooks still fail open, the policies must remain in force.
+      // The policies must remain in force while webhooks still fail open.
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
       const floor = policies.floor ?? recorded;
       // The floor only splits the webhooks, so both variants select the same namespaces.
@@ -187,7 +187,7 @@ interface ObservedPolicies {
   readonly isSettling: boolean;
 }
 
-/** Creates a function that returns which policies in the cluster replace webhooks in a configuration. */
+/** Creates a function that determines which policies in the cluster replace webhooks in a configuration. */
 function createPolicyObserver({ settings, apiServerVersion, ...context }: ControllerContext) {
   const getState = createFloorState({ ...context, settings, apiServerVersion });
   const watches = { floor: createStateAge(), defaults: createStateAge() };
@@ -273,7 +273,7 @@ function isTrustedBy(current: WebhookConfiguration, { certificate, service, date
   return findTrustProblems(trust).length + findOtherTrustProblems(trust, []).length === 0;
 }
 
-/** Makes webhooks fail open unless they already fail closed. Returns `required` itself if no webhook changes. */
+/** Makes webhooks fail open unless they already fail closed. Returns `required` itself if no webhook has to change. */
 function openUnlessClosed(
   required: RequiredConfiguration,
   current: WebhookConfiguration | undefined,

@@ -5,7 +5,7 @@ import type { UserInfo } from '../kube/types.ts';
 import type { Action } from '../policy/rbac/index.ts';
 import type { Access } from '../views/access.ts';
 
-/** Throws ApiError 403 if RBAC does not allow the action. */
+/** Checks that RBAC allows the action. Throws ApiError 403 otherwise. */
 export function requireAccess(access: Access, user: UserInfo, action: Action): void {
   if (access(user, action)) return;
   const { verb, apiGroup = '', resource = '', name = '', nonResourceURL } = action;

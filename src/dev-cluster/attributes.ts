@@ -4,7 +4,7 @@ import type { UserInfo } from '../kube/types.ts';
 import type { ServedResource } from './resource-info.ts';
 import type { ApiObject } from './types.ts';
 
-/** Collects the warnings for a request. */
+/** Context of a request, which collects its warnings. */
 export interface RequestContext {
   /** Adds a `Warning` header to the response. */
   warn(text: string): void;

@@ -96,7 +96,7 @@ const environments = new Map<string, Environment>();
 const programs = new Map<string, Program>();
 
 /**
- * Compiles an expression.
+ * Compiles an expression with the given variables.
  * @throws {Error} if it is invalid
  */
 export function compile(expression: string, variables: readonly string[] = INPUTS): Program {

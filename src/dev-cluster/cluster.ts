@@ -44,7 +44,6 @@ export interface DevCluster extends Cluster, Omit<Core, 'admission'> {
   stop(): void;
 }
 
-/** Creates an empty cluster. */
 export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster {
   const storage = createStorage();
   const registry = createRegistry();
@@ -54,7 +53,7 @@ export function createDevCluster({ clock, call }: DevClusterOptions): DevCluster
     const kind = findKind(resource);
     const { name = '', namespace } = getMetadata(object);
     if (kind === undefined) return;
-    // Projects pods, so that decisions about pods read the same parts of them as in a live cluster.
+    // Projects pods and workloads, so that decisions read the same parts of them as in a live cluster.
     const isPodSource = POD_SOURCES.some((source) => source === kind);
     const stored = isPodSource ? project(kind, object) : object;
     if (stored && type !== 'DELETED') store.put(kind, isPodSource ? pool(kind, stored) : stored);

@@ -178,7 +178,7 @@ async function* watchEvents(
       yield* initialEvents(core, call, options);
       if (options.sendInitialEvents === true && allowWatchBookmarks) yield bookmark(info, start, INITIAL_EVENTS_END);
     } else if (from === 0) {
-      // The watch starts with the next change.
+      // Without a start version, the watch starts with the next change.
     } else if (!missed) {
       yield expiredEvent(from, start);
       return;

@@ -181,7 +181,7 @@ function isReview({ group, kind }: ServedResource): boolean {
   return /^auth(entication|orization)\.k8s\.io$/.test(group) && Object.hasOwn(REVIEWS, kind);
 }
 
-/** Answers a review without storing it. */
+/** Returns a review with its status, without storing it. */
 async function createReview(core: Core, call: Call): Promise<ObjectResult> {
   const { info, context } = call;
   const options = readWriteOptions(call.query);

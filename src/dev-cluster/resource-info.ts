@@ -22,6 +22,6 @@ export interface ServedResource {
   readonly selectableFields?: readonly string[];
   readonly strategy: Strategy;
   readonly schema: Schema;
-  /** True for CRD resources. */
+  /** True for resources that a CRD defines. */
   readonly custom: boolean;
 }

@@ -42,7 +42,6 @@ const HISTORY_LIMIT = 1000;
 
 type Objects = Map<string, ApiObject>;
 
-/** Creates an empty storage. */
 export function createStorage(): Storage {
   const history: StoredChange[] = [];
   const listeners = new Set<(change: StoredChange) => void>();
@@ -134,7 +133,7 @@ function sorted(objects: Objects, namespace?: string): readonly ApiObject[] {
     .filter((object) => object !== undefined);
 }
 
-/** Deep-freezes an object. Skips frozen parts, because they come from a stored object. */
+/** Freezes an object and all of its parts. Skips frozen parts, because they come from a stored object. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const part of Object.values(value)) deepFreeze(part);

@@ -80,7 +80,7 @@ function completeNew(core: Core, call: Call, object: ApiObject): void {
   metadata['uid'] = randomUUID();
   const { name = '', generateName = '' } = getMetadata(object);
   if (name === '' && generateName !== '') metadata['name'] = freeName(core, call, generateName);
-  // A webhook may have changed the namespace.
+  // Checks the namespace again, because a webhook may have changed it.
   matchNamespace(object, call.scope);
   info.strategy.prepareForCreate(object);
   const errors = info.strategy.validateCreate(object);
@@ -102,7 +102,6 @@ function nameTaken(core: Core, call: Call, name: string): ApiError {
   return new ApiError(isDeleting ? { ...status, message: `object is being deleted: ${status.message}` } : status);
 }
 
-/** A change to an object. */
 interface ObjectChange {
   readonly options: WriteParameters;
   /** Returns the new object. Called again if another request has changed the object in the meantime. */
@@ -249,7 +248,7 @@ function completeChanged(call: Call, object: ApiObject, existing: ApiObject): vo
     if (value === undefined) Reflect.deleteProperty(metadata, field);
     else metadata[field] = value;
   };
-  // A webhook may have changed the namespace.
+  // Checks the namespace again, because a webhook may have changed it.
   matchNamespace(object, call.scope);
   restore('generation');
   info.strategy.prepareForUpdate(object, existing, subresource);

@@ -124,7 +124,9 @@ function isUnchanged(path: string): string {
 /** Fields that control when an object is deleted. */
 const DELETION: readonly string[] = ['metadata.finalizers', 'metadata.ownerReferences'];
 
-/** Expression that is true if the nodes differ only in the condition and the taint that the replicas write. */
+/**
+ * Returns an expression that is true if the nodes differ only in the condition and the taint that the replicas write.
+ */
 function onlyKubeletReport(): string {
   const list = (parent: string, name: string): string => `(has(${parent}.${name}) ? ${parent}.${name} : [])`;
   const sameOthers = (field: 'Spec' | 'Status', name: string, isOther: string): string => {
@@ -215,7 +217,7 @@ function variables(): NonNullable<PolicySpec['variables']> {
     { name: 'expected', expression: `variables.standard[${RESOURCE}][request.name]` },
     { name: 'keys', expression: byResource(KEYS) },
     { name: 'permitted', expression: `variables.keys[${RESOURCE}]` },
-    // Untyped expressions can read fields of any kind.
+    // The object is untyped so that expressions can read fields of any kind.
     { name: 'fields', expression: 'dyn(object)' },
     { name: 'oldFields', expression: 'oldObject == null ? dyn({"metadata": dyn({})}) : dyn(oldObject)' },
     ...Object.entries(COMPARED).flatMap(([field, path]) =>

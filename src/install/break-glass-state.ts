@@ -12,7 +12,7 @@ import { NAMESPACE_NAME_LABEL } from '../kube/well-known.ts';
 import type { ObjectWrite } from '../policy/rollout/index.ts';
 import { type Configuration, parseWebhookConfiguration, type LiveWebhook } from './live-webhooks.ts';
 
-/** Match condition that is always false. */
+/** Match condition that is always false, so API servers do not call the webhook. */
 const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
 
 /**
@@ -22,7 +22,6 @@ const BREAK_GLASS = { name: 'break-glass', expression: 'false' } as const;
  */
 const NO_NAMESPACE = { key: NAMESPACE_NAME_LABEL, operator: 'DoesNotExist' } as const;
 
-/** A floor policy. */
 type FloorPolicy = Pick<Kinds['ValidatingAdmissionPolicy'], 'spec'> & {
   readonly kind: 'ValidatingAdmissionPolicy';
   readonly name: string;
@@ -38,7 +37,6 @@ export function parseFloorPolicy({ metadata = {}, spec }: Kinds['ValidatingAdmis
 
 type Requirement = Wire<V1LabelSelectorRequirement>;
 
-/** Returns a policy's namespace requirements. */
 function namespaceRequirements({ spec }: Pick<FloorPolicy, 'spec'>): readonly Requirement[] {
   return spec?.matchConstraints?.namespaceSelector?.matchExpressions ?? [];
 }

@@ -24,7 +24,7 @@ const record = (object: string): string =>
 const THROUGH = Object.keys(APPROVAL_ANNOTATIONS).indexOf('through');
 
 const VARIABLES = [
-  // Untyped expressions can compare fields that might be absent.
+  // The objects are untyped so that expressions can compare fields that might be absent.
   { name: 'new', expression: 'dyn(object)' },
   { name: 'old', expression: 'oldObject == null ? dyn({"metadata": dyn({}), "spec": dyn({})}) : dyn(oldObject)' },
   { name: 'approval', expression: approval('variables.new') },

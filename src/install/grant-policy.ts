@@ -45,7 +45,7 @@ const check = (resourceExpression: string, name: string, action: 'bind' | 'escal
 const MAX_COMPARISONS = 10_000;
 
 const VARIABLES = [
-  // Untyped expressions can read fields of any kind.
+  // The objects are untyped so that expressions can read fields of any kind.
   { name: 'new', expression: 'dyn(object)' },
   { name: 'old', expression: 'oldObject == null ? dyn({"metadata": dyn({})}) : dyn(oldObject)' },
   { name: 'scope', expression: 'has(request.namespace) ? request.namespace : ""' },

@@ -22,7 +22,6 @@ import type { JsonObject, ObjectMeta, Wire } from '../kube/types.ts';
  */
 type WebhookAddress = 'service' | { readonly url: string };
 
-/** Installed features. */
 type InstalledFeatures = Readonly<Record<Feature, boolean>>;
 
 /** The settings from which the manifests of an installation are generated. */
@@ -166,10 +165,8 @@ export type Manifest = {
   readonly metadata: ObjectMeta & { readonly name: string };
 };
 
-/** A custom resource manifest. */
 export type CustomManifest = Manifest & { readonly spec: JsonObject };
 
-/** A built-in resource manifest. */
 export type ManifestOf<T> = Wire<T> & Manifest;
 
 export type PolicySpec = NonNullable<Wire<V1ValidatingAdmissionPolicy>['spec']>;

@@ -41,7 +41,6 @@ export function withStatus(error: Error, statusCode: number): Error {
   return Object.assign(error, { statusCode });
 }
 
-/** A partially received body. */
 interface UnfinishedBody {
   readonly payload: IncomingMessage;
   bytes: number;
@@ -173,7 +172,7 @@ function createLargeBodies() {
   };
 }
 
-/** While active, periodically checks the progress of bodies and rejects those without progress. */
+/** Creates checks that, while they are active, periodically reject bodies without progress. */
 function createProgressChecks(bodies: ReadonlySet<UnfinishedBody>) {
   let timer: NodeJS.Timeout | undefined;
   const check = (): void => {

@@ -266,7 +266,7 @@ function findDescriptorLimit(): number {
     const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity);
     return Math.max(descriptors - OTHER_DESCRIPTORS, 1);
   } catch {
-    // This file exists only on Linux.
+    // There is no limit if the file cannot be read, because it exists only on Linux.
     return Infinity;
   }
 }

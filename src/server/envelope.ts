@@ -67,7 +67,7 @@ export function readReview(body: Buffer): Envelope {
     return undecodable(error instanceof Error ? error.message : String(error));
   }
   if (!isObject(review)) return undecodable(`the body must be a JSON object of kind ${KIND}`);
-  // As in upstream, apiVersion and kind may be absent.
+  // As in upstream, `apiVersion` and `kind` may be absent.
   const apiVersion = review.apiVersion ?? API_VERSION;
   const reviewKind = review.kind ?? KIND;
   if (apiVersion !== API_VERSION) {
@@ -92,7 +92,7 @@ function malformed(error: string) {
   return { error };
 }
 
-/** Error for a body that cannot be decoded. */
+/** Returns the error for a body that cannot be decoded. */
 export function undecodable(reason: string) {
   return malformed(`unable to decode the request: ${reason}`);
 }

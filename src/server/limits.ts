@@ -122,8 +122,8 @@ export interface Limit {
 export const TOO_BUSY: Limit = { code: 429, message: 'too many concurrent reviews; try again' };
 
 /**
- * Returns the denial of a review that is not evaluated. With an HTTP error instead, `failurePolicy: Ignore` would admit
- * the object.
+ * Returns the denial of a review that is not evaluated. If the server returned an HTTP error instead, `failurePolicy:
+ * Ignore` would admit the object.
  */
 export function denyUnreviewed({ code, message, name }: Limit): Denied {
   const status =
@@ -166,8 +166,8 @@ interface Client {
 type SharedLimit = 'queuedReviewsBytes' | 'unfinishedSmallReviewsBytes' | 'waitingReviewsBytes';
 
 /**
- * Minimum number of bytes that a waiting review counts as. As a result, at most 2,048 reviews wait, which is more than
- * the default concurrency limits of three API servers allow.
+ * Minimum number of bytes that are counted for a waiting review. As a result, at most 2,048 reviews wait, which is more
+ * than the default concurrency limits of three API servers allow.
  */
 const MIN_BYTES = 24 * 1024;
 

@@ -163,7 +163,6 @@ interface WorkloadAdmission {
 
 interface WorkloadAdmissionDeps {
   readonly previewRanges: PreviewRanges;
-  /** Returns the current settings. */
   settings(): WorkloadSettings;
 }
 

@@ -3,7 +3,6 @@ import { LIMITS } from '../kube/limits.ts';
 import { limitConnections } from './connections.ts';
 import { limitUrls, URL_LIMIT } from './limits.ts';
 
-/** A named health check. */
 export interface HealthCheck {
   readonly name: string;
   /** Returns the reason if unhealthy, or `undefined` if healthy. */

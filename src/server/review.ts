@@ -67,7 +67,6 @@ const NO_BODY = Buffer.alloc(0);
 /** Maximum memory that one JSON value in an object needs. Most values need half of this. */
 const VALUE_BYTES = 96;
 
-/** Creates the handler of a webhook. */
 function createHandler(webhook: Webhook, deps: ReviewDeps, { connections, bodies, turns, queue }: Shared) {
   const { store, metrics, now, parser } = deps;
   const responses = createResponses(webhook, deps, connections);
@@ -218,7 +217,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
       const identity = source.readIdentity();
       log.warn({ ...identify(source, identity), reason: limit.message }, 'review not evaluated');
       if (!store.synced()) sendUnsynced(source);
-      // API servers always send the identifying fields first.
+      // Bodies without the identifying fields do not come from API servers, which always send these fields first.
       else if (!identity) respond(reply, limit.code === 413 ? 413 : 503, `${limit.message}\n`);
       else {
         try {

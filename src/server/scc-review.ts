@@ -25,7 +25,6 @@ import { remainingMs, type WaitingRoom } from './waiting-room.ts';
 import type { WebhookContext } from './webhook.ts';
 
 export interface SccReviewDeps {
-  /** Returns the effective settings. */
   settings(): SccSettings;
   /**
    * Starts the SubjectAccessReviews of a review. Returns `undefined` if the roles and bindings in the store determine

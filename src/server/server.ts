@@ -51,15 +51,15 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       // The handshake succeeds even for invalid certificates, because a rejected client can receive the reason only in
       // an HTTP response.
       ...(deps.clientNames ? { requestCert: true, rejectUnauthorized: false } : {}),
-      // API servers use HTTP/1.1 for Services.
+      // Only HTTP/1.1 is offered, because API servers use it for Services.
       ALPNProtocols: ['http/1.1'],
-      // Handshake timeout of API servers.
+      // Equals the handshake timeout of API servers.
       handshakeTimeout: 10_000,
       // Also limits the time until the first request. The limit equals the longest timeout of an installed webhook,
       // because API servers may open connections before they need them.
       headersTimeout: 15_000,
       connectionsCheckingInterval: 1_000,
-      // Node rejects headers of this size, hence the addition.
+      // Adds 1, because Node rejects headers of exactly this size.
       maxHeaderSize: LIMITS.headerBytes + 1,
     },
     // API servers close idle connections after 90 s. The timeout is longer, so the server never closes them first.
@@ -135,7 +135,7 @@ function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps): void {
   });
 }
 
-/** Response statuses for rejected clients. */
+/** Status codes of responses to rejected clients. */
 const REJECTIONS: ReadonlySet<number> = new Set([401, 403]);
 
 /**

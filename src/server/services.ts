@@ -31,7 +31,6 @@ export interface WebhookDefinition {
 }
 
 export interface WebhooksOptions {
-  /** Returns the current settings. */
   settings(): Settings;
   /** Returns the settings in a PortcullisConfiguration, or `undefined` if they are not valid. */
   readSettings(object: unknown): Settings | undefined;

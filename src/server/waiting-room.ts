@@ -83,7 +83,7 @@ function podsRead(store: Store): Condition {
 
 /** Maximum wait, which is the time that OpenShift waits for the ranges of a namespace. */
 const MAX_WAIT_MS = 10_000;
-/** Time reserved for the decision after the wait. */
+/** Time that is reserved for the decision after the wait. */
 const MARGIN_MS = 100;
 
 /** Returns the time that a review may wait if its response must still arrive in time. */

@@ -39,7 +39,7 @@ export interface Webhook {
 /** A policy that validates pods. */
 export type PodPolicy = Pick<Webhook, 'decide'> & Required<Pick<Webhook, 'enforces'>>;
 
-/** The reviews of one kind of object. */
+/** Reviews the objects of one kind. */
 export interface ObjectReviewer extends Pick<Webhook, 'enforces'> {
   /** Sets fields before API servers validate the schema. */
   change?(request: AdmissionRequest, context: WebhookContext): Decision;

@@ -1,7 +1,6 @@
 /** Workloads that violate the same checks. */
 interface CheckGroup {
   readonly checks: ReadonlySet<string>;
-  /** Number of workloads. */
   readonly workloads: number;
 }
 

@@ -9,7 +9,7 @@ import type { REPORT_API_VERSION, ReportData } from './report-data.ts';
 export interface FleetData {
   readonly apiVersion: typeof REPORT_API_VERSION;
   readonly kind: 'FleetReport';
-  /** RFC 3339. */
+  /** Time of the fleet report in RFC 3339 format. */
   readonly time: string;
   readonly version: string;
   readonly clusters: readonly FleetCluster[];
@@ -56,7 +56,7 @@ export interface FleetCluster {
   readonly uid?: string | undefined;
   /** Address of the API server, or a description of the manifests. */
   readonly source: string;
-  /** Time of the report. RFC 3339. */
+  /** Time of the report in RFC 3339 format. */
   readonly time: string;
   readonly version: string;
   /** URL of the cluster's own report, relative to the file. Absent if there is none. */

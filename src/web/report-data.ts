@@ -26,7 +26,7 @@ export interface ReportData {
   readonly cluster: ClusterIdentity;
   /** Address of the API server, or a description of the manifests. */
   readonly source: string;
-  /** RFC 3339. */
+  /** Time of the report in RFC 3339 format. */
   readonly time: string;
   readonly version: string;
   /** Source of the settings. Absent if they are the defaults. */
@@ -169,7 +169,7 @@ export interface PolicyExemption {
    * changed.
    */
   readonly during?: TemporaryGrant;
-  /** RFC 3339. */
+  /** Start time of the exemption in RFC 3339 format. */
   readonly since?: string;
   /**
    * Source of `since`. `managedFields` is the last change to the field, although an earlier value may have had the
@@ -199,7 +199,7 @@ export interface ListedException {
   readonly state: string;
   /** Reason why the exception does not apply or has no effect. */
   readonly problem: string | undefined;
-  /** RFC 3339. */
+  /** Expiry time in RFC 3339 format. */
   readonly expiresAt: string;
   /** Hash of the current spec, which an approval must contain. */
   readonly specHash: string | undefined;

@@ -137,7 +137,7 @@ function Rows({ rows }: { readonly rows: readonly (readonly [title: string, text
 
 interface FilterProps {
   readonly all: ReportData;
-  /** The selected part. */
+  /** The part of the report that the view selects. */
   readonly data: ReportData;
   readonly view: View;
   onView(view: View): void;

@@ -323,13 +323,13 @@ interface SelectProps {
   readonly title: string;
   readonly name: string;
   readonly value: string | undefined;
-  /** Text of the choice without a value. */
+  /** Text of the option without a value. */
   readonly none: string;
   readonly options: readonly (readonly [value: string, text: string])[];
   onSelect(value: string | undefined): void;
 }
 
-/** A labeled choice. */
+/** A labeled selection list. */
 export function Select({ title, name, value = '', none, options, onSelect }: SelectProps) {
   return (
     <label>

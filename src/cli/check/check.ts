@@ -64,7 +64,7 @@ function podSecurityLabels(pairs: readonly (readonly [key: string, value: string
   return labels;
 }
 
-/** A custom resource kind, such as `Prometheus.monitoring.coreos.com`. */
+/** Parses a custom resource kind, such as `Prometheus.monitoring.coreos.com`. */
 function customKind(value: string): string {
   const [, kind = '', group = ''] = /^([A-Z]\w*)\.([a-z0-9.-]+)$/.exec(value) ?? [];
   if (kind === '') throw new UserError('must be KIND.GROUP, such as Prometheus.monitoring.coreos.com');
@@ -199,7 +199,10 @@ function isStream({ filename }: Pick<CheckValues, 'filename'>): boolean {
   return filename.length === 1 && filename[0] === STDIN.path;
 }
 
-/** @throws {UsageError} for options that cannot be combined */
+/**
+ * Checks the options that `--fix` restricts.
+ * @throws {UsageError} for options that cannot be combined
+ */
 function checkFixOptions(values: CheckValues): void {
   const { filename, fix, output } = values;
   if (fix === undefined) return;

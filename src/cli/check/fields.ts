@@ -13,7 +13,7 @@ import { evaluateExcepted, findUnusable, indexExceptions, type Policy } from '..
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
 import type { FieldPosition, ViolatedCheck, OtherCheck } from '../output/findings.ts';
 
-/** A field and its position in the file. */
+/** Returns a field with its position in the file. */
 export function fieldPosition(object: ManifestObject, path: Path): FieldPosition {
   return { path: printFieldPath(path), file: object.document.file, ...object.locate(path) };
 }
@@ -34,7 +34,10 @@ export function createFinding(
 
 const UNKNOWN_FIELD_FIX = 'Correct the name or remove the field: API servers may drop it silently.';
 
-/** A field that is not in the API server's schema. The API server rejects the object or drops the field. */
+/**
+ * Creates a finding about a field that is not in the API server's schema. The API server rejects the object or drops
+ * the field.
+ */
 export function unknownField(
   object: ManifestObject,
   path: Path,
@@ -44,7 +47,7 @@ export function unknownField(
   return createFinding(object, path, { mode, check: 'unknownField', reason: 'unknown field', detail, fix });
 }
 
-/** A value that API servers cannot decode. */
+/** Creates a finding about a value that API servers cannot decode. */
 export function wrongType(object: ManifestObject, { path, error, fix }: WrongType): ViolatedCheck {
   return createFinding(object, path, { check: 'decode', reason: 'wrong type', detail: formatFieldError(error), fix });
 }

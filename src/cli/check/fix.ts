@@ -119,7 +119,7 @@ export function patchTargets({ objects }: Manifests): PatchTargets {
       ...defined({ group }),
       version,
       kind,
-      // Kustomize reads the name as a regular expression.
+      // Escapes dots, because kustomize treats the name as a regular expression.
       name: String(name).replaceAll('.', '\\.'),
       ...(manifestNamespace(value) === undefined && others.length === 0 ? {} : { namespace }),
     };

@@ -54,7 +54,7 @@ export interface ProbeRequest {
 export interface Probe extends ProbeRequest {
   /** The admitted object. Absent if the request failed. */
   readonly object?: AnyObject;
-  /** The error of a failed request. */
+  /** Error message of the API server if it rejected the request. */
   readonly rejection?: string;
 }
 

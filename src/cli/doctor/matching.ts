@@ -21,7 +21,7 @@ export interface Request {
   readonly subresource?: string;
   /** The namespace of the object, or the Namespace itself. Absent for other cluster-scoped objects. */
   readonly namespace?: NamespaceFact | undefined;
-  /** Labels of the object. */
+  /** Labels of the object in the request. */
   readonly labels?: Readonly<Record<string, string>>;
 }
 

@@ -25,7 +25,7 @@ Examples:
   portcullis exception approve gateway -n shop --spec-hash=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 `;
 
-/** A hash in hexadecimal digits, as `exception list -o json` prints it. */
+/** Accepts a hash in hexadecimal digits, as `exception list -o json` prints it. */
 function sha256(value: string): string {
   if (/^[0-9a-f]{64}$/.test(value)) return value;
   throw new UserError('must be a hash from portcullis exception list -o json');
@@ -70,7 +70,7 @@ export const command = defineCommand({
         });
       }
       io.stdout.write(`podsecurityexception/${printable(name)} approved${dryRunSuffix(dryRun)}\n`);
-      // Approvers may lack permission to read the namespace.
+      // Errors are ignored, because approvers may lack permission to read the namespace.
       const scope = await client.get(RESOURCES.Namespace, namespace).catch(ignoreApiError);
       const shadow = findShadow(exception, scope?.metadata?.labels ?? {});
       if (shadow !== undefined) io.stderr.write(`warning: ${printable(shadow)}\n`);

@@ -256,7 +256,7 @@ function explainPodSecurity({ workload, namespace, pod }: Explained, completed: 
     /** The enforced policy. Absent for exempt pods. */
     policy,
     source: exempt === undefined ? source : undefined,
-    /** Reason for the exemption: `namespace`, `user` or `runtimeClass`. */
+    /** Reason for the exemption, which is `namespace`, `user` or `runtimeClass`. */
     exempt,
     allowed: decision.allowed,
     // Removes the name of the pod, which does not have one yet.

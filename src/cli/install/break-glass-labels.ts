@@ -160,7 +160,7 @@ function print({ text }: BreakGlassRun, line: string, dryRun: DryRun = 'none'): 
 
 /** Prints one line per distinct error, because the same error usually occurs in all namespaces. */
 function printRejected(run: BreakGlassRun, rejected: ReadonlyMap<string, string>): void {
-  // The message contains the namespace.
+  // Removes the namespace from the message, so that equal errors can be grouped.
   const byMessage = Map.groupBy(rejected, ([name, message]) => message.replaceAll(`"${name}"`, '"…"'));
   for (const [, all] of byMessage) {
     const names = summarizeNames(all.map(([name]) => name));
@@ -222,7 +222,7 @@ export async function changeObject<T extends KubeObject>(
   let object: T | undefined = initial;
   for (let attempt = 1; ; attempt++) {
     try {
-      // Replicas have permission only to list objects.
+      // Lists the object instead of reading it, because replicas have permission only to list objects.
       object ??= (await client.list(resource, { name }))[0] as KubeObject | undefined as T | undefined;
       const write = object && plan(object);
       if (!object || !write) break;
@@ -304,7 +304,10 @@ export function openRecord(run: BreakGlassRun, targets: readonly Target[]): Leve
   };
 }
 
-/** A recorded level is replaced only by a stricter level, and a recorded version only by a newer version. */
+/**
+ * Adds the levels of namespaces to the record. A recorded level is replaced only by a stricter level, and a recorded
+ * version only by a newer version.
+ */
 function addLevels(before: FormerLevels, namespaces: readonly Namespace[]): FormerLevels {
   const levels = new Map(before);
   for (const namespace of namespaces) {

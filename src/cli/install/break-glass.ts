@@ -286,7 +286,7 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
       .filter((webhook) => isOff(webhook) && webhook.failurePolicy !== 'Ignore')
       .map(({ clientConfig: { service, url } }) => ({ service, url, secret: caSecretReference(target) }));
   });
-  // All webhooks of an installation use the same replicas.
+  // One webhook is sufficient, because all webhooks of an installation use the same replicas.
   const [webhook] = closed;
   if (!webhook) return undefined;
   const { service, url, secret } = webhook;

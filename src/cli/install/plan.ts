@@ -130,7 +130,7 @@ function setting(argument: string): Setting {
   return { path: path.split('.'), value: path.endsWith('.mode') && value === false ? 'off' : value };
 }
 
-/** A flag that is undefined unless it is set. */
+/** Defines a flag whose value is `undefined` unless it is set. */
 function choice(text: OptionText): Option<boolean | undefined> {
   return { ...text, resolve: (texts) => (texts.length === 0 ? undefined : boolean(texts.at(-1) ?? '')) };
 }
@@ -179,7 +179,10 @@ function findProblem(facts: ClusterFacts, settings: ManifestSettings): string | 
     : undefined;
 }
 
-/** API servers built from source report version v0.0.0, which is accepted. */
+/**
+ * True if the version is older than the oldest supported version. Version v0.0.0, which API servers built from source
+ * report, is accepted.
+ */
 function isTooOld(version: string): boolean {
   const minor = /^v?1\.(\d+)/.exec(version)?.[1];
   return minor !== undefined && Number(minor) < MINIMUM_MINOR;

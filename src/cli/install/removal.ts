@@ -51,7 +51,6 @@ import { kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** Scope of an uninstallation. */
 export interface UninstallScope {
   /** Installation namespace. */
   readonly namespace: string;

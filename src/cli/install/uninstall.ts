@@ -256,7 +256,7 @@ async function revokeWrites(removal: Removal): Promise<boolean> {
       ({ verbs, resources }) =>
         verbs.some((verb) => WRITES.includes(verb)) && resources?.some((name) => RESTORED.test(name)),
     ) ?? false;
-  // A binding has the same name as its role.
+  // The names of the roles are also those of their bindings.
   const names = roles.filter(isWriter).map(objectName);
   const all = await findOwnObjects(removal, [RESOURCES.ClusterRoleBinding]);
   const bindings = all.filter(({ object }) => names.includes(objectName(object)));

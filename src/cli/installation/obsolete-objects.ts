@@ -1,4 +1,4 @@
-/** Finds and names objects of an installation. */
+/** Finds the objects of an installation that its settings no longer require. */
 import { COMPONENT_LABEL, PART_OF, PART_OF_LABEL } from '../../api/names.ts';
 import { CONFIGURATION_KINDS } from '../../api/webhooks.ts';
 import type { ClusterClient } from '../../cluster/client.ts';

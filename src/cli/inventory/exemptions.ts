@@ -40,8 +40,8 @@ interface ExemptionsInput {
 }
 
 /**
- * Lists all exemptions: defaults, namespaces, users, runtime classes, and SCCs with their grants. Each group is sorted
- * by name. Omits the `system:masters` group, because the API server grants it every permission.
+ * Lists all exemptions, which are defaults, namespaces, users, runtime classes, and SCCs with their grants. Each group
+ * is sorted by name. Omits the `system:masters` group, because the API server grants it every permission.
  */
 export function listExemptions(input: ExemptionsInput): readonly PolicyExemption[] {
   const pods = input.store.list('Pod').filter((pod) => !hasFinished(pod));
@@ -78,7 +78,7 @@ function createdAt({ metadata }: KubeObject): Since {
   return since == null ? {} : { since, sinceSource: 'creationTimestamp' };
 }
 
-/** Time of the last change to a field in the settings or, if unknown, of the object's creation. */
+/** Returns the time of the last change to a field in the settings or, if unknown, of the object's creation. */
 function settingSince({ store, isFromFile = false }: Context, path: readonly string[]): Since {
   const object = store.get('PortcullisConfiguration', CONFIGURATION_NAME);
   if (isFromFile || object === undefined) return {};
@@ -205,7 +205,7 @@ function exemptingLabels(
   ];
 }
 
-/** Time of the last change to a label or, if unknown, of the namespace's creation. */
+/** Returns the time of the last change to a label or, if unknown, of the namespace's creation. */
 function labelSince(namespace: Namespace, key: string): Since {
   const owners = getMetadataOwners(namespace.metadata)?.filter(({ labels }) => labels.has(key)) ?? [];
   return latest(owners.map(({ time }) => time)) ?? createdAt(namespace);

@@ -1,6 +1,6 @@
 /**
- * The inventory of a command: the objects in a cluster, or the objects in manifests that are treated as a complete
- * cluster.
+ * Builds the inventory of a command, which contains the objects in a cluster, or the objects in manifests that are
+ * treated as a complete cluster.
  */
 import { CONFIGURATION_NAME, POLICY_SELECTOR } from '../../api/names.ts';
 import { reviewSelf } from '../../cluster/access-reviews.ts';
@@ -117,7 +117,10 @@ export interface Inventory {
   readonly sccAssumptions: readonly string[];
   /** Optional objects that the user is not permitted to read. */
   readonly unread: readonly Scope[];
-  /** Namespace for objects that do not set one: `--namespace`, otherwise the namespace of the source. */
+  /**
+   * Namespace for objects that do not set one. This is the value of `--namespace`, or otherwise the namespace of the
+   * source.
+   */
   readonly namespace: string;
   /** The kubeconfig user. Absent for manifests, or if the cluster does not return the user. */
   readonly user?: UserInfo;
@@ -190,7 +193,7 @@ export async function readSubjects(
   return { objects, inventory: createInventory(objects, namespace, { ...needs, namespaces }) };
 }
 
-/** Returns the namespaces of objects. `undefined` stands for the cluster's default namespace. */
+/** Returns the namespaces of objects. `undefined` represents the cluster's default namespace. */
 function subjectNamespaces(
   objects: readonly ManifestObject[],
   fallback: string | undefined,

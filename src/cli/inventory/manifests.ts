@@ -17,7 +17,7 @@ const MAX_SKIPPED = 5;
 
 const MANIFESTS = 'files, directories, URLs, or - for standard input';
 
-/** The `-f` option, whose values can also be operands, and the paths that are skipped in its directories. */
+/** Defines the `-f` option, whose values can also be operands, and the option for paths to skip in its directories. */
 export function manifestOptions(help: string) {
   return {
     filename: list('PATH', text, { short: 'f', help: `${help}: ${MANIFESTS}. Paths can also be given without -f` }),
@@ -77,7 +77,7 @@ export async function readObjects(values: ManifestValues, io: Io): Promise<reado
   return objects;
 }
 
-/** @throws {UserError} with one line for each error */
+/** @throws {UserError} with one line for each error, if there are any */
 export function failOnErrors(errors: readonly ManifestError[]): void {
   if (errors.length === 0) return;
   throw new UserError(errors.map((error) => `${printPosition(error)}: ${error.message}`).join('\n'));

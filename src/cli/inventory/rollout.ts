@@ -181,7 +181,7 @@ export function findExceptions(
     /** Returns the exceptions that apply in a namespace. */
     exceptions: (namespace: string) =>
       isCluster ? activeExceptions(store, settings, namespace, nowMs) : proposedExceptions(store, namespace, nowMs),
-    /** Lists the exceptions in all namespaces or one. */
+    /** Lists the exceptions in one namespace or in all namespaces. */
     listExceptions: (namespace?: string) =>
       listExceptions(store, isCluster ? settings : { ...settings, mode: 'approved' }, nowMs, namespace),
   };

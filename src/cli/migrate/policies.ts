@@ -9,7 +9,7 @@ import { isObject } from '../../kube/types.ts';
 import type { Labels, Mode } from '../../policy/psa/index.ts';
 import { checksAt, compareVersions, type Level, type Version } from '../../policy/pss/index.ts';
 
-/** A namespace. A name of `undefined` stands for every namespace that no policy names or selects. */
+/** A namespace. If its name is `undefined`, it represents all namespaces that no policy names or selects. */
 export interface PolicyScope {
   readonly name: string | undefined;
   readonly labels: Labels;
@@ -30,7 +30,7 @@ export interface Exclusion {
   readonly source: string;
   /** Checks that are excluded. */
   readonly checks: readonly string[];
-  /** RFC 3339. If absent, the exclusion does not expire. */
+  /** Expiry time in RFC 3339 format. If absent, the exclusion does not expire. */
   readonly expiresAt?: string | undefined;
   matches(workload: MigratedWorkload, entry: ExceptionEntry): boolean;
 }

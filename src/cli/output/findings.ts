@@ -29,7 +29,7 @@ export interface ViolatedCheck {
   readonly reason: string;
   readonly detail: string;
   readonly fix: string;
-  /** The violating fields, at least one. */
+  /** The violating fields, of which there is at least one. */
   readonly fields: readonly FieldPosition[];
 }
 
@@ -247,7 +247,7 @@ function escapeXml(text: string): string {
     );
 }
 
-/** XML parsers replace unescaped line breaks in attributes with spaces. */
+/** Escapes the value of an attribute, including line breaks, which XML parsers would otherwise replace with spaces. */
 function escapeAttribute(text: string): string {
   return escapeXml(text).replaceAll('"', '&quot;').replaceAll('\n', '&#10;').replaceAll('\t', '&#9;');
 }

@@ -1,4 +1,4 @@
-/** Tables, JSON, YAML, colors and the progress line for all commands. */
+/** Prints tables, JSON, YAML, colors and the progress line for all commands. */
 import { setImmediate } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printIndented, printYaml } from '../../config/yaml.ts';
@@ -69,7 +69,7 @@ export function printTable(
 /** Output formats of most commands. */
 export const DATA_AND_TABLE = ['table', 'json', 'yaml'] as const;
 
-/** The `-o` option. The first format is the default. */
+/** Defines the `-o` option. The first format is the default. */
 export function outputOption<const F extends readonly [string, ...string[]]>(formats: F): Option<F[number]> {
   const parse = oneOf<F[number]>(formats);
   return option('FORMAT', parse, formats[0] as F[number], { short: 'o', help: 'Output format' });
@@ -184,7 +184,7 @@ export async function mapNamespaces<T>(
     for (const [index, namespace] of namespaces.entries()) {
       show(`${verb} ${printable(objectName(namespace))} (${index + 1} of ${namespaces.length})`);
       results.push(step(namespace));
-      // Node handles signals only while the command awaits.
+      // Yields to the event loop, because Node handles signals only while the command awaits.
       await setImmediate(undefined, { signal: io.signal });
     }
     return results;

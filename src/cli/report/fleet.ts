@@ -19,7 +19,7 @@ import { VERSION } from '../command.ts';
 import type { SavedReport } from './saved-report.ts';
 
 interface FleetOptions {
-  /** RFC 3339. */
+  /** Time of the fleet report in RFC 3339 format. */
   readonly time: string;
   /** Maximum number of denied workloads to list, which the reports share equally. */
   readonly maxWorkloads: number;
@@ -29,9 +29,9 @@ interface FleetOptions {
   readonly reference?: string | undefined;
 }
 
-/** Location of a report: a context, or the path of a file. */
+/** Origin of a report, which is a context or the path of a file. */
 interface Origin {
-  /** Unique text for messages. */
+  /** Unique text that identifies the report in messages. */
   readonly origin: string;
   /** The file that contains only this report. */
   readonly file?: string | undefined;

@@ -174,8 +174,8 @@ export function describeStatus(
 }
 
 /**
- * Formats the fields of the interface that OpenShift defines: the phase, the PSAEnforcementConfig, the feature gate and
- * the labels of the label syncer.
+ * Formats the fields of the interface that OpenShift defines, which are the phase, the PSAEnforcementConfig, the
+ * feature gate and the labels of the label syncer.
  */
 export function describeInterface(state: RolloutState): readonly (readonly [title: string, text: string])[] {
   const { phase, gate, conditions, sccMode } = state;

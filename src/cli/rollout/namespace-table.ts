@@ -95,7 +95,7 @@ function hasDetails(namespace: PlannedNamespace): boolean {
   return needsFix(namespace) || namespace.steps.length + namespace.excepted.length > 0;
 }
 
-/** Prints a block for each namespace with details: fields, fixes, exceptions and next steps. */
+/** Prints a block with details for each namespace, which contains fields, fixes, exceptions and next steps. */
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
   const blocks = namespaces.filter(hasDetails);
   return blocks.map((namespace) => {

@@ -32,7 +32,10 @@ async function warnAboutAccounts({ client, subjects }: GrantChange, { stderr }: 
   }
 }
 
-/** @throws {UserError} if the binding refers to another role */
+/**
+ * Reads the existing binding.
+ * @throws {UserError} if the binding refers to another role
+ */
 async function readBinding({ client, values }: GrantChange, created: Binding): Promise<Binding | undefined> {
   const { namespace } = values;
   const { name } = created.roleRef;

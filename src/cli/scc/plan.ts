@@ -233,7 +233,10 @@ function printBindingManifests(plan: Plan): string {
   return `${custom.join('')}${manifests.join('---\n')}`;
 }
 
-/** @throws {UserError} if the file cannot be written */
+/**
+ * Writes the bindings to a file.
+ * @throws {UserError} if the file cannot be written
+ */
 async function writeBindings(file: string, plan: Plan): Promise<void> {
   try {
     await writeFile(file, printBindingManifests(plan));

@@ -33,7 +33,7 @@ import type { ServeValues } from '../serve-options.ts';
 
 /** The server's certificate and its client CAs. Both can be replaced while the server runs. */
 export interface ServedCertificate extends ServedPair {
-  /** The current TLS options. */
+  /** Returns the current TLS options. */
   tls(): SecureContextOptions;
   /** Replaces the client CAs, in PEM. */
   trustClients(authorities: string): void;
@@ -52,14 +52,14 @@ interface ServedOptions {
   readonly metrics: Pick<Metrics, 'certificates'>;
 }
 
-/** Creates the server's certificate. */
+/** Creates the certificate that the server presents, with its client CAs. */
 export function createServedCertificate(options: ServedOptions): ServedCertificate {
   const { protocol, metrics } = options;
   const log = options.logger.child({ logger: 'tls' });
   let { pair, isTemporary, clientAuthorities } = options;
   let server: Pick<AdmissionServer, 'useCertificate'> | undefined;
 
-  // A new secure context does not inherit the options.
+  // The options are set for each secure context, because a new context does not inherit them.
   const tls = (): SecureContextOptions => ({
     ...pair,
     ...protocol,

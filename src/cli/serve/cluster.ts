@@ -54,7 +54,7 @@ export interface RunningCluster {
    * Resolves when the store contains the kinds that reviews read.
    */
   follow(settings?: Settings): Promise<void>;
-  /** Marks the store as complete for reviews. */
+  /** Marks the store as complete, so reviews can be evaluated. */
   markSynced(): void;
   /**
    * Starts reading all watched kinds. Resolves when the store contains all kinds except those for which controllers

@@ -247,7 +247,7 @@ async function startCluster(rootCertificate: string, logger: ClusterOptions['log
 
 /** Creates or reads the certificates of the API server, the webhooks and the administrator. */
 async function createCertificates(folder: string, bindAddress: string) {
-  // Certificates cannot contain an IPv6 zone.
+  // Removes the IPv6 zone, which certificates cannot contain.
   const [address = ''] = bindAddress.split('%');
   const certificates = ensureCertificates({
     folder,

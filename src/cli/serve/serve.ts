@@ -179,7 +179,7 @@ async function serve(inputs: Inputs, io: Io): Promise<number> {
   } finally {
     // Aborts the parts that wait for the cluster, because they must not continue while other parts are being closed.
     stopping.abort();
-    // The log is closed last.
+    // Actions run in reverse order, so the log is closed last.
     for (const close of closing.reverse()) await closeLogged(close, logger);
   }
 }

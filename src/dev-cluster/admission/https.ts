@@ -5,9 +5,7 @@ import { isObject, type JsonObject } from '../../kube/types.ts';
 import { at, numberAt, nestedObject, textAt } from '../types.ts';
 
 export interface WebhookCall {
-  /** The `clientConfig` of the webhook. */
   readonly clientConfig: JsonObject;
-  /** The AdmissionReview to send. */
   readonly review: JsonObject;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;

@@ -26,7 +26,6 @@ import { type CallWebhook, REVIEW_VERSION } from './https.ts';
 
 type WebhookType = 'mutating' | 'validating';
 
-/** A webhook in a configuration. */
 interface Webhook {
   /** Unique key, because names are not unique. */
   readonly id: string;
@@ -35,7 +34,6 @@ interface Webhook {
   readonly definition: JsonObject;
 }
 
-/** The result of a webhook call. */
 type WebhookResult =
   | { readonly kind: 'allowed'; readonly patch: readonly JsonObject[] }
   | { readonly kind: 'denied'; readonly status: Status }

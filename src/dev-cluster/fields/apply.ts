@@ -33,7 +33,7 @@ import { collectFields, type Comparison, merge, removeFields } from './typed.ts'
 interface ApplyRequest extends Ownership {
   /** The stored object. Absent if the apply creates the object. */
   readonly live?: ApiObject;
-  /** The configuration as received. */
+  /** The configuration as the client sent it. */
   readonly config: ApiObject;
   /** True to take over fields from other managers instead of failing with a conflict. */
   readonly force: boolean;

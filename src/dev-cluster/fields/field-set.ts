@@ -7,8 +7,8 @@ import { isObject } from '../../kube/types.ts';
 import type { Schema } from './schema.ts';
 
 /**
- * A step in a field path, in `fieldsV1` notation: `f:name`, `k:{"name":"c"}` for an item of a keyed list, or `v:"x"`
- * for an item of a set.
+ * A step in a field path in `fieldsV1` notation. It is `f:name` for a field, `k:{"name":"c"}` for an item of a keyed
+ * list, or `v:"x"` for an item of a set.
  */
 export type PathElement = string;
 

@@ -23,7 +23,7 @@ export type OwnedResource = Pick<
 /** The manager, the subresource and the time of a write. */
 export interface Ownership {
   readonly resource: OwnedResource;
-  /** `''` for the object itself. */
+  /** Subresource of the write, or `''` for the object itself. */
   readonly subresource: string;
   readonly manager: string;
   readonly now: Date;
@@ -48,7 +48,7 @@ export interface Owner {
   readonly fields: FieldSet;
 }
 
-/** Owners by key. */
+/** Owners by the key that `ownerKey` returns. */
 export type Owners = ReadonlyMap<string, Owner>;
 
 /** Returns the identity of an owner. The identity of an update includes the version, but that of an apply does not. */

@@ -289,7 +289,7 @@ function createColumn(column: JsonObject): TableColumn {
 
 function formatCell(value: unknown, type: string, now: Date): unknown {
   if (value === undefined) return null;
-  // Go's representation of nil.
+  // Prints null as Go prints nil.
   if (value === null) return type === 'string' ? '<no value>' : null;
   if (type === 'date') return age(value, now);
   if (type === 'string') return typeof value === 'string' ? value : JSON.stringify(value);

@@ -18,7 +18,6 @@ const WEBHOOKS: readonly WebhookDefinition[] = [pods, podsConnect, namespaces, w
  */
 export const WEBHOOK_REGISTRATIONS = WEBHOOKS.flatMap(({ registrations }) => registrations);
 
-/** Creates all webhooks. */
 export function createWebhooks(options: WebhooksOptions): readonly Webhook[] {
   const services = createServices(options);
   return WEBHOOKS.flatMap(({ create }) => create(services)).map((webhook) => onlyRegistered(webhook, options.settings));

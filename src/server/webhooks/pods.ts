@@ -248,7 +248,6 @@ function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, flo
 // Hardening of OLM pods
 
 interface HardeningDeps {
-  /** Returns the effective mode. */
   mode(): OlmSettings['hardening']['mode'];
   readonly metrics: Metrics['olm'];
 }

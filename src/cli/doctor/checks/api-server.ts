@@ -19,7 +19,10 @@ export const apiServer: DoctorCheck = {
     ]),
 };
 
-/** Development builds, such as v0.0.0-master+abc, report the real version only in `major` and `minor`. */
+/**
+ * Checks that the API server version is supported. Development builds, such as v0.0.0-master+abc, report the real
+ * version only in `major` and `minor`.
+ */
 function checkSupport(version: string, served: Version | undefined): CheckResult {
   const [, major, minor] = /^v?([1-9]\d*)\.(\d+)/.exec(version) ?? /^v(1)\.(\d+)$/.exec(served ?? '') ?? [];
   if (major === undefined) return unknown(OBJECT, `cannot parse version ${version}`);

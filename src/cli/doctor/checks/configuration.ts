@@ -40,7 +40,10 @@ const REPORTED: ReadonlyMap<string, Pick<CheckResult, 'impact' | 'fix'>> = new M
   ],
 ]);
 
-/** The leader creates the object, and restores it if it is deleted without confirmation. */
+/**
+ * Reports a missing settings object. The leader creates the object, and restores it if it is deleted without
+ * confirmation.
+ */
 function evaluateMissing({ webhookConfigurations }: Facts): CheckResult {
   if (!webhookConfigurations.some(isPartOfPortcullis)) return info(OBJECT, 'does not exist. The leader creates it');
   return problem(OBJECT, 'does not exist, and the leader has not restored it', {

@@ -72,7 +72,10 @@ function findCause(facts: Facts): Fix {
   return { commands, note: `${note}: ${printPage('how-to/runbook.md#symptoms')}` };
 }
 
-/** A webhook responded if it denied the request, or if it fails closed and the request was admitted. */
+/**
+ * Returns the webhooks that responded to a dry run. A webhook responded if it denied the request, or if it fails closed
+ * and the request was admitted.
+ */
 function findResponding(
   { object, rejection, namespace, group, resource, body }: Probe,
   facts: Facts,

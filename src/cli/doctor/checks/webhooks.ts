@@ -61,7 +61,8 @@ function isManaged(facts: Facts): boolean {
 }
 
 /**
- * State that determines which configurations are required. The leader registers only configurations that are in use.
+ * Returns the state that determines which configurations are required. The leader registers only configurations that
+ * are in use.
  */
 function enforcementState(facts: Facts): Partial<Enforcement> {
   if (isDevCluster(facts)) return DEV_CLUSTER_ENFORCEMENT;

@@ -18,11 +18,10 @@ import type { ObjectReviewer, WebhookContext } from '../../webhook.ts';
 const { group, resource } = RESOURCES.PodSecurityException;
 
 export interface ExceptionDeps {
-  /** Returns the effective settings. */
   settings(): ExceptionSettings;
   readonly cluster: Pick<Cluster, 'reviewAccess'>;
   readonly takeAccessReview: TakeAccessReview;
-  /** Returns the time of day. */
+  /** Returns the current date and time. */
   date(): Date;
 }
 

@@ -22,7 +22,6 @@ import type { ObjectReviewer } from '../../webhook.ts';
 const KIND = { group: RESOURCES.SecurityContextConstraints.group, kind: 'SecurityContextConstraints' };
 
 interface SccObjectsDeps {
-  /** Returns the effective settings. */
   settings(): SccSettings;
   /** True if a controller restores the standard SCCs after changes. */
   restoresStandardSccs?: (() => boolean) | undefined;

@@ -19,7 +19,6 @@ import type { ExceptionDeps } from './exceptions.ts';
 const KIND = 'PortcullisConfiguration';
 
 interface SettingsDeps extends Pick<ExceptionDeps, 'date'> {
-  /** Returns the current settings. */
   settings(): Settings;
   /** Returns the settings in a PortcullisConfiguration, or `undefined` if they are not valid. */
   readSettings(object: unknown): Settings | undefined;
