@@ -61,7 +61,7 @@ export function printPage(page: string): string {
 
 /** A command. `program.ts` registers it with its name, summary and group. */
 export interface Command<O extends Options = Options> {
-  /** Operands in commander's syntax: `<path...>` is required, `[path...]` is optional. */
+  /** Operands in commander's syntax. `<path...>` is required, and `[path...]` is optional. */
   readonly operands?: string;
   /** Help text below the options. */
   readonly details?: string;

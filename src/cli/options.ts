@@ -113,7 +113,7 @@ export interface Sources {
 /**
  * Returns the values of all options of a command.
  * @throws {UsageError} for an invalid value, with its source and the expected format, and for several values of an
- * option that takes one
+ * option that takes only one value
  */
 export function resolveValues<O extends Options>(options: O, sources: Sources): Values<O> {
   const values = Object.entries(options).map(([name, definition]) => {

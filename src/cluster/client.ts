@@ -94,7 +94,7 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.code === 404;
 }
 
-/** Resolves to `undefined` if the requested object does not exist. */
+/** Awaits a response. Resolves to `undefined` if the requested object does not exist. */
 export async function ignoreNotFound<T>(response: Promise<T>): Promise<T | undefined> {
   try {
     return await response;

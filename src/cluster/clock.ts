@@ -92,7 +92,10 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Resolves to the result of the call. If the call exceeds the time limit, rejects and aborts the call's signal. */
+/**
+ * Calls a function with a time limit, and resolves to its result. If the call exceeds the limit, rejects and aborts the
+ * call's signal.
+ */
 export async function withTimeout<T>(
   clock: Clock,
   limitMs: number,

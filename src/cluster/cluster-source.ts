@@ -85,7 +85,7 @@ export async function listContexts(source: Omit<ClusterSource, 'context'>): Prom
   return mergeKubeconfigs(sources).contexts.flatMap(({ name }) => (typeof name === 'string' ? [name] : []));
 }
 
-/** Reads the kubeconfig in the options, otherwise the existing files that the environment specifies. */
+/** Reads the kubeconfig in the options or, without one, the existing files that the environment specifies. */
 async function readKubeconfigs({ kubeconfig, env }: ClusterSource): Promise<readonly TextFile[]> {
   if (kubeconfig !== undefined) return [await readSource(kubeconfig)];
   return (await Promise.all(kubeconfigFiles(env).map(readIfExists))).filter((source) => source !== undefined);

@@ -10,7 +10,7 @@ export interface WriteOptions {
 }
 
 export interface ApplyOptions extends WriteOptions {
-  /** If true, takes over fields from other managers instead of failing with a conflict. */
+  /** True to take over fields from other managers instead of failing with a conflict. */
   readonly force?: boolean;
 }
 

@@ -35,7 +35,8 @@ export interface ApiRequest {
   readonly signal?: AbortSignal | undefined;
   /**
    * Address of a specific API server behind the connection's URL, such as `10.0.0.1:6443`. Its certificate must be
-   * valid for the URL's host. Rejects with a ConnectionError if the connection does not verify certificates.
+   * valid for the URL's host. The request rejects with a ConnectionError if the connection does not verify
+   * certificates.
    */
   readonly address?: string | undefined;
 }
@@ -174,7 +175,7 @@ interface Timeout {
   clear(): void;
 }
 
-/** Aborts the signal after the time, unless the timeout is cleared. */
+/** Starts a timeout, which aborts the signal after the given time unless it is cleared. */
 function startTimeout(clock: Clock, ms: number): Timeout {
   const controller = new AbortController();
   return { ms, signal: controller.signal, clear: clock.after(ms, () => controller.abort()) };
@@ -224,7 +225,7 @@ function rawRequest(
   return {
     method,
     url,
-    // Node derives the TLS server name from the `Host` header.
+    // The `Host` header is set, because Node derives the TLS server name from it.
     headers: { accept, host: url.host, ...credentials, ...sent },
     body,
     socket: address === undefined ? {} : socketOptions(target, address),
@@ -259,7 +260,10 @@ function createAgentCache(target: ClusterTarget, env: ClusterSource['env']) {
   const isCurrent = ({ ca, cert, key }: Credentials): boolean =>
     current?.credentials.ca === ca && current?.credentials.cert === cert && current?.credentials.key === key;
   return {
-    /** @throws {UserError} for certificates or keys that TLS cannot use */
+    /**
+     * Returns the agent for the credentials.
+     * @throws {UserError} for certificates or keys that TLS cannot use
+     */
     get(credentials: Credentials): HttpAgent {
       if (current && isCurrent(credentials)) return current.agent;
       if (current) retire(current.agent);

@@ -27,7 +27,7 @@ interface Series {
 
 /** Rate limit for each object, with the values of client-go. */
 const RATE = { burst: 25, perSecond: 1 / 300 };
-/** Time after the last event of a series after which an equal event starts a new series. */
+/** Time since the last event of a series after which an equal event starts a new series. */
 const SERIES_MS = 600_000;
 /** Time after which an unused token bucket is full again. */
 const BUCKET_MS = (RATE.burst / RATE.perSecond) * 1000;

@@ -1,4 +1,4 @@
-/** Reads complete lists of resources page by page, and snapshots of several kinds. */
+/** Reads complete lists of resources page by page, and reads snapshots of several kinds. */
 import { setImmediate } from 'node:timers/promises';
 import { defined } from '../kube/defined.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';

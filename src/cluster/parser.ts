@@ -54,7 +54,7 @@ export interface Parser {
    * Reads a body. Rejects with a TooLargeError as soon as it exceeds the limit, and with the error of the stream.
    */
   collect(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Collected>;
-  /** Yields the lines of a body. A line is released when the next one is requested. */
+  /** Yields the lines of a body. A line is released when the next line is requested. */
   lines(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void>;
   /**
    * Parses bytes. Rejects with a SyntaxError if the text is not JSON, and with a TooLargeError if it exceeds a limit.

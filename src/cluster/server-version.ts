@@ -23,7 +23,7 @@ export function parseServerVersion(document: JsonObject): Version | undefined {
 }
 
 function minorVersion(document: JsonObject, major: string, minor: string): Version | undefined {
-  // Some providers append a plus sign to the minor version.
+  // Accepts a plus sign, which some providers append to the minor version.
   const [, digits] = /^(\d+)\+?$/.exec(String(document[minor])) ?? [];
   return document[major] === '1' && digits !== undefined ? parseVersion(`v1.${digits}`) : undefined;
 }

@@ -33,7 +33,7 @@ function describeError(error: ErrorObject | undefined): string {
   return path === '' ? message : `${path}: ${message}`;
 }
 
-/** Prefix of the API server's keywords, which are not part of JSON Schema. */
+/** Prefix of keywords that API servers add to JSON Schema. */
 const CRD_PREFIX = 'x-kubernetes-';
 
 /**

@@ -333,7 +333,7 @@ function isOfKind({ value }: ConfigNode, { kind }: ConfigKind): boolean {
 }
 
 /**
- * Checks that the document has the kind in a known version.
+ * Checks that the document has the given kind in a known version.
  * @throws {UserError} with the API server's message
  */
 function requireKind(node: ConfigNode, known: ConfigKind): void {

@@ -86,7 +86,7 @@ export async function readSource(file: string): Promise<TextFile> {
   }
 }
 
-/** Replaces a file atomically, so readers get either the old or the new content. */
+/** Replaces a file atomically, so readers see either the old or the new content. */
 export async function replaceFile(path: string, content: string | Buffer, mode: number): Promise<void> {
   const temporary = `${path}.${randomUUID()}`;
   try {

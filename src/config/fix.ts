@@ -125,7 +125,7 @@ function withWindows(pod: PodLike): PodLike {
   return withValueAt(pod, parsePath(WINDOWS.repairs[0].path), 'windows') as PodLike;
 }
 
-/** An object whose unknown fields have been moved to the places where they belong. */
+/** An object whose unknown fields have been moved to the locations where they belong. */
 export interface Relocated {
   readonly object: ManifestObject;
   readonly changes: readonly FieldChange[];

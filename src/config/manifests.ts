@@ -165,7 +165,10 @@ async function openStream(
 
 const DOWNLOAD_TIMEOUT_MS = 30_000;
 
-/** @throws {UserError} if the server cannot be reached or returns an error */
+/**
+ * Downloads a manifest.
+ * @throws {UserError} if the server cannot be reached or returns an error
+ */
 async function download(url: string, signal: AbortSignal | undefined): Promise<AsyncIterable<unknown>> {
   const timeout = AbortSignal.timeout(DOWNLOAD_TIMEOUT_MS);
   const response = await fetch(url, { signal: signal ? AbortSignal.any([signal, timeout]) : timeout }).catch(

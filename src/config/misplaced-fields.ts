@@ -22,7 +22,7 @@ interface UnknownField {
   readonly place?: Place;
 }
 
-/** Returns the unknown fields of an object, in their order. */
+/** Returns the unknown fields of an object, in the order of the object. */
 export function findUnknownFields(object: ManifestObject): readonly UnknownField[] {
   const root = builtInShape(object);
   return findFieldProblems(object).unknown.map((path) => {

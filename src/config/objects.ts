@@ -21,7 +21,7 @@ export interface ManifestObject extends Position {
   locate(path: Path): Position;
 }
 
-/** The objects in one or more documents, and errors for values that are not objects. */
+/** Objects in one or more documents, and errors for values that are not objects. */
 export interface ManifestObjects {
   readonly objects: readonly ManifestObject[];
   readonly errors: readonly ManifestError[];
@@ -92,7 +92,7 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
   return { objects, errors };
 }
 
-/** Item type of a list such as PodList, because the API server omits the type of each item. */
+/** Type of the items in a list such as PodList. The API server omits the type of each item. */
 interface TypeMeta {
   readonly apiVersion?: string;
   readonly kind?: string;

@@ -102,7 +102,10 @@ interface SccAdmissionSettings extends SccSettings {
 export interface KubeletSettings {
   /** True if the document contains `spec.kubelet`, even if it is empty. */
   readonly isOn: boolean;
-  /** If absent, there is no minimum. The `nodes.config.openshift.io` object takes precedence if it exists. */
+  /**
+   * Minimum version. If absent, there is no minimum. The `nodes.config.openshift.io` object takes precedence if it
+   * exists.
+   */
   readonly minimumVersion?: string;
   /**
    * With `openshift`, upgraded nodes do not regain access, new nodes cannot join, and nodes that have not reported a
@@ -125,7 +128,7 @@ export interface KubeletSettings {
 /** Settings for Operator Lifecycle Manager namespaces and pods. */
 export interface OlmSettings {
   readonly autoLabeler: {
-    /** Defaults to `managed`, or `off` in clusters that run OpenShift's labeler. */
+    /** Mode of the auto-labeler. Defaults to `managed`, or to `off` in clusters that run OpenShift's labeler. */
     readonly mode?: LabelerMode;
   };
   readonly hardening: { readonly mode: 'off' | 'report' | 'fill' | 'force' };
@@ -151,7 +154,7 @@ type DecodedSettings = { readonly settings: Settings } | { readonly errors: read
 
 /** Decodes a document and sets defaults. Accepts values of any type. */
 export function decodeSettings(document: unknown, options: DecodeOptions): DecodedSettings {
-  // Server-side apply writes null when it removes the last field of an object.
+  // Null values are removed, because server-side apply writes null when it removes the last field of an object.
   const content = withoutNulls(document);
   const malformed = validate(content);
   if (malformed.length > 0) return { errors: malformed };

@@ -49,7 +49,7 @@ export function createObservable<T>(initial: T, onError: (error: unknown) => voi
       }
     },
     subscribe(listener) {
-      // The wrapper makes each subscription distinct, even if a listener subscribes twice.
+      // The listener is wrapped so that each subscription is distinct, even if a listener subscribes twice.
       const own = (value: T): void => listener(value);
       listeners.add(own);
       return () => void listeners.delete(own);

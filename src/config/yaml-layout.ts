@@ -86,7 +86,7 @@ export function columnAt(layout: Text, offset: number): number {
   return offset - lineStart(layout, offset);
 }
 
-/** Thrown if a value cannot be changed without changing other fields. */
+/** Error for a value that cannot be changed without changing other fields. */
 export class Refusal extends Error {}
 
 export const AMBIGUOUS = 'the YAML does not allow this change without changing other fields';

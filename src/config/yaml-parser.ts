@@ -21,7 +21,7 @@ export type Members = Map<string, { readonly keyOffset: number; readonly value: 
 export interface ParsedYaml {
   /** Value that JSON can represent. `null` for an empty document. */
   readonly value: unknown;
-  /** A field from an alias or a merge key has the position of its anchor. */
+  /** Location of the value. A field from an alias or a merge key has the position of its anchor. */
   readonly location: Location;
   readonly repetitions: readonly Repetition[];
   /** Offset of text after the document, which kubectl ignores. */

@@ -52,7 +52,7 @@ export class YamlError extends Error {
   }
 }
 
-/** Reads tokens only as far as necessary, so text after the first document is not checked. */
+/** Source of tokens. It reads only as far as necessary, so text after the first document is not checked. */
 export interface Scanner {
   peek(): Token;
   next(): Token;

@@ -53,7 +53,7 @@ interface DocumentSource {
   readonly end: number;
 }
 
-/** A syntax error in a document, or a file that cannot be read. */
+/** A syntax error in a document, or an error about a file that cannot be read. */
 export interface ManifestError extends Position {
   readonly file: string;
   readonly message: string;

@@ -79,7 +79,7 @@ export const admissionPolicies: ControllerDefinition = {
       isNeeded: ({ podDefaults }) => podDefaults,
     },
   ],
-  // Always enabled, so policies that the settings no longer require are deleted even after a restart.
+  // The controller is always enabled, so policies that the settings no longer require are deleted even after a restart.
   isEnabled: () => true,
   create: createReconciler,
 };
@@ -222,7 +222,7 @@ function requiredDefaults(
   return DEFAULTS_KINDS.every(serves) ? generateDefaultsPolicy(value, DEFAULTS_POLICY) : undefined;
 }
 
-/** The state of policies that are off and do not exist. */
+/** State of policies that are off and do not exist. */
 export const POLICIES_OFF = 'off';
 
 /**
@@ -244,7 +244,7 @@ export function createPolicyStates(context: ControllerContext) {
     const hasDefaults = exists(DEFAULTS_KINDS, DEFAULTS_POLICY);
     const webhook = !hasDefaults && hasDefaultsWebhook(store) ? 'webhook' : undefined;
     return [
-      // The floor is `undefined` until the replica has read the version of the API server.
+      // The floor is omitted until the replica has read the version of the API server.
       ...(floor ? [['spec.floor', state(floor, listFloorPolicies(store).length > 0)] as const] : []),
       ['spec.defaults', (defaults && state(defaults, hasDefaults)) ?? webhook],
       ['spec.guard', state(requiredGuard(context, store), exists(POLICY_KINDS, GUARD_POLICY))],

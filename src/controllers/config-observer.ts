@@ -125,7 +125,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
     // The following state is read without yielding, so it is consistent.
     const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, namespace);
     const storedMs = parseTimestamp(configMap?.metadata?.annotations?.[RAISED_AT_ANNOTATION]);
-    // If the time is in the future, the clock that wrote it was wrong.
+    // Limits the time to the present, because a time in the future was written with a wrong clock.
     const raisedAtMs = storedMs === undefined ? undefined : Math.min(storedMs, date().getTime());
     const view = getRolloutView({ store, namespace, version }, rollout);
     const replicas = observeReplicas(store.list('Lease', namespace), context.now())
@@ -230,7 +230,7 @@ type Publication = Pick<EnforcementStep, 'effect' | 'configMap' | 'namespace' | 
   readonly raisedAtMs?: number | undefined;
 };
 
-/** Writes the ConfigMap if it differs. Increments its generation whenever the replicas' configuration changes. */
+/** Writes the ConfigMap if it has changed. Increments its generation whenever the replicas' configuration changes. */
 async function publish(outcome: Publication, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const { view, effect, configMap, namespace, date, raisedAtMs } = outcome;
   const { enforce, syncer } = effect;
@@ -248,7 +248,7 @@ async function publish(outcome: Publication, { cluster, logger, recordEvent }: R
   const isSameData = deepEqual(configMap?.data, data);
   const isPublished = view.generation > 0 && Object.entries(annotations).every(([key, value]) => before[key] === value);
   if (isPublished && isSameData) return;
-  // The syncer mode is not part of the replicas' configuration.
+  // The syncer mode is not compared, because it is not part of the replicas' configuration.
   const isSameConfig = view.generation > 0 && before[POD_SECURITY_DEFAULT_ANNOTATION] === enforce && isSameData;
   const generation = isSameConfig ? view.generation : nextGeneration(view, cluster.store.list('Lease', namespace));
   const metadata = {

@@ -25,7 +25,7 @@ export interface ControllerDefinition {
   readonly name: string;
   /** Description for the reference documentation. Begins with a verb in lower case and has no final period. */
   readonly description: string;
-  /** `leader` controllers run on one replica at a time, `replica` controllers on every replica. */
+  /** `leader` controllers run on one replica at a time, and `replica` controllers run on every replica. */
   readonly runsOn: 'leader' | 'replica';
   readonly permissions: readonly PermissionSet[];
   /**
@@ -208,7 +208,7 @@ export function watchValue<T>(observable: Observable<T>, keys: (value: T) => rea
   return { subscribe: (enqueue) => observable.subscribe((value) => enqueue(keys(value))) };
 }
 
-/** Controllers yield after this time, because they share the thread with reviews. */
+/** Time after which controllers yield, because they share the thread with reviews. */
 export const SLICE_MS = 5;
 
 /** Waits for the next turn of the event loop. In each turn, all controllers together use one time slice. */

@@ -50,7 +50,9 @@ export const exceptions: ControllerDefinition = {
 
 /** Interval for observing pods, uses and expiry times. It limits the number of writes. */
 const RESYNC_MS = 60_000;
-/** An exception is unused if no pod has needed it for this time, which is longer than the interval of most CronJobs. */
+/**
+ * Time without pods that need an exception after which it is unused. It is longer than the interval of most CronJobs.
+ */
 const UNUSED_MS = 86_400_000;
 /** Maximum number of workloads that the status lists. */
 const MAX_WORKLOADS = 20;

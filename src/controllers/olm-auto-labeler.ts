@@ -145,7 +145,8 @@ function createLabeler(triggers: Triggers) {
   return {
     async label(name: string, active: Active | undefined, context: ReconcileContext): Promise<ReconcileResult> {
       const { cluster, logger, recordEvent, now } = context;
-      // The event for an operator may arrive before the event for its namespace.
+      // Reads the namespace from the API server if necessary, because the event for an operator may arrive before the
+      // event for its namespace.
       const namespace = cluster.store.get('Namespace', name) ?? (await ignoreNotFound(cluster.get('Namespace', name)));
       if (!namespace || !active) {
         triggers.take(name);

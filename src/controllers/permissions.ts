@@ -29,7 +29,7 @@ export interface Features {
   readonly olm: boolean;
   /** True if PodSecurityExceptions can apply (`spec.podSecurity.exceptions.mode` is not `off`). */
   readonly exceptions: boolean;
-  /** True if new pods get defaults (`spec.defaults.mode` is not `off`). */
+  /** True if defaults are set in new pods (`spec.defaults.mode` is not `off`). */
   readonly podDefaults: boolean;
 }
 
@@ -37,7 +37,7 @@ export type RbacRule = Wire<V1PolicyRule>;
 
 /** Rules that a ClusterRole and a Role with the same name grant together. */
 export interface PermissionSet {
-  /** Suffix of the role name, such as `label-syncer`, which follows the installation's name. */
+  /** Suffix of the role name after the installation's name, such as `label-syncer`. */
   readonly role: string;
   readonly clusterRules?: readonly RbacRule[];
   /** Rules that apply in the installation namespace. */

@@ -69,8 +69,8 @@ const CERTIFICATE = 'certificate';
 /** Interval for checking the certificate, because certificates become valid and expire without an event. */
 const CHECK_AGAIN: ReconcileResult = { requeueAfterMs: 60_000 };
 /**
- * A Lease of another replica is deleted if it has not been renewed for this time. A replacement pod has a new
- * name, so it does not reuse the Lease.
+ * Time without a renewal after which the Lease of another replica is deleted. A replacement pod has a new name, so it
+ * does not reuse the Lease.
  */
 const STALE_MS = 600_000;
 /** Time limit for deleting the Lease when the process exits. */
@@ -270,5 +270,5 @@ function readPair(secret: Secret | undefined, now: Date): KeyPair | { readonly p
   return problem === undefined ? pair : { problem };
 }
 
-/** Time that API servers need to observe a changed caBundle. */
+/** Time after which all API servers have observed a changed caBundle. */
 const PROPAGATION_MS = 10_000;

@@ -29,7 +29,7 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
       ? NO_PROBLEMS
       : findSccProblems(store.list('SecurityContextConstraints'), settings().compatibility);
   let timer: NodeJS.Timeout | undefined;
-  /** True while a check is due within `DELAY_MS`. Later changes do not delay it. */
+  /** True while a check is due within `DELAY_MS`. Later changes do not delay the check. */
   let isDue = false;
 
   const check = (): void => {

@@ -196,7 +196,7 @@ function lostSpec({ problem, generation, spec }: ReturnType<ControllerContext['s
 
 /** Creates the object again with the settings in force. */
 async function restore(spec: JsonObject, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
-  // The API server responds with 404 until the CRD is installed.
+  // A 404 is ignored, because API servers return it until the CRD is installed.
   const object = await ignoreNotFound(cluster.apply(KIND, { metadata: { name: CONFIGURATION_NAME }, spec }, RESTORE));
   if (!object) return;
   const message = 'the object was deleted without confirmation, and the leader restored the settings in force';
@@ -221,7 +221,7 @@ async function recordExistence({ name, namespace }: Service, { cluster }: Reconc
 async function applyInitial(spec: JsonObject, digest: string, { cluster, logger }: ReconcileContext): Promise<void> {
   const metadata = { name: CONFIGURATION_NAME, annotations: { [INITIAL_SETTINGS_ANNOTATION]: digest } };
   try {
-    // The API server responds with 404 until the CRD is installed.
+    // A 404 is ignored, because API servers return it until the CRD is installed.
     await ignoreNotFound(cluster.apply(KIND, { metadata, spec }, OPTIONS));
   } catch (error) {
     const conflicts = conflictingFields(error);
@@ -231,7 +231,7 @@ async function applyInitial(spec: JsonObject, digest: string, { cluster, logger 
   }
 }
 
-/** Returns the generation that each live replica applies, or 0 for a replica that has not reported one yet. */
+/** Returns the generation that each live replica applies, or 0 for a replica that has not reported a generation yet. */
 function listReplicas(observed: ReturnType<ReturnType<typeof createReplicaObserver>>): NonNullable<Status['replicas']> {
   return observed
     .filter(({ isLive }) => isLive)

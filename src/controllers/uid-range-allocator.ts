@@ -64,8 +64,8 @@ export const uidRangeAllocator: ControllerDefinition = {
 };
 
 /**
- * A standby allocates ranges if the leader has not done so within this time, because pod reviews wait only 10
- * s for ranges.
+ * Time after which a standby allocates ranges that the leader has not allocated. It is short because pod reviews wait
+ * only 10 s for ranges.
  */
 const STANDBY_MS = 3000;
 
@@ -233,7 +233,9 @@ interface IncompleteNamespace {
   readonly missing: Missing;
 }
 
-/** Creates a function that returns whether a namespace needs a block or only annotations under the current settings. */
+/**
+ * Creates a function that determines whether a namespace needs a block or only annotations under the current settings.
+ */
 function createMissingRanges({ settings }: Pick<ControllerContext, 'settings'>, ranges: RangeSettings) {
   return (namespace: Namespace): Missing | undefined => {
     const { scc } = settings.value;
@@ -273,7 +275,7 @@ function createAllocatorReconciler({ settings }: ControllerContext, standbyMs = 
     const isExceeded = blocks.size < names.length;
     if (isExceeded && !isFull && !isStandby) reportFull(ranges, context);
     isFull = isExceeded;
-    // A block that this write takes becomes an orphan if its namespace does not receive it.
+    // A block that this write takes becomes an orphan if its namespace does not receive the block.
     const mayHaveOrphans = hasOrphans || names.length > 0;
     repairDueMs = context.now() + (mayHaveOrphans ? ORPHANED_MS : REPAIR_MS);
     return blocks;

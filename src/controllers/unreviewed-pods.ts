@@ -158,10 +158,9 @@ function* findAdmitted(
 }
 
 /**
- * Returns the times when ephemeral containers were added and when they started, in Unix milliseconds, or `undefined`
- * for a container that has not started. API servers write the first time, but pod authors can change it in
- * `managedFields`. Kubelets, whose clocks may differ, write the second time, but users who have access to `pods/status`
- * can change it.
+ * Returns the times at which ephemeral containers were added and started, in Unix milliseconds, or `undefined` for a
+ * container that has not started. API servers write the first time, but pod authors can change it in `managedFields`.
+ * Kubelets, whose clocks may differ, write the second time, but users who have access to `pods/status` can change it.
  */
 function ephemeralTimes({ metadata, spec, status }: Pod): readonly (number | undefined)[] {
   const added = metadata?.managedFields?.filter(({ subresource }) => subresource === EPHEMERAL_CONTAINERS) ?? [];

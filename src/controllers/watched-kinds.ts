@@ -67,7 +67,7 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
   },
   { kinds: ['Namespace'], feature: 'always' },
   { kinds: ['Pod'], feature: 'always', isForControllers: true },
-  // A replica is ready only if the API servers trust its serving certificate.
+  // A replica is ready only if these configurations trust its serving certificate.
   {
     kinds: ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration'],
     feature: 'always',
@@ -106,7 +106,7 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
   },
   // During a rollout, reviews predict levels from the SCCs that service accounts may use.
   { kinds: ['ServiceAccount'], feature: 'rollout', isNeeded: isRolloutOn },
-  // The evaluation of workloads runs in every phase of the rollout.
+  // The evaluation of workloads reads these kinds in every phase of the rollout.
   {
     kinds: ['ServiceAccount', 'PodTemplate', ...POD_SOURCES.filter((kind) => kind !== 'Pod')],
     feature: 'rollout',

@@ -51,7 +51,7 @@ import {
 const NAME = 'webhook-configuration-controller';
 const OPTIONS = { fieldManager: NAME };
 
-/** The ClusterRole that grants this controller's permissions owns the configurations. */
+/** Owner of the configurations, which is the ClusterRole that grants this controller's permissions. */
 const OWNER = INSTALLATION.webhookRole;
 
 export const webhookConfigurations: ControllerDefinition = {
@@ -193,7 +193,8 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
   const watches = { floor: createStateAge(), defaults: createStateAge() };
   return (store: Store, current: WebhookConfiguration | undefined, nowMs: number): ObservedPolicies => {
     const recorded = current?.metadata?.annotations?.[FLOOR_ANNOTATION];
-    // Until the API server's version is known, the policies cannot be compared with the settings.
+    // Uses the recorded state until the API server's version is known, because the policies cannot be compared with the
+    // settings before.
     const state = apiServerVersion.value === undefined ? recorded : getState(store);
     const floor = settings.value.webhooks.failurePolicy === 'Ignore' ? state : undefined;
     const floorMs = watches.floor(floor, nowMs);

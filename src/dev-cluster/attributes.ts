@@ -27,7 +27,7 @@ export interface RequestedChange {
 export interface Attributes extends RequestedChange {
   readonly resource: ServedResource;
   readonly subresource: string;
-  /** Empty on a create with `generateName` until the name is generated. */
+  /** Name of the object. Empty on a create with `generateName` until the name is generated. */
   readonly name: string;
   readonly namespace: string;
   readonly user: UserInfo;

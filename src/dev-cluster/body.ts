@@ -98,7 +98,7 @@ export function matchNamespace(object: ApiObject, namespace: string): void {
   }
 }
 
-/** Throws ApiError 400 if the object's name does not match the URL. */
+/** Checks the name of an object. Throws ApiError 400 if it does not match the URL. */
 export function matchName(object: ApiObject, name: string): void {
   const own = getMetadata(object).name ?? '';
   if (own === name) return;

@@ -25,7 +25,7 @@ interface Controller {
   readonly name: string;
   /** Returns the key to reconcile after a change, or `undefined` if the change does not affect the controller. */
   changedKey(change: StoredChange): string | undefined;
-  /** Reconciles a key. The key is retried if it rejects. */
+  /** Reconciles a key. If this rejects, the key is retried. */
   reconcile(key: string): Promise<void>;
 }
 

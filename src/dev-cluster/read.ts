@@ -70,7 +70,7 @@ function readListOptions(query: URLSearchParams, info: ServedResource) {
 const NOT_OLDER_THAN = 'NotOlderThan';
 
 /**
- * Throws ApiError 422 if the parameters of streaming lists contradict each other.
+ * Validates the parameters of streaming lists. Throws ApiError 422 if they contradict each other.
  * @see https://github.com/kubernetes/apimachinery/blob/v0.37.2/pkg/apis/meta/internalversion/validation/validation.go
  */
 function validateInitialEvents(query: URLSearchParams, isWatch: boolean): void {

@@ -120,8 +120,8 @@ export function createRequestHandler(core: Core): HandleRequest {
 }
 
 /**
- * Throws ApiError 404 for an unknown resource or a resource whose scope does not match the URL, and 405 for a POST that
- * lacks a namespace.
+ * Finds the resource of a request. Throws ApiError 404 for an unknown resource or a resource whose scope does not match
+ * the URL, and 405 for a POST that lacks a namespace.
  */
 function findResource(core: Core, request: ResourceRequest): Call {
   const { group, version, resource, subresource, namespace, name, ...rest } = request;

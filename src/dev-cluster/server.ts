@@ -151,8 +151,7 @@ function authenticate(socket: Socket, authorization: string | undefined): UserIn
   const known = users.get(socket);
   if (known !== undefined) return known;
   const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
-  // Node returns an empty object for a client that has no certificate. The server issues no tokens, so no token is
-  // valid.
+  // Node returns an empty object if the client has no certificate. The server issues no tokens, so no token is valid.
   const hasCertificate = certificate !== undefined && Object.keys(certificate).length > 0;
   const isAuthorized = socket instanceof TLSSocket && socket.authorized;
   const isTrusted = hasCertificate ? isAuthorized : authorization === undefined;

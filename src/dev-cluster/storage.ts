@@ -115,7 +115,7 @@ export function isSameResource(a: ResourceKey, b: ResourceKey): boolean {
   return a.group === b.group && a.resource === b.resource;
 }
 
-/** Returns the sort key for lists: `namespace/name`, or `name` for cluster-scoped objects. */
+/** Returns the sort key for lists, which is `namespace/name`, or `name` for cluster-scoped objects. */
 function objectKey(namespace: string, name: string): string {
   return namespace === '' ? name : `${namespace}/${name}`;
 }

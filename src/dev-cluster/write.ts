@@ -222,7 +222,10 @@ function matched(call: Call, object: ApiObject): ApiObject {
   return object;
 }
 
-/** Throws ApiError 409 for an outdated resource version. Built-in resources accept updates that set no version. */
+/**
+ * Checks the resource version. Throws ApiError 409 for an outdated version. Built-in resources accept updates that set
+ * no version.
+ */
 function requireVersion(info: ServedResource, object: ApiObject, existing: ApiObject): void {
   const { resourceVersion = '' } = getMetadata(object);
   const { resourceVersion: current = '', name = '' } = getMetadata(existing);

@@ -10,7 +10,10 @@ import type { JsonObject } from '../kube/types.ts';
 import { DEFINITION_RULE } from './rbac.ts';
 import type { ManifestOf } from './settings.ts';
 
-/** The webhook listens on the loopback address, so authorization does not depend on a Service or the network. */
+/**
+ * Address on which the webhook listens. It is the loopback address, so authorization does not depend on a Service or
+ * the network.
+ */
 const ADDRESS = '127.0.0.1';
 const PORT = 9444;
 const PROBES_PORT = 9445;

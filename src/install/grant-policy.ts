@@ -80,7 +80,8 @@ const VARIABLES = [
 
 const VALIDATIONS = [
   {
-    // RBAC ignores the deletion timestamp, so a binding with a finalizer would grant the SCC after it is deleted.
+    // Changes to finalizers are denied too. RBAC ignores the deletion timestamp, so a binding with a finalizer would
+    // still grant the SCC after its deletion.
     expression: `!variables.isTemporary || (!variables.hasNewSubjects && (${end('variables.new')}) == (${end('variables.old')}) && variables.finalizers.all(one, one in variables.oldFinalizers)) || variables.mayGrant`,
     message:
       'only users with the bind permission for the role may create a temporary grant, or change its end, subjects or finalizers',

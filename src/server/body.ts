@@ -11,8 +11,8 @@ import { countExceeded } from '../telemetry/limits.ts';
 import { answerAfterMs, createShares, type Limit, parseTimeout } from './limits.ts';
 
 /**
- * While the memory limit is exceeded, a body is rejected if it receives fewer bytes than this in each of two
- * consecutive intervals.
+ * Minimum number of bytes per interval. While the memory limit is exceeded, a body that receives fewer bytes in two
+ * consecutive intervals is rejected.
  */
 const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
@@ -44,7 +44,7 @@ export function withStatus(error: Error, statusCode: number): Error {
 interface UnfinishedBody {
   readonly payload: IncomingMessage;
   bytes: number;
-  /** Value of `bytes` at the last check, and number of consecutive checks without progress. */
+  /** Value of `bytes` at the last check. `slowChecks` is the number of consecutive checks without progress. */
   checkedBytes: number;
   slowChecks: number;
   reject(limit: Limit): void;

@@ -105,7 +105,7 @@ export function trackConnections(server: Server, { logger, metrics, maxConnectio
     connection.socket = socket;
     bySocket.set(socket, connection);
   });
-  // A connection whose handshake failed cannot carry a response and would remain open.
+  // Closes the connection, because a connection whose handshake failed cannot carry a response and would remain open.
   server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
   const reject = ({ remoteAddress }: Socket): void => {
     const reason = 'the request arrived before the response to the previous request';
@@ -271,7 +271,7 @@ function findDescriptorLimit(): number {
   }
 }
 
-/** Identifies a connection by its peer because its TCP socket and TLS socket are different objects. */
+/** Identifies a connection by its peer, because its TCP socket and its TLS socket are different objects. */
 function findPeer({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress}:${remotePort}`;
 }

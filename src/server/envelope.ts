@@ -16,7 +16,7 @@ const resource = {
   required: ['resource'],
 };
 
-/** Schema of the envelope. `object` and `oldObject` are decoded by the policies. */
+/** Schema of the envelope. The policies decode `object` and `oldObject`. */
 const request = {
   type: 'object',
   required: ['uid', 'kind', 'resource', 'operation'],

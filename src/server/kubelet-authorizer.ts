@@ -43,7 +43,9 @@ interface AuthorizerDeps {
   readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
 }
 
-/** Parts of the server that all routes share: the memory limits of bodies, and the queue for the main thread. */
+/**
+ * Parts of the server that all routes share, which are the memory limits of bodies and the queue for the main thread.
+ */
 interface Shared {
   readonly bodies: BodyReader;
   readonly queue: Queue;

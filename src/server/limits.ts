@@ -148,7 +148,7 @@ export function allowUnlessEnforced(
   return { ...details, allowed: true, warnings: [...(details.warnings ?? []), status.message] };
 }
 
-/** Counts the limit that a decision names, and applies `allowUnlessEnforced`. */
+/** Counts the limit that a decision has exceeded, and applies `allowUnlessEnforced`. */
 export function applyLimits(webhook: Webhook, scope: ReviewScope, decision: Decision): Decision {
   if (decision.limit) countExceeded(decision.limit);
   return allowUnlessEnforced(webhook, scope, decision);

@@ -45,7 +45,10 @@ interface PodSecurityOptions {
   readonly discloses: Discloses;
   /** Returns the settings for validating SCC mode labels. If absent, the labels are not validated. */
   scc?(): Pick<SccSettings, 'mode' | 'exemptNamespaces'>;
-  /** Defaults workload templates where SCCs or pod defaults apply. Absent if they apply to no namespace. */
+  /**
+   * Sets defaults in workload templates in namespaces to which SCCs or pod defaults apply. Absent if there are no such
+   * namespaces.
+   */
   readonly workloads?: WorkloadAdmission;
   /** Warns about pods that planned enforcement will deny. Absent if no enforcement is planned. */
   readonly preview?: PreviewEnforcement | undefined;

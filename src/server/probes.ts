@@ -7,7 +7,7 @@ export interface HealthCheck {
   readonly name: string;
   /** Returns the reason if unhealthy, or `undefined` if healthy. */
   check(): string | undefined;
-  /** Returns information that does not affect health and is printed by `?verbose`. */
+  /** Returns information that does not affect health. Requests with `?verbose` print it. */
   note?(): string | undefined;
 }
 

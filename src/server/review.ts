@@ -177,7 +177,7 @@ interface Source {
   readIdentity(): AdmissionRequest | undefined;
 }
 
-/** Responses of a webhook, with their metrics and log lines. */
+/** Creates the functions that send the responses of a webhook, with their metrics and log lines. */
 function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connections) {
   const { store, logger, metrics, now } = deps;
   const respond = createResponder(webhook, metrics, connections);
@@ -199,7 +199,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
     respond(source.reply, 500, 'internal server error\n');
   };
   /**
-   * Sends an error because the replica is not synced. The failure policy then applies, so a cold cluster can start.
+   * Sends an error because the replica has not synced. The failure policy then applies, so a cold cluster can start.
    */
   const sendUnsynced = ({ reply }: Source): void => respond(reply, 503, UNSYNCED);
   return {

@@ -62,7 +62,8 @@ export function createServer(deps: ServerDeps): AdmissionServer {
       // Adds 1, because Node rejects headers of exactly this size.
       maxHeaderSize: LIMITS.headerBytes + 1,
     },
-    // API servers close idle connections after 90 s. The timeout is longer, so the server never closes them first.
+    // This timeout is longer than the 90 s after which API servers close idle connections, so the server never closes
+    // them first.
     keepAliveTimeout: 100_000,
     requestTimeout: 35_000,
     // The server still responds while it drains. `Connection: close` makes clients connect to another replica.
@@ -128,7 +129,7 @@ function registerOtherRoutes(app: FastifyInstance, deps: ServerDeps): void {
   };
   app.setNotFoundHandler(sendNotFound);
   app.setErrorHandler<FastifyError>((error, request, reply) => {
-    // All errors for requests without a route are reported as 404.
+    // Reports all errors of requests without a route as 404.
     if (request.is404) return sendNotFound(request, reply);
     recordError(error, request, deps);
     return sendError(reply, error);

@@ -44,7 +44,7 @@ export function createWaitingRoom(maxBytes?: number) {
     }
   };
   return {
-    /** Waits until the store contains the namespace and it is ready. */
+    /** Waits until the store contains the namespace and the namespace is ready. */
     wait: (name: string, context: WebhookContext, isReady: (namespace: Namespace) => boolean): Promise<void> =>
       until(context, namespaceReady(context.store, name, isReady)),
     /** Waits until the store contains all pods. */

@@ -61,7 +61,7 @@ export function webhookRule(
 
 /**
  * Returns a CEL expression that compares a metadata map with the map in the old object. An absent map is equal to an
- * empty one.
+ * empty map.
  */
 function isChanged(field: 'labels' | 'annotations'): string {
   const map = (object: string): string => `(has(${object}.metadata.${field}) ? ${object}.metadata.${field} : {})`;

@@ -20,7 +20,7 @@ export interface FleetData {
   readonly checks: readonly FleetCheck[];
   /** Clusters that could not be read. They are not included in any count. */
   readonly unread: readonly UnreadCluster[];
-  /** Name of the reference cluster, and the differences of the other clusters from it. */
+  /** Name of the reference cluster, and the differences between it and the other clusters. */
   readonly reference?: string | undefined;
   readonly differences?: readonly FleetDifference[] | undefined;
   /** Reports that are not part of the data, and properties that could not be compared. */

@@ -95,7 +95,7 @@ function Playground({ initial, problem: initialProblem }: Props) {
   );
 }
 
-/** Writes the state to the page's URL. Returns a message. */
+/** Writes the state to the page's URL. Resolves to a message for the user. */
 async function share(state: SharedState): Promise<string> {
   history.replaceState(null, '', `${location.pathname}${await encodeState(state)}`);
   const isCopied = await navigator.clipboard?.writeText(location.href).then(
@@ -397,7 +397,7 @@ function SccItem({ result, goTo }: { readonly result: SccResult; goTo(position: 
         <details>
           <summary>{count(sccs.length, 'SCC')} in the order of evaluation</summary>
           <Table
-            caption="SCCs in the order of evaluation"
+            caption="SCCs in evaluation order"
             kind="wide"
             head={['SCC', 'Usable by', 'Fits', 'Reasons']}
             rows={sccs.map((scc) => {

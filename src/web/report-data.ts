@@ -14,7 +14,7 @@ import type { SccDenial, TemporaryGrant } from '../policy/scc/index.ts';
 /** API version of reports that are saved as JSON. It changes if fields change their meaning or are removed. */
 export const REPORT_API_VERSION = 'report.portcullis.dev/v1alpha1';
 
-/** One of several reports, for a cluster that could not be read. */
+/** Takes the place of a report for a cluster that could not be read. */
 export interface UnreadReport {
   readonly cluster: ClusterIdentity;
   readonly error: string;

@@ -74,7 +74,7 @@ export async function openManifest(location: string, page: string): Promise<stri
     if (!response.ok) return unreadable(`the server returned status ${response.status}`);
     if (response.headers.get('content-type')?.startsWith('text/html') === true)
       return unreadable('it is a web page: use the URL of the file itself, such as its "raw" view');
-    // A character of a JavaScript string takes at most three bytes in UTF-8.
+    // In UTF-8, a character of a JavaScript string takes at most three bytes.
     const chunks = await readAll(response.body ?? new Blob([]).stream(), 3 * LIMITS.playgroundCharacters);
     const text = await new Blob(chunks).text();
     return text.length > LIMITS.playgroundCharacters ? unreadable(TOO_LARGE) : text;

@@ -5,7 +5,7 @@ import { plural } from '../kube/text.ts';
 
 type Tone = 'ok' | 'bad' | 'warn' | 'plain';
 
-/** A short colored word, whose meaning does not depend on the color. */
+/** A short colored word. Its meaning does not depend on the color. */
 export function Chip({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return <span class={`chip ${tone}`}>{children}</span>;
 }

@@ -136,7 +136,10 @@ export type CheckName =
   | 'tiers'
   | 'webhooks';
 
-/** `problem`: something fails now, or will fail when it is needed. `unknown`: a fact could not be read. */
+/**
+ * `problem` means that something fails now, or will fail when it is needed. `unknown` means that a fact could not be
+ * read.
+ */
 export type Severity = 'problem' | 'warning' | 'info' | 'ok' | 'unknown';
 
 /** The commands that fix a problem, or an instruction. */

@@ -338,7 +338,7 @@ function planProbes(
   ];
 }
 
-/** Selects one namespace of a tier, preferably `default`, then a namespace with an enforce level. */
+/** Selects one namespace of a tier. Prefers `default`, and then namespaces with an enforce level. */
 function selectNamespace(namespaces: readonly NamespaceFact[]): readonly NamespaceFact[] {
   const namespace =
     namespaces.find(({ name }) => name === 'default') ?? namespaces.find(hasEnforceLevel) ?? namespaces[0];
@@ -390,7 +390,7 @@ export async function runProbe(client: ClusterClient, request: ProbeRequest): Pr
     const object = await client.send({ method: 'POST', path, query: { dryRun: 'All' }, body: request.body });
     return { ...request, object: object as unknown as AnyObject };
   } catch (error) {
-    // The API server responded to earlier requests, so a ConnectionError means that this request timed out.
+    // A ConnectionError means that this request timed out, because the API server responded to earlier requests.
     if (!(error instanceof ApiError || error instanceof ConnectionError)) throw error;
     return { ...request, rejection: error.message };
   }

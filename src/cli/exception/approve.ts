@@ -79,7 +79,10 @@ export const command = defineCommand({
   },
 });
 
-/** @throws {UserError} unless the user confirms the printed spec on a terminal */
+/**
+ * Asks the user to confirm the printed spec.
+ * @throws {UserError} unless the user confirms the spec on a terminal
+ */
 async function confirmSpec({ name, namespace, spec, specHash }: PreparedException, io: Io): Promise<void> {
   if (io.stdin.isTTY !== true) {
     const args = ['exception', 'approve', name, '-n', namespace, `--spec-hash=${specHash}`];

@@ -124,7 +124,7 @@ function explain(explained: Explained, context: ExplainContext) {
     createdBy: describeCreator(input.userInfo, context),
     /** Absent if the pod specifies no service account. */
     serviceAccount,
-    /** False if the workload creates pods, and a policy denies them. */
+    /** False if the workload creates pods but a policy denies them. */
     allowed: finished || denials.length === 0,
     denials: finished ? [] : denials,
     /** True for a finished Job or pod, which creates no more pods. */

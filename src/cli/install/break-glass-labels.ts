@@ -183,7 +183,7 @@ async function changeNamespaces(
   const rejected = new Map<string, string>();
   const remaining = due.values();
   let done = 0;
-  // Unlike this timer, clock timers do not keep the process alive.
+  // Does not use a timer of the clock, because such timers do not keep the process alive.
   const wait = (): Promise<void> => pause(limit.reserve(), undefined, { signal: run.client.signal });
   await withProgress(run.stderr, async (show) => {
     const work = async (): Promise<void> => {
@@ -281,7 +281,10 @@ export function describeRemainingLabels(namespaces: readonly Namespace[]): reado
 
 const KIND = 'ValidatingWebhookConfiguration';
 
-/** Opens the record in the last webhook configuration that `off` activates. If there is none, nothing is recorded. */
+/**
+ * Opens the record of levels, which is stored in the last webhook configuration that `off` activates. If there is no
+ * such configuration, nothing is recorded.
+ */
 export function openRecord(run: BreakGlassRun, targets: readonly Target[]): LevelRecord {
   const target = targets.find(({ kind }) => kind === KIND);
   const write = async (change: (before: FormerLevels) => FormerLevels): Promise<string | undefined> => {
@@ -293,7 +296,7 @@ export function openRecord(run: BreakGlassRun, targets: readonly Target[]): Leve
       const document = { metadata: { resourceVersion: metadata?.resourceVersion, annotations } };
       return { type: 'merge-patch', fieldManager: INSTALLATION.name, document };
     };
-    // Reads the object again, because the command has changed it. Replicas have permission only to list objects.
+    // Lists the object again, because the command has changed it, and replicas have permission only to list objects.
     const [current] = await run.client.list(RESOURCES[KIND], { name: target.name });
     return current && (await changeObject(run, RESOURCES[KIND], current, { plan })).error;
   };

@@ -43,7 +43,7 @@ interface Upgrade {
 const POLICIES_REMAIN =
   'policies: they remain in force. Once the server enforces at least as much, portcullis doctor prints the command that deletes them';
 
-/** Prints the manifests, and the assumptions and the commands to run afterwards to stderr. */
+/** Prints the manifests to stdout, and the assumptions and the commands to run afterwards to stderr. */
 export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upgrade): Promise<number> {
   return await withCluster(options, io, async (client) => {
     const installation = await readInstallation(client, options.namespace);

@@ -144,7 +144,7 @@ const CERT_MANAGER = 'cert-manager.io';
 const PROMETHEUS_OPERATOR = 'monitoring.coreos.com';
 
 /**
- * Returns the settings to install in a cluster, which may already have settings, and the assumptions. Throws a
+ * Returns the settings to install in a cluster, and the assumptions. The cluster may already have settings. Throws a
  * UserError if the cluster does not support the settings.
  */
 export function planForCluster(facts: ClusterFacts, installed: Partial<ManifestSettings>, values: PlanValues) {

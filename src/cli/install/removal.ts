@@ -60,7 +60,7 @@ export interface UninstallScope {
   readonly keepsPolicies: boolean;
   /** True to delete the CRDs with all their objects, and the SCC grants. */
   readonly purgesDefinitions: boolean;
-  /** Whether the SCC CRD belongs to Portcullis or another product. `none` without the feature. */
+  /** Owner of the SCC CRD, which is Portcullis or another product. `none` without the SCC feature. */
   readonly sccs: 'own' | 'foreign' | 'none';
 }
 
@@ -397,8 +397,8 @@ function hasOwnRanges({ metadata }: Namespace): boolean {
 
 /**
  * Returns all bindings of the ClusterRoles that grant SCCs, including bindings from `scc grant` and `scc plan`,
- * followed by these ClusterRoles, and the bindings of the roles for exceptions. Without the roles, users could grant
- * themselves permissions by creating roles with these names.
+ * followed by these ClusterRoles and the bindings of the roles for exceptions. Bindings must not remain after their
+ * roles are deleted, because users could then grant themselves permissions by creating roles with these names.
  */
 export async function findRemainingGrants(client: ClusterClient, sccs: UninstallScope['sccs']) {
   const { ClusterRole, ClusterRoleBinding, RoleBinding: Binding } = RESOURCES;

@@ -52,7 +52,10 @@ interface Changes {
   readonly 'allow-weaker': boolean;
 }
 
-/** @throws {UserError} for an option or a setting that requires a server */
+/**
+ * Checks that an installation without a server supports the options.
+ * @throws {UserError} for an option or a setting that requires a server
+ */
 export function checkPolicyOptions({ set }: Pick<Changes, 'set'>, { typed }: Pick<Sources, 'typed'>): void {
   const option = [...typed.keys()].find((name) => !OPTIONS.includes(name));
   if (option !== undefined) throw new UserError(`--${option}: not supported by an installation without a server`);

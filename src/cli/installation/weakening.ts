@@ -84,8 +84,8 @@ export function checkWeakenings(weakenings: readonly string[], isAllowed: boolea
 }
 
 /**
- * Describes the settings that a server enforces less strictly than policies. Policies contain only settings with these
- * prefixes.
+ * Describes the settings that a server enforces less strictly than policies. Compares only the prefixes of settings
+ * that policies contain.
  */
 export function findWeakerThanPolicies(namespace: string, policies: JsonObject, server: JsonObject): readonly string[] {
   return findWeakenings({ namespace, policy: policies }, { namespace, policy: server }).filter((weakening) =>

@@ -21,8 +21,8 @@ export function proposedExceptions(store: Store, namespace: string, nowMs: numbe
 }
 
 /**
- * Lists the exceptions in all namespaces or one, sorted by namespace and name. If the settings are unknown, the states
- * are those in the status.
+ * Lists the exceptions in one namespace or in all namespaces, sorted by namespace and name. If the settings are
+ * unknown, the states come from the status.
  */
 export function listExceptions(
   store: Store,

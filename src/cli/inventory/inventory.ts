@@ -390,7 +390,7 @@ function fillStore(store: WritableStore, objects: readonly ManifestObject[], nam
 }
 
 /**
- * Returns the metadata as an API server stores it, without nulls and with the default namespace unless that is
+ * Returns the metadata as an API server stores it, without nulls and with the default namespace unless it is
  * `undefined`. If an object has only `generateName`, this prefix becomes its name.
  */
 function readMetadata(

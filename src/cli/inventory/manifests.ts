@@ -67,8 +67,8 @@ export async function readAllManifests(
 
 /**
  * Reads all objects like `readAllManifests`.
- * @throws {UserError} with the file, line and column of every document that cannot be read, of every placeholder,
- * and of every value of a built-in kind that API servers cannot decode or reject
+ * @throws {UserError} with the file, line and column of every document that cannot be read, of every placeholder, and
+ * of every value of a built-in kind that API servers reject or cannot decode
  */
 export async function readObjects(values: ManifestValues, io: Io): Promise<readonly ManifestObject[]> {
   const { objects, errors } = await readAllManifests(values, io);

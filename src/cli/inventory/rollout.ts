@@ -161,7 +161,7 @@ function describeCustomSources(sources: Inventory['customSources']): readonly st
   if (sources.length === 0) return [];
   const names = sources.map(({ kind, object: { metadata } }) => `${kind} ${metadata?.namespace}/${metadata?.name}`);
   return [
-    `custom resources with pods, of which the leader evaluates only the existing pods, because replicas may not read the resources: ${summarizeNames(names, MAX_SHOWN)}`,
+    `custom resources that replicas may not read, so the leader evaluates only their existing pods: ${summarizeNames(names, MAX_SHOWN)}`,
   ];
 }
 
@@ -197,7 +197,7 @@ function findReplicas(leases: readonly Lease[], now: Date) {
   return { replicas, leader };
 }
 
-/** A Lease is treated as current for this time after it expires, because of clock skew. */
+/** Time for which a Lease is treated as current after it expires, because of clock skew. */
 const CLOCK_TOLERANCE_MS = 60_000;
 
 /** Finds managed namespaces that lack a required label, and namespaces with a label that the syncer set. */

@@ -53,7 +53,10 @@ function findReference(text: string): Reference | undefined {
   return kind && { kind, name };
 }
 
-/** @throws {UsageError} for text that is not a resource argument */
+/**
+ * Parses a resource argument.
+ * @throws {UsageError} for text that is not a resource argument
+ */
 export function parseReference(text: string): Reference {
   const reference = findReference(text);
   if (reference) return reference;

@@ -21,7 +21,7 @@ export function renderPage(
   { script, style }: PageBundle,
   { title, data, isLive = false, opensFiles = false }: PageOptions,
 ): string {
-  // A closing tag inside a string would end the script element.
+  // Escapes closing tags, because a closing tag inside a string would end the script element.
   const safeScript = script.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
   const policy = [
     "default-src 'none'",

@@ -50,7 +50,8 @@ const NO_TOKEN =
   'Open the dashboard with the URL that the program printed at startup. Its token is valid only once. For a new URL, run portcullis dashboard with the kubeconfig of the cluster. The kubeconfig of the development cluster is certs/kubeconfig by default.\n';
 
 /**
- * A client with this many bytes of unread events is disconnected. It then reconnects and receives the current state.
+ * Number of bytes of unread events at which a client is disconnected. The client then reconnects and receives the
+ * current state.
  */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024;
 

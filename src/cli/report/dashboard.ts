@@ -35,7 +35,7 @@ export const command = defineCommand({
   },
   async run(options, _operands, io) {
     const { port, 'installation-namespace': namespace } = options;
-    // Missing permissions are reported here, because watches would retry forever.
+    // Reads the cluster once to report missing permissions, because watches would retry forever.
     const inventory = await readRolloutInventory({ ...options, filename: [], exclude: [] }, io);
     const { env, signal } = io;
     const connection = await connect({ ...options, env, userAgent: `${PROGRAM}/${VERSION}` });

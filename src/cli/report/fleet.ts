@@ -54,7 +54,10 @@ export interface Fleet {
    * names in their settings differ. Cloned clusters have the same UID.
    */
   add(report: SavedReport, origin: Origin): void;
-  /** @throws {UserError} if there is no report of the reference cluster, or more than one */
+  /**
+   * Returns the data of the fleet report.
+   * @throws {UserError} if there is no report of the reference cluster, or more than one
+   */
   finish(): FleetData;
 }
 
@@ -113,7 +116,7 @@ function findClones(entries: readonly Joined[]): readonly string[] {
   );
 }
 
-/** Reports with the same time are ordered by their origin. */
+/** True if a report is later than another report. Reports with the same time are ordered by their origin. */
 function isLater(report: { readonly origin: string; readonly time: string }, { origin, cluster }: Joined): boolean {
   return report.time === cluster.time ? compareBytes(report.origin, origin) < 0 : report.time > cluster.time;
 }
@@ -207,7 +210,10 @@ function withUniqueNames(entries: readonly Joined[]): readonly Joined[] {
   });
 }
 
-/** Clusters with the most denied workloads come first, then clusters that were not completely evaluated. */
+/**
+ * Compares clusters for sorting. Clusters with the most denied workloads come first, followed by clusters that were not
+ * completely evaluated.
+ */
 function byDenied(a: FleetCluster, b: FleetCluster): number {
   return (
     countDenied(b) - countDenied(a) || b.notEvaluated.length - a.notEvaluated.length || compareBytes(a.name, b.name)

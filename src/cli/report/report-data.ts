@@ -128,7 +128,7 @@ function listDenied(namespace: Namespace, facts: RolloutFacts): ReportNamespace[
     });
   };
   const restricted = evaluate('restricted');
-  // The baseline level admits every workload that the restricted level admits.
+  // If the restricted level admits all workloads, the baseline level does too.
   const baseline = restricted?.length === 0 ? [] : evaluate('baseline');
   return restricted === undefined || baseline === undefined ? undefined : { baseline, restricted };
 }

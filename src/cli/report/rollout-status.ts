@@ -17,10 +17,10 @@ const CLEAR = `Resume it: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enf
 const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
 
 const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string, next: string]>> = {
-  never: ['no complete evaluation of all namespaces exists', EVALUATE],
+  never: ['there is no complete evaluation of all namespaces yet', EVALUATE],
   stale: ['the last complete evaluation of all namespaces is too old', EVALUATE],
   inconclusive: ['the leader could not evaluate all namespaces', EVALUATE],
-  violations: ['the last evaluation of the leader found violations', EVALUATE],
+  violations: ["the leader's last evaluation found violations", EVALUATE],
   clean: ['the leader has not decided yet', 'Wait until the leader evaluates all namespaces again and decides.'],
 };
 

@@ -124,10 +124,11 @@ async function readClusterManifests(
     definitions: [...CRDS, ...olmDefinitions]
       .map(seedObject)
       .filter((definition) => !seed.some(isSameObject(definition))),
-    // Created before the webhooks are registered, so the objects are not reviewed.
+    // Objects that are created before the webhooks are registered, so they are not reviewed.
     seed: seed.filter((object) => !isScc(object)),
     configurations: staticWebhookConfigurations(installation, enforcement).map(seedObject),
-    // Created after the webhooks are registered, because the webhooks set the fields that short SCCs omit.
+    // SCCs, which are created after the webhooks are registered, because the webhooks set the fields that short SCCs
+    // omit.
     sccs: seed.filter(isScc),
   };
 }

@@ -164,7 +164,7 @@ function podDefaults(reader: ObjectReader): Plugin {
   };
 }
 
-/** Returns 403 with the object's name, or with its `generateName` if it has no name yet. */
+/** Returns a 403 Status with the object's name, or with its `generateName` if it has no name yet. */
 function deny(attributes: Attributes, cause: string): Status {
   const { name = '', generateName = '' } = getMetadata(attributes.object);
   return forbidden(attributes.resource, attributes.name || name || generateName || 'Unknown', cause);

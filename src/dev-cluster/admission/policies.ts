@@ -133,7 +133,7 @@ interface Result {
   readonly error?: string;
 }
 
-/** Throws an Error if a policy variable cannot be compiled. */
+/** Returns the evaluator of a policy. Throws an Error if a policy variable cannot be compiled. */
 function evaluatorFor(
   spec: JsonObject,
   attributes: Attributes,

@@ -47,7 +47,7 @@ type WebhookResult =
 export function reviewRequest(uid: string, attributes: Attributes): JsonObject {
   const { subresource, name, namespace, operation, user, dryRun, object, oldObject } = attributes;
   const { group, version, kind, resource } = attributes.resource;
-  // A subresource may have its own kind, such as PodExecOptions.
+  // The kind is that of the sent object, because a subresource may have its own kind, such as PodExecOptions.
   const sentKind = (object ?? oldObject)?.kind ?? kind;
   const requestKind = sentKind === kind ? { group, version, kind } : { group: '', version: 'v1', kind: sentKind };
   const requestResource = { group, version, resource };

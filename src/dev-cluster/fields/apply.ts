@@ -102,7 +102,7 @@ function removeReleased(schema: Schema, merged: unknown, owners: Owners, last: F
   return removeFields(schema, merged, all.difference(fieldsWithParents(withOwned)).intersection(released));
 }
 
-/** A field that the applier sets but another manager owns. */
+/** A field that the applier changes but another manager owns. */
 interface Conflict {
   readonly owner: Owner;
   readonly path: JoinedPath;

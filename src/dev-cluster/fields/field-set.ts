@@ -1,5 +1,5 @@
 /**
- * Sets of field paths, and their representation in `metadata.managedFields`.
+ * Computes sets of field paths, and their representation in `metadata.managedFields`.
  * @see https://github.com/kubernetes-sigs/structured-merge-diff/blob/v6.3.2/fieldpath/set.go
  */
 import { compareBytes, quote } from '../../kube/text.ts';

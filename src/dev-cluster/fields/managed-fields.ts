@@ -148,7 +148,7 @@ const IDENTITY = [
   'resourceVersion',
 ];
 
-/** Fields that identify the object or belong to the server. */
+/** Fields that no manager owns, because they identify the object or belong to the server. */
 export const NEVER_OWNED: FieldSet = new Set([
   ...['apiVersion', 'kind', 'metadata'].map((name) => joinedPath(name)),
   ...IDENTITY.map((name) => joinedPath('metadata', name)),

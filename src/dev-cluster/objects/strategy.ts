@@ -49,7 +49,8 @@ export function createStrategy(rules: KindRules, namespaced: boolean) {
       setGeneration(object, rules.generation === 'counted' ? 1 : undefined);
     },
     /**
-     * Restores the fields that a request to this subresource cannot change. An empty string means the main resource.
+     * Restores the fields that a request to this subresource cannot change. An empty string represents the main
+     * resource.
      */
     prepareForUpdate(object: ApiObject, old: ApiObject, subresource: string): void {
       if (subresource === 'status') restore(object, old, (field) => field !== 'metadata' && field !== 'status');

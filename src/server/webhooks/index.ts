@@ -1,4 +1,4 @@
-/** The registry of webhooks, one entry for each resource that API servers send. */
+/** The registry of webhooks, with one entry for each resource that API servers send. */
 import type { Settings } from '../../config/settings.ts';
 import { type AdmissionRequest, allow } from '../../kube/admission.ts';
 import { createServices, type WebhookDefinition, type WebhooksOptions } from '../services.ts';

@@ -46,14 +46,14 @@ export const MUTATE_PODS: WebhookRegistration = {
   ...MUTATE,
   name: 'mutate.pods.portcullis.dev',
   description:
-    'hardens new pods of the Operator Lifecycle Manager, sets absent security context fields, and assigns an SCC to the pod and defaults the pod where SCCs are enforced. Only the last step denies pods. For a new namespace where SCCs are enforced, and for the standard SCCs of a new installation, it waits at most 10 s, and at most half a second less than the `timeout` in the URL',
+    'hardens new pods of the Operator Lifecycle Manager, sets absent security context fields and, where SCCs are enforced, assigns an SCC to the pod and sets its defaults. Only the last step denies pods. Where SCCs are enforced, waits for the ranges of a new namespace and for the standard SCCs of a new installation, for at most 10 s and at most until half a second before the `timeout` in the URL ends',
   rules: [
     { feature: 'scc', rule: webhookRule(WRITES, '', ['pods']) },
     { feature: 'scc', rule: webhookRule(['UPDATE'], '', ['pods/ephemeralcontainers', 'pods/resize']) },
   ],
   matchConditions: [CHANGED_FOR_SCCS],
-  // A review waits up to 10 s for the ranges of a new namespace. The timeout is longer, so the client receives the
-  // reason for a denial.
+  // The timeout is longer than the 10 s for which a review waits for the ranges of a new namespace, so the client
+  // receives the reason for a denial.
   timeoutSeconds: 15,
   failure: 'floor',
   namespaces: 'sccs',
@@ -104,7 +104,7 @@ export const VALIDATE_PODS: WebhookRegistration = {
   name: 'validate.pods.portcullis.dev',
   path: '/validate/pods',
   description:
-    'evaluates the pod after all mutations: Pod Security Admission, the SCC of the pod or, in report mode, the warnings about it, and with the setting `spec.kubelet.admission.nodeWrites`, mirror pods of nodes whose kubelet is below the minimum in force. If several policies deny the pod, the message contains all reasons',
+    'evaluates the pod after all mutations. Applies Pod Security Admission, and verifies the SCC of the pod, which results only in warnings in report mode. With the setting `spec.kubelet.admission.nodeWrites`, also denies mirror pods of nodes whose kubelet is below the minimum in force. If several policies deny the pod, the message contains all reasons',
   kind: 'ValidatingWebhookConfiguration',
   rules: [
     { feature: 'podSecurity', rule: webhookRule(WRITES, '', ['pods', 'pods/ephemeralcontainers']) },

@@ -641,7 +641,7 @@ const FEATURE_OFF = 'the OpenShiftPodSecurityAdmission feature is off';
 const ENABLE = 'Enable the OpenShiftPodSecurityAdmission feature.';
 const LEGACY = 'enforcement is paused, because spec.enforcementMode requests Legacy';
 const DENIED = '2 workloads in 1 namespace would be denied';
-const UNEVALUATED = 'no complete evaluation of all namespaces exists';
+const UNEVALUATED = 'there is no complete evaluation of all namespaces yet';
 const LISTED = 'Follow the next steps for each namespace: portcullis rollout plan -o wide.';
 const FIX_NOW = 'Fix 134 workloads that are denied now: portcullis rollout plan -o wide.';
 const RESTARTED = 'Restart 200 workloads whose new pods comply: portcullis rollout plan -o wide.';
@@ -727,7 +727,7 @@ describe('rollout status prints the state of the rollout, its reasons, and the n
       { decided: 'Legacy', evaluation: 'violations' },
       {},
       'Evaluating',
-      ['the last evaluation of the leader found violations'],
+      ["the leader's last evaluation found violations"],
       EVALUATE,
     ],
     [{ ...DECIDED, unlabeled: ['b', 'a'] }, {}, 'Evaluating', ['2 namespaces without a label: a, b'], AWAIT],
@@ -782,7 +782,7 @@ test('rollout plan evaluates pod templates of custom resources, but they do not 
     const { assumptions, summary } = plan as { assumptions: readonly string[]; summary: { violating: number } };
     assert.ok(
       assumptions.includes(
-        'custom resources with pods, of which the leader evaluates only the existing pods, because replicas may not read the resources: Rollout shop/web',
+        'custom resources that replicas may not read, so the leader evaluates only their existing pods: Rollout shop/web',
       ),
     );
     assert.equal(summary.violating, 1);

@@ -33,7 +33,7 @@ function checkSupport(version: string, served: Version | undefined): CheckResult
   });
 }
 
-/** Reports the Kubernetes version that `latest` refers to in Pod Security. */
+/** Reports the Kubernetes version to which `latest` refers in Pod Security. */
 function describeLatest(server: Version | undefined, emulationVersion: Version | undefined): CheckResult {
   const object = 'Pod Security';
   const meaning = `latest means ${latestVersion(emulationVersion ?? server)}`;

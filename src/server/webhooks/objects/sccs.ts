@@ -81,7 +81,7 @@ function findWarnings(
   });
 }
 
-/** Returns `undefined` for a namespace to which SCCs do not apply. */
+/** Returns the namespace, or `undefined` if SCCs do not apply to it. */
 function findNamespace(store: Store, name: string, settings: SccSettings): Namespace | undefined {
   const namespace = store.get('Namespace', name);
   return namespace && sccMode(namespace, settings).mode !== 'off' ? namespace : undefined;
