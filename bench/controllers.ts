@@ -150,7 +150,7 @@ const CONTAINER = { name: 'app', image: 'registry.example.com/app', ports: [{ co
 const GROUP = 'rbac.authorization.k8s.io';
 const DAY_MS = 86_400_000;
 
-/** Creates an object as a tenant would: the pods and templates violate levels, and each binding grants an SCC. */
+/** Creates an object as a tenant would. Pods and templates violate levels, and each binding grants an SCC. */
 function createObject<K extends (typeof KINDS)[number]>(kind: K, index: number, variant = ''): Kinds[K] {
   const name = `${kind.toLowerCase()}-${index}`;
   const namespace = kind === 'Node' ? undefined : kind === 'ClusterServiceVersion' ? OPERATORS : NAMESPACE;

@@ -30,7 +30,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['main.ts'],
 ];
 
-/** Layers before this index are pure: synchronous, without access to the clock, I/O or packages. */
+/** Layers before this index are pure. They are synchronous and access neither the clock nor I/O nor packages. */
 const PURE_LAYERS = 6;
 
 /**

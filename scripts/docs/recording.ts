@@ -32,7 +32,7 @@ export async function recordCheckFix(): Promise<string> {
   }
 }
 
-/** Returns what a terminal shows: the messages on standard error, then the output. */
+/** Returns the text that a terminal shows, which is the messages on standard error followed by the output. */
 function runCommand(command: string, cwd: string): Promise<string> {
   return new Promise((done) => {
     execFile(process.execPath, [resolve('src/main.ts'), ...command.split(' ')], { cwd }, (_error, stdout, stderr) =>

@@ -140,7 +140,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await change({ podSecurity: { exemptions: { namespaces: ['strict'] } }, rollout: { phase: 'Evaluate' } });
     await reported(/^generation 2, replicas 2$/, VALID, APPLIED);
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: true });
-    // The readiness controller creates it.
+    // The readiness controller creates the object.
     const enforcement = '/apis/config.openshift.io/v1alpha1/psaenforcementconfigs/cluster';
     await eventually(async () => assert.equal((await cluster.admin.send('GET', enforcement)).status, 200));
   });

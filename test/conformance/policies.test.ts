@@ -28,7 +28,6 @@ const ALL = process.env['PORTCULLIS_ALL_POLICY_CASES'] !== undefined;
 /** The sample contains the lines whose index is a multiple of this number. */
 const SAMPLE = 20;
 
-/** Returns the policies for a mode. */
 function compilePolicies(mode: 'enforce' | 'warn') {
   const generated = generatePolicies(
     { podSecurity: createPodSecurity(DEFAULT_CONFIGURATION), emulationVersion: RECORDED_VERSION },

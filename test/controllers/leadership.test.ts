@@ -849,7 +849,8 @@ suite('replicas that share a Lease', () => {
   });
 });
 
-// During random failures of requests and processes, at most one candidate leads. After the failures, exactly one leads.
+// At most one candidate leads during random failures of requests and processes. After the failures, exactly one
+// candidate leads.
 
 const RUNS = 30;
 /**

@@ -493,7 +493,7 @@ function realWorld(given: World, prefix: string): World {
   };
 }
 
-/** Returns a new object with the name of the workload, or with another name. */
+/** Returns the workload as a new object, with its own name or another name. */
 function asNew({ object }: Workload, name = object.metadata?.name): JsonObject {
   return { ...object, metadata: { ...object.metadata, name, uid: undefined }, status: undefined };
 }

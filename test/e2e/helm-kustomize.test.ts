@@ -67,7 +67,7 @@ await suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHe
   const kubectl = createKubectl(kubeconfig);
   const helm = (...args: readonly string[]) =>
     runHelm(args, { KUBECONFIG: kubeconfig, HELM_CACHE_HOME: plane.folder, HELM_CONFIG_HOME: plane.folder });
-  /** Copies a chart and removes a part of a file. */
+  /** Copies a chart and removes a part of one of its files. */
   const copyChart = async (from: string, name: string, path: string, part: RegExp): Promise<string> => {
     const copy = join(plane.folder, name);
     await cp(from, copy, { recursive: true });

@@ -1,4 +1,7 @@
-/** Generates the cluster state: namespaces with labels and ranges, SCCs, grants, stored pods and exceptions. */
+/**
+ * Generates the state of a cluster, which consists of namespaces with labels and ranges, SCCs, grants, stored pods and
+ * exceptions.
+ */
 import fc, { type Arbitrary } from 'fast-check';
 import { AUTHORS_ANNOTATION } from '../../src/api/names.ts';
 import type { ExceptionEntry, PodSecurityException } from '../../src/kube/pod-security-exception.ts';
@@ -20,7 +23,6 @@ export interface World {
   readonly grants: readonly Grant[];
   readonly pods: readonly JsonObject[];
   readonly exceptions: readonly PodSecurityException[];
-  /** The exceptions that are approved. */
   readonly approved: readonly PodSecurityException[];
 }
 

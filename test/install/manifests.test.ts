@@ -258,7 +258,7 @@ function schemaGaps(schema: Schema, path: string): readonly string[] {
   return [
     ...(type === 'array' && schema['x-kubernetes-list-type'] === undefined ? [`${path}: no list type`] : []),
     ...Object.entries(properties).flatMap(([name, field]) => [
-      // API servers reject a description of the metadata.
+      // API servers reject a description of the `metadata` field.
       ...((field.description === undefined) === (name === 'metadata') ? [] : [`${path}.${name}: description`]),
       ...schemaGaps(field, `${path}.${name}`),
     ]),

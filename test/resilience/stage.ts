@@ -285,7 +285,7 @@ function watchBundle(admin: ApiClient): Bundle {
 
 /**
  * Prints the table row for a fault. `test/run.ts` prints all rows in one table.
- * @param convergedMs the time until the system recovered, or `undefined` if the fault requires no reaction
+ * @param convergedMs time until the system recovered, or `undefined` if the fault requires no reaction
  */
 export function recordFault(t: TestContext, report: LoadReport, convergedMs?: number, fault = t.name): void {
   const { sent, failures, wrong } = report;

@@ -1,6 +1,6 @@
 /**
- * Tests the Pod Security Admission webhooks: decisions based on the store, metrics, previews of enforcement, and
- * namespace labels.
+ * Tests the Pod Security Admission webhooks, including decisions based on the store, metrics, previews of enforcement,
+ * and namespace labels.
  */
 import assert from 'node:assert/strict';
 import { describe, suite, test } from 'node:test';

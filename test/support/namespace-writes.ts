@@ -33,7 +33,7 @@ export function applyAs(manager: string, namespace: Namespace, config: Namespace
   return bumped(applied, namespace);
 }
 
-/** Changes the namespace through an update. */
+/** Replaces the namespace through an update, which changes the field owners. */
 export function updateAs(manager: string, namespace: Namespace, changed: Namespace): Namespace {
   const live = draft(namespace) as ApiObject;
   const object = draft(changed) as ApiObject;

@@ -55,10 +55,10 @@ export interface SccRigOptions {
   readonly podSecurity?: ReturnType<WebhooksOptions['podSecurity']>;
   /** The defaults for new pods. Default: none. */
   readonly podDefaults?: Settings['defaults'];
-  /** The settings for exceptions. Default: none apply. */
+  /** The settings for exceptions. Default: no exceptions apply. */
   readonly exceptions?: Settings['exceptions'];
   readonly cluster?: Partial<WebhooksOptions['cluster']>;
-  /** Default: true. */
+  /** True if all clients are known to be API servers. Default: true. */
   readonly areClientsKnown?: boolean;
   /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;

@@ -91,7 +91,7 @@ describe('explain explains the decisions for a pod', () => {
   });
 });
 
-/** Manifests of a cluster: the settings, a namespace with labels, and a Deployment in it. */
+/** Manifests of a cluster with the settings, a namespace with labels, and a Deployment in the namespace. */
 interface Situation {
   readonly settings?: object;
   readonly labels?: Readonly<Record<string, string>>;

@@ -111,7 +111,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ],
 ];
 
-/** Errors whose message refers to the help: the command, its arguments, and the message. */
+/** Errors whose message refers to the help, each with the command, its arguments, and the message. */
 const OPTIONS: readonly (readonly [command: string, args: string, message: string])[] = [
   ['olm harden', 'pods -f ../../examples/olm', 'unknown operand "pods": the only operand is namespaces'],
   ['kubelet plan', '-f kubelets/nodes.yaml', '--minimum is required: a Kubernetes version such as 1.33.0'],

@@ -44,7 +44,7 @@ function generate({ defaults, exemptions }: Configuration = {}, options: Partial
 
 type Request = ReturnType<typeof podRequest>;
 
-/** Admits a request in the namespace `ns`. The labels have no domain. */
+/** Admits a request in the namespace `ns`. The labels are given without their domain. */
 function admit(
   policies: ReturnType<typeof createPolicyAdmission>,
   { object, oldObject, ...request }: Request,

@@ -44,7 +44,7 @@ export interface ControlPlaneOptions {
   readonly featureGates?: string;
   /** Lowers the priority of kube-apiserver and etcd, so they do not delay servers that a test measures. */
   readonly niceness?: number;
-  /** Replacement for the controllers that tests depend on. Default: minimal. */
+  /** Replacement for the controllers that tests depend on. Default: a minimal replacement. */
   readonly controllers?: 'minimal' | 'none';
 }
 
