@@ -40,7 +40,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   kubeconfig: option('FILE', text, undefined, { help: 'Kubeconfig of the cluster. Default: $KUBECONFIG' }),
   context: option('NAME', text, undefined, { help: 'Context of the kubeconfig. Default: its current context' }),
-  'in-cluster': flag({ help: 'Serve the cluster that the pod runs in' }),
+  'in-cluster': flag({ help: 'Serve the cluster in which the pod runs' }),
   'dev-cluster': flag({ help: 'Start and serve a development cluster, even if KUBECONFIG is set' }),
   namespace: option('NAME', namespaceName, undefined, {
     help: `Installation namespace, which contains the Leases and certificates. Default: the namespace of the pod, or ${INSTALLATION.namespace} outside a cluster`,
@@ -67,9 +67,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     shown: '15s',
   }),
   'bind-address': option('IP', text, '127.0.0.1', {
-    help: 'IP address on which the review server listens. 0.0.0.0: all IPv4 addresses',
+    help: 'IP address on which the review server listens. 0.0.0.0 means all IPv4 addresses',
   }),
-  'secure-port': option('PORT', port, 8443, { help: 'Port of the review server. 0: a free port' }),
+  'secure-port': option('PORT', port, 8443, { help: 'Port of the review server. 0 selects a free port' }),
   'health-probe-bind-address': option(
     'ADDRESS',
     listenAddress,
@@ -96,7 +96,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   }),
   'cert-dir': option('DIR', text, 'certs', { help: 'Certificates and kubeconfig of the development cluster' }),
   manifests: option('DIR', text, undefined, { help: 'Initial objects of the development cluster. Default: examples' }),
-  'cluster-port': option('PORT', port, 6443, { help: 'Port of the development cluster on 127.0.0.1. 0: a free port' }),
+  'cluster-port': option('PORT', port, 6443, {
+    help: 'Port of the development cluster on 127.0.0.1. 0 selects a free port',
+  }),
   'shutdown-delay-duration': option('DURATION', durationMs, 10_000, {
     help: 'Time to serve after SIGTERM while load balancers remove the replica',
     shown: '10s',

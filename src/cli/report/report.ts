@@ -64,9 +64,11 @@ const options = {
   ...rolloutOptions,
   ...clustersOptions,
   namespace: sccReviewOptions.namespace,
-  compare: option('FILE', nonEmpty, undefined, { help: 'Earlier report to compare with, written with -o json' }),
+  compare: option('FILE', nonEmpty, undefined, {
+    help: 'Earlier report for a comparison, which was written with -o json',
+  }),
   fleet: flag({
-    help: 'Join the reports of many clusters, written with -o json',
+    help: 'Combine the reports of many clusters, which were written with -o json',
     conflicts: ['compare', 'config', 'context', 'all-contexts', 'kubeconfig', 'scc-mode'],
   }),
   reference: option('NAME', nonEmpty, undefined, {

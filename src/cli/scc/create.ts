@@ -14,9 +14,9 @@ import { assumptionBlocks, printObjects, writtenOutputOption } from '../output/p
 
 const DETAILS = `
 Creates the custom SCC (SecurityContextConstraints) that "check", "explain" and "scc plan" recommend for a
-workload that no SCC admits. The custom SCC is a copy of the closest SCC with the fields that the workload
-needs, which the output lists: one field, or several if only an SCC that allows everything would admit the
-workload. It has no users and groups, so after you have checked these fields, grant its use with
+workload that no SCC admits. The custom SCC is a copy of the closest SCC in which one field is changed, or
+several fields if only an SCC that allows everything would admit the workload. The output lists these fields.
+The custom SCC has no users and groups, so after you have checked the fields, grant its use with
 "portcullis scc grant".
 
 The workload is read from the cluster, or from the manifests of --filename.

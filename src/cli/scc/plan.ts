@@ -270,7 +270,7 @@ export const command = defineCommand({
     ...selectionOptions,
     ...selectorOption,
     bindings: option('FILE', text, undefined, {
-      help: 'File for the bindings that admit denied workloads. - prints the bindings instead of the plan',
+      help: 'File for the bindings that admit denied workloads, or - to print the bindings instead of the plan',
     }),
     output: outputOption([...DATA_AND_TABLE, 'wide', 'name']),
     ...sccOptions,

@@ -17,7 +17,7 @@ import { printPosition } from '../output/findings.ts';
 import { assumptionBlocks, headersOption, printable, printData, printTable, withHeader } from '../output/print.ts';
 
 const subjectOptions = {
-  user: option('USER', text, undefined, { short: 'u', help: 'Reviewed user' }),
+  user: option('USER', text, undefined, { short: 'u', help: 'User to review' }),
   group: list('GROUP', text, { short: 'g', help: 'Groups of the user or, without --user, groups to review' }),
   serviceaccount: list('NAME', nonEmpty, { short: 'z', help: 'Service accounts to review' }),
 };

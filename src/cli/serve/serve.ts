@@ -57,7 +57,7 @@ import { startDevCluster } from './dev-cluster.ts';
 import { connectLiveCluster, isLive } from './live-cluster.ts';
 
 const DETAILS = `
-Serves admission reviews for the cluster in --kubeconfig or KUBECONFIG, or for the cluster that the pod runs in
+Serves admission reviews for the cluster in --kubeconfig or KUBECONFIG, or for the cluster in which the pod runs
 (--in-cluster). Without a cluster, or with --dev-cluster, it starts a development cluster, which is an in-memory
 Kubernetes API on 127.0.0.1 that calls the webhooks as kube-apiserver does.
 
