@@ -17,6 +17,9 @@ import { findTools } from './tools/index.ts';
 /** Folder of the programs of npm packages. */
 const PACKAGES = join(import.meta.dirname, '../node_modules/.bin');
 
+/** Number of lines of each failure in the summary. The complete message is in the output of its part. */
+const MAX_MESSAGE_LINES = 20;
+
 async function runPart(name: string, args: readonly string[], installsTools: boolean): Promise<Outcome> {
   process.stdout.write(`\n${name}\n`);
   const { commands = [], files = [], main, concurrency = 1, timeoutMs, environment = {}, tools = [] } = findPart(name);
@@ -43,9 +46,10 @@ function printSummary(outcomes: ReadonlyMap<string, Outcome>): void {
     skips.map(({ file, name, reason }) => `${part}: ${file}: ${name}: ${reason}`),
   );
   const failed = [...outcomes].flatMap(([part, { failures = [] }]) =>
-    failures.map(
-      ({ file, name, message }) => `${part}: ${file}: ${name}: ${message.trim().replaceAll('\n', '\n    ')}`,
-    ),
+    failures.map(({ file, name, message }) => {
+      const lines = message.trim().split('\n').slice(0, MAX_MESSAGE_LINES);
+      return `${part}: ${file}: ${name}: ${lines.join('\n    ')}`;
+    }),
   );
   const sum = (count: (outcome: Outcome) => number): number =>
     [...outcomes.values()].reduce((total, outcome) => total + count(outcome), 0);

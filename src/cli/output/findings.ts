@@ -150,6 +150,11 @@ function printResult({ mode, policy, check }: ViolatedCheck): string {
   return mode === 'enforce' ? `violates ${name}` : `would violate ${name} (${mode})`;
 }
 
+/** Prints the object, the result and the reason of a finding, with its fix on a second line. */
+function printMessage(object: CheckedObject, finding: ViolatedCheck): string {
+  return `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}\nFix: ${finding.fix}`;
+}
+
 /** Prints each object with its findings, their positions and fixes, followed by the summary. */
 export function printFindingTable(report: CheckReport, style: Style, isWide = false): string {
   const blocks = report.objects.flatMap((object) =>
@@ -210,7 +215,7 @@ function printGithub(report: CheckReport): string {
 }
 
 function annotations(object: CheckedObject, finding: ViolatedCheck): string[] {
-  const message = `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}\nFix: ${finding.fix}`;
+  const message = printMessage(object, finding);
   return finding.fields.map((field) => annotation(GITHUB_LEVELS[finding.mode], field, finding.check, message));
 }
 
@@ -375,7 +380,7 @@ function sarifResults(object: CheckedObject, rules: readonly { readonly id: stri
       ruleId: finding.check,
       ruleIndex: rules.findIndex(({ id }) => id === finding.check),
       level: SARIF_LEVELS[finding.mode],
-      message: { text: `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}` },
+      message: { text: printMessage(object, finding) },
       partialFingerprints: { 'portcullis/v1': fingerprint(object, finding, field.path) },
       locations: [
         {
