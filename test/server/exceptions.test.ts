@@ -482,11 +482,26 @@ suite('a change to the settings warns about the active exceptions that it ends',
     put('expired', { spec: { ...spec, expiresAt: '2026-12-31T00:00:00Z' } }),
     put('proposed', { status: { approval: undefined } }),
     put('own', { status: { approval: { ...approval, by: 'alice' } } }),
+    {
+      ...approved,
+      metadata: {
+        name: 'in-git',
+        namespace: 'shop',
+        annotations: {
+          ...byAlice,
+          'portcullis.dev/approved-by': 'bob',
+          'portcullis.dev/approved-spec-hash': hashSpec(spec),
+          'portcullis.dev/approved-through': 'flux',
+          'portcullis.dev/approved-at': NOW,
+        },
+      },
+      status: {},
+    },
   ];
   const ON = { mode: 'approved' };
   const ALL =
     'ends 2 active exceptions: shop/a, shop/b. It denies new pods of 2 workloads: Deployment shop/gateway, StatefulSet shop/vault';
-  const cases: readonly (readonly [name: string, after: unknown, warning: string])[] = [
+  const cases: readonly (readonly [name: string, after: unknown, warning: string, ...trusts: string[]])[] = [
     ['off mode', { mode: 'off' }, ALL],
     ['removed settings', undefined, ALL],
     ['null', null, ALL],
@@ -500,9 +515,15 @@ suite('a change to the settings warns about the active exceptions that it ends',
       'ends 1 active exception: shop/b. It denies new pods of 1 workload: StatefulSet shop/vault',
     ],
     ['equal settings', ON, ''],
+    [
+      'another trusted approver',
+      { ...ON, trustedApprovers: ['argocd'] },
+      'ends 1 active exception: shop/in-git',
+      'flux',
+    ],
     ['invalid settings, which API servers reject', { mode: 5, namespaces: 'shop', forbiddenChecks: 7 }, ''],
   ];
-  for (const [name, after, warning] of cases) {
+  for (const [name, after, warning, ...trustedApprovers] of cases) {
     test(name, async () => {
       const store = createStore();
       for (const exception of exceptions) store.put('PodSecurityException', exception);
@@ -514,7 +535,7 @@ suite('a change to the settings warns about the active exceptions that it ends',
         readSettings,
         createFailsClosed,
         previewRanges: (namespace) => namespace,
-        settings: () => ({ ...defaults, exceptions: SETTINGS }),
+        settings: () => ({ ...defaults, exceptions: { ...SETTINGS, trustedApprovers } }),
         date: () => new Date(NOW),
         evaluate: createEvaluations(() => 0),
         discloses: () => true,

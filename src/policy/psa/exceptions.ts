@@ -232,7 +232,7 @@ export function* findEndedExceptions(change: ExceptionsChange): Generator<void, 
   const workloads = new Set<string>();
   for (const object of objects) {
     if (!(yield)) return { ended, workloads: [...workloads], isComplete: false };
-    const exception = object.status?.approval && read(object);
+    const exception = mayBeApproved(object, before) ? read(object) : undefined;
     if (!exception || findExceptionProblem(exception, before, nowMs)) continue;
     if (!findExceptionProblem(exception, next, nowMs)) continue;
     ended.push(`${exception.namespace}/${exception.name}`);
