@@ -1,4 +1,4 @@
-/** Runs those test files of the part `main` in one process that no other file of the part runs. */
+/** Runs the test files of the part `main` in one process, except the files that another file of the part runs. */
 import { globSync } from 'node:fs';
 import { OTHER_FOLDERS, PARTS } from './parts.ts';
 import { joinFiles } from './support/joined.ts';

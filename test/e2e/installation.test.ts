@@ -409,10 +409,10 @@ suite('an installation', async () => {
       (one) => !/admission-?polic|^get securitycontextconstraints|^lower /.test(one),
     );
     assert.deepEqual(unused, [
-      // With spec.podSecurity.exceptions.
+      // The replicas need these permissions only with spec.podSecurity.exceptions.
       'list podsecurityexceptions.policy.portcullis.dev',
       'watch podsecurityexceptions.policy.portcullis.dev',
-      // The replicas need these only with spec.scc.authorization sar.
+      // The replicas need this permission only with spec.scc.authorization sar.
       'create subjectaccessreviews.authorization.k8s.io',
       ...DELETIONS,
       'patch podsecurityexceptions/status.policy.portcullis.dev',

@@ -559,7 +559,7 @@ function withFloor(
 const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'no installation': NOTHING,
   'a floor with kube-system': withFloor('Fail', (all) => all),
-  'a floor, webhooks fail closed': withFloor('Fail', (all) => all),
+  'a floor with webhooks that fail closed': withFloor('Fail', (all) => all),
   'a floor on an old API server': {
     ...withFloor('Fail', () => []),
     server: { value: { version: 'v1.34.4', minor: 'v1.34', groups: [] } },
@@ -568,7 +568,7 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'a guard whose binding is missing, and a group that contains all users': {
     settings: { ...SETTINGS, policy: { ...SETTINGS.policy, guard: { labels: 'enforce' } } },
   },
-  'emulated version': {
+  'an API server with an emulated version': {
     settings: { ...SETTINGS, policy: { ...SETTINGS.policy, podSecurity: { emulationVersion: 'v1.33' } } },
   },
   'development cluster': {
@@ -577,28 +577,36 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     leases: { value: [{ metadata: { name: 'portcullis' } }] },
     server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: ['security.openshift.io'] } },
   },
-  'maintained by the leader': MANAGED,
-  'not registered by the leader': { ...MANAGED, webhookConfigurations: MANAGED.webhookConfigurations.slice(1) },
-  'not registered, no ready replica': { ...MANAGED, webhookConfigurations: MANAGED.webhookConfigurations.slice(1) },
-  'SCCs without enforcement': MANAGED,
+  'webhooks that the leader maintains': MANAGED,
+  'webhooks that the leader has not registered': {
+    ...MANAGED,
+    webhookConfigurations: MANAGED.webhookConfigurations.slice(1),
+  },
+  'webhooks that are not registered, because no replica is ready': {
+    ...MANAGED,
+    webhookConfigurations: MANAGED.webhookConfigurations.slice(1),
+  },
+  'SCCs that are not enforced': MANAGED,
   'defaults of pods without MutatingAdmissionPolicies': {
     settings: { ...SETTINGS, policy: { ...SETTINGS.policy, defaults: { mode: 'apply' } } },
   },
-  'missing configuration, no endpoint': { webhookConfigurations: registered().slice(1) },
-  'missing configuration': { webhookConfigurations: registered().slice(1) },
-  'different fields': withWebhook('validate.pods.portcullis.dev', {
+  'a missing webhook configuration, and no ready endpoint': { webhookConfigurations: registered().slice(1) },
+  'a missing webhook configuration': { webhookConfigurations: registered().slice(1) },
+  'a webhook with different fields': withWebhook('validate.pods.portcullis.dev', {
     failurePolicy: 'Ignore',
     timeoutSeconds: 30,
     objectSelector: { matchLabels: { a: 'b' } },
   }),
-  'different path': withWebhook('connect.pods.portcullis.dev', { clientConfig: { url: 'https://127.0.0.1/other' } }),
+  'a webhook with a different path': withWebhook('connect.pods.portcullis.dev', {
+    clientConfig: { url: 'https://127.0.0.1/other' },
+  }),
   'webhooks from another version': withWebhook('workloads.portcullis.dev', { name: 'old.portcullis.dev' }),
-  'missing label': {
+  'a configuration without the label': {
     webhookConfigurations: registered().map((one) =>
       one.name === 'portcullis.dev' ? { ...one, metadata: { name: one.name } } : one,
     ),
   },
-  'on for one webhook': {
+  'break-glass for one webhook': {
     webhookConfigurations: withWebhook('validate.pods.portcullis.dev', {
       matchConditions: [OFF_CONDITION],
     }).webhookConfigurations.map((one) => ({
@@ -614,16 +622,20 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     })),
   },
   'break-glass': { webhookConfigurations: SWITCHED_OFF },
-  'on, no other problem': { webhookConfigurations: SWITCHED_OFF },
-  'on, no certificate and no leader': { webhookConfigurations: SWITCHED_OFF },
-  'on, missing permissions': { webhookConfigurations: SWITCHED_OFF },
-  overdue: { certificate: served('secrets/a', 6.5) },
-  expired: { certificate: served('secrets/a', 8) },
-  'expired leader, without SCCs': { settings: { ...SETTINGS, features: { ...SETTINGS.features, scc: false } } },
+  'break-glass without other problems': { webhookConfigurations: SWITCHED_OFF },
+  'break-glass without a certificate and a leader': { webhookConfigurations: SWITCHED_OFF },
+  'break-glass with missing permissions': { webhookConfigurations: SWITCHED_OFF },
+  'a certificate whose renewal is overdue': { certificate: served('secrets/a', 6.5) },
+  'an expired certificate': { certificate: served('secrets/a', 8) },
+  'a leader whose Lease has expired, without SCCs': {
+    settings: { ...SETTINGS, features: { ...SETTINGS.features, scc: false } },
+  },
   'exceptions without effect, expired, unused and soon to expire': WITH_EXCEPTIONS,
   'an exception that applies': WITH_EXCEPTIONS,
-  'untrusted authority': { certificate: served('secrets/a', 0, createAuthority({ now: NOW, days: 7 })) },
-  'missing caBundle': withWebhook('connect.pods.portcullis.dev', {
+  'a certificate from an untrusted authority': {
+    certificate: served('secrets/a', 0, createAuthority({ now: NOW, days: 7 })),
+  },
+  'a webhook without a caBundle': withWebhook('connect.pods.portcullis.dev', {
     clientConfig: { service: { namespace: 'portcullis', name: 'portcullis', path: '/connect/pods', port: 443 } },
   }),
   'copies of configurations': {
@@ -640,27 +652,30 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
     ],
     urlCertificates: new Map([['https://portcullis.portcullis.svc:8443', served('the URL')]]),
   },
-  'no Deployment': { deployment: { value: undefined } },
-  'missing, and not registered yet': { webhookConfigurations: [] },
-  'off, and no namespace fails closed': {
+  'an installation without a Deployment': { deployment: { value: undefined } },
+  'missing settings, and webhooks that are not registered yet': { webhookConfigurations: [] },
+  'no floor, and no namespace that fails closed': {
     webhookConfigurations: registered((webhook) => ({ ...webhook, failurePolicy: 'Ignore' })),
   },
   'processes without a leader, beside a Deployment': { settings: AT_URL.settings ?? SETTINGS },
   'a process that was killed': { deployment: { value: undefined } },
-  'expired leader, no Deployment': { deployment: { value: undefined } },
+  'a leader whose Lease has expired, without a Deployment': { deployment: { value: undefined } },
   'a URL without a response': { ...AT_URL, probes: [] },
   'a URL that only API servers reach': AT_URL,
   'missing and unused': AT_URL,
-  'own webhook': withWebhook('validate.pods.portcullis.dev', { namespaceSelector: {}, matchConditions: [] }),
-  'webhook of another product': withPolicy({ matchConditions: [{ name: 'a', expression: 'true' }] }),
-  'mutual dependency': withPolicy({}),
-  'webhook that fails open': withPolicy({ failurePolicy: 'Ignore' }),
-  'policies besides a server that enforces as much': besideServer(),
-  'policies besides a server that enforces less': besideServer(
+  'a webhook of Portcullis': withWebhook('validate.pods.portcullis.dev', {
+    namespaceSelector: {},
+    matchConditions: [],
+  }),
+  'a webhook of another product': withPolicy({ matchConditions: [{ name: 'a', expression: 'true' }] }),
+  'two webhooks that depend on each other': withPolicy({}),
+  'a webhook that fails open': withPolicy({ failurePolicy: 'Ignore' }),
+  'policies beside a server that enforces as much': besideServer(),
+  'policies beside a server that enforces less': besideServer(
     'podSecurity.defaults.enforce from restricted to baseline',
   ),
-  'policies besides a server that has not applied its settings': besideServer(),
-  'policies besides a server without a leader': besideServer(),
+  'policies beside a server that has not applied its settings': besideServer(),
+  'policies beside a server without a leader': besideServer(),
 };
 
 interface Case {

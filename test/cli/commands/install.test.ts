@@ -374,7 +374,7 @@ interface Case {
 
 const NO_OPTIONS = resolveValues(planOptions, { typed: new Map(), env: {} });
 
-suite('the install plan depends on the cluster and the options', () => {
+suite('the install plan depends on the cluster and the options:', () => {
   const file = readFileSync('test/fixtures/install-plans.yaml', 'utf8');
   for (const { case: name, facts, installed = {}, settings, notes = [], problem } of parse(file) as readonly Case[]) {
     test(name, () => {
