@@ -152,7 +152,7 @@ function errors(object: object): readonly string[] {
 
 suite('files and API servers report the same errors for exceptions', () => {
   for (const [name, spec, ...expected] of cases) {
-    test(name, () => {
+    test(`${name}: ${expected.length === 0 ? 'valid' : 'invalid'}`, () => {
       const object = {
         apiVersion: 'policy.portcullis.dev/v1alpha1',
         kind: 'PodSecurityException',

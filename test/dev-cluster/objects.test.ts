@@ -41,14 +41,18 @@ function update(old: ApiObject, next: ApiObject, subresource = ''): { object: Ap
 type Case = readonly [name: string, object: ApiObject, ...errors: string[]];
 
 function testCreate(cases: readonly Case[]): void {
-  for (const [name, object, ...errors] of cases) test(name, () => assert.deepEqual(createErrors(object), errors));
+  for (const [name, object, ...errors] of cases) {
+    const result = errors.length === 0 ? 'valid' : 'invalid';
+    test(`${name}: ${result}`, () => assert.deepEqual(createErrors(object), errors));
+  }
 }
 
 type UpdateCase = readonly [name: string, old: ApiObject, next: ApiObject, ...errors: string[]];
 
 function testUpdate(cases: readonly UpdateCase[], subresource = ''): void {
   for (const [name, old, next, ...errors] of cases) {
-    test(name, () => assert.deepEqual(update(old, next, subresource).errors, errors));
+    const result = errors.length === 0 ? 'valid' : 'invalid';
+    test(`${name}: ${result}`, () => assert.deepEqual(update(old, next, subresource).errors, errors));
   }
 }
 

@@ -12,9 +12,9 @@ function getOwners(managedFields: unknown): unknown {
   ]);
 }
 
-suite('getOwners ignores malformed entries', () => {
+suite('getOwners returns undefined for malformed entries:', () => {
   const cases: readonly { readonly name: string; readonly managedFields: unknown; readonly expected: unknown }[] = [
-    { name: 'none', managedFields: undefined, expected: [] },
+    { name: 'no managedFields', managedFields: undefined, expected: [] },
     {
       name: 'an entry without metadata',
       managedFields: [{ manager: 'a', operation: 'Update', subresource: 'status', fieldsV1: { 'f:status': {} } }],
@@ -45,6 +45,7 @@ suite('getOwners ignores malformed entries', () => {
     },
   ];
   for (const { name, managedFields, expected } of cases) {
-    test(name, () => assert.deepEqual(getOwners(managedFields), expected));
+    test(`${name}: ${expected === undefined ? 'undefined' : 'the owners'}`, () =>
+      assert.deepEqual(getOwners(managedFields), expected));
   }
 });

@@ -38,7 +38,7 @@ describe('a webhook rule matches a request only if all its fields match:', () =>
     ['an unknown scope', { scope: 'Everywhere' }, false],
   ];
   for (const [name, rule, expected, subresource = '', resource = POD] of cases) {
-    test(name, () => {
+    test(`${name}: ${expected ? 'matches' : 'does not match'}`, () => {
       const target = { operation: 'CREATE', namespace: 'a', subresource } as const;
       assert.equal(matchesRule({ ...RULE, ...rule }, target, resource), expected);
     });

@@ -591,7 +591,8 @@ suite('the matchConditions of SCC webhooks exclude pods that no SCC changes:', (
     ['a changed status', { ...POD, status: { phase: 'Running' } }, POD, false],
   ];
   for (const [name, object, oldObject, matched] of cases) {
-    test(name, () => assert.equal(matches(oldObject ? 'UPDATE' : 'CREATE', object, oldObject), matched));
+    test(`${name}: ${matched ? 'sent' : 'excluded'}`, () =>
+      assert.equal(matches(oldObject ? 'UPDATE' : 'CREATE', object, oldObject), matched));
   }
 
   test('excluded requests would be admitted unchanged', () => {
@@ -704,7 +705,8 @@ suite('the matchConditions of Pod Security exclude requests that are always allo
     ['a namespace with a removed finalizer', 'namespaces', namespace({}), namespace({ finalizers: ['f'] }), false],
   ];
   for (const [name, resource, object, oldObject, matched] of cases) {
-    test(name, () => assert.equal(matches(resource, oldObject ? 'UPDATE' : 'CREATE', object, oldObject), matched));
+    test(`${name}: ${matched ? 'sent' : 'excluded'}`, () =>
+      assert.equal(matches(resource, oldObject ? 'UPDATE' : 'CREATE', object, oldObject), matched));
   }
 
   test('excluded requests would be allowed without warnings', () => {

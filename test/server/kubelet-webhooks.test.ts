@@ -119,7 +119,7 @@ suite('writes of nodes are denied below the minimum:', () => {
     ],
   ];
   for (const [name, request, message] of cases) {
-    test(name, async () => {
+    test(`${name}: ${message === undefined ? 'allowed' : 'denied'}`, async () => {
       const response = await send('/validate/nodes', {
         kind: { group: '', version: 'v1', kind: 'Node' },
         resource: { group: '', version: 'v1', resource: 'nodes' },

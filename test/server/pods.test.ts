@@ -128,7 +128,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
     return await webhook.decide(podRequest(pod, defined({ userInfo })), { store, now: () => 0, deadlineMs: 1 });
   };
   for (const [name, registered, labels, denied] of cases) {
-    test(name, async () => {
+    test(`${name}: ${denied ? 'enforced' : 'not enforced'}`, async () => {
       assert.equal((await review(registered, labels)).allowed, !denied);
       const mutate = { path: '/mutate/pods' };
       assert.equal((await review(registered, labels, mutate)).allowed, !denied);

@@ -794,9 +794,9 @@ const MODE_LABELS: readonly ModeLabelCase[] = [
   { name: 'a label that is not a string', request: update(namespaceWithMode(7), PLAIN), denied: true },
 ];
 
-suite('an unknown SCC mode in a namespace label is denied if it is new:', () => {
+suite('an unknown SCC mode in a namespace label causes a warning if it is new:', () => {
   for (const { name, request, mode = 'enforce', exemptNamespaces = [], warned, denied = false } of MODE_LABELS) {
-    test(name, async () => {
+    test(`${name}: ${warned === undefined ? 'no warning' : 'a warning'}`, async () => {
       const { store, decide } = createRig({}, { scc: () => ({ mode, exemptNamespaces }) });
       store.put('Namespace', INVALID);
       const decision = await decide(request);

@@ -549,7 +549,7 @@ suite('/connect/pods reviews exec and attach:', () => {
         subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
       });
       for (const { name, pod = root, scc, settings, labels, ranges = true, userInfo = bound, ...expected } of cases) {
-        test(name, async () => {
+        test(`${name}: ${expected.isSkipped ? 'skipped' : expected.isAllowed ? 'allowed' : 'denied'}`, async () => {
           const rig = createSccTestWebhooks(settings ? { settings } : {});
           const { store } = rig;
           rig.putNamespace(labels);

@@ -143,7 +143,7 @@ describe('ensureCertificates renews only the certificates that need it:', () => 
     ],
   ];
   for (const [name, { change, options: changed, days = 0 }, ...expected] of cases) {
-    test(name, async (t) => {
+    test(`${name}: ${expected.join(', ') || 'none'}`, async (t) => {
       const options = await createOptions(t);
       const before = await ensureCertificates(options);
       await change?.(options.folder);

@@ -97,7 +97,7 @@ const cases: readonly {
 
 suite('trustProblem returns why clients reject a certificate:', () => {
   for (const { name, expected, ...given } of cases) {
-    test(name, () => {
+    test(`${name}: ${expected ?? 'the certificate is trusted'}`, () => {
       const trust = { chain: serving.cert, authorities: authority.cert, host: HOST, now: NOW, ...given };
       assert.equal(trustProblem(trust), expected);
     });

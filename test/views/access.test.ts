@@ -71,7 +71,7 @@ suite('sccAccess grants SCCs through roles and bindings:', () => {
     ],
   ];
   for (const [name, objects, expected, subject = ALICE] of cases) {
-    test(name, () => {
+    test(`${name}: ${expected ? 'granted' : 'not granted'}`, () => {
       assert.equal(sccAccess(put(createStore(), ...objects)).canUse(subject, 'anyuid', 'shop'), expected);
       const store = createStore();
       const access = sccAccess(store);

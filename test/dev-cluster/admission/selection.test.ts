@@ -122,7 +122,7 @@ describe('a webhook is called depending on its rules, selectors and match condit
   };
 
   for (const { name, webhook, given = POD, expected } of cases) {
-    test(name, async () => {
+    test(`${name}: ${expected === false ? 'not called' : expected === true ? 'called' : 'denied'}`, async () => {
       const calls = await calledVersions(webhook, given);
       assert.deepEqual(calls, typeof expected === 'string' ? expected : expected === true ? ['v1'] : []);
     });

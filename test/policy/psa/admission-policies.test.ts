@@ -182,7 +182,7 @@ const EPHEMERAL = { name: 'debug', image: 'i:1' };
 
 /** Updates to a pod that violates the restricted level, and the denials. */
 const UPDATES: readonly (readonly [name: string, request: Request, denial: string | undefined])[] = [
-  ['metadata', update({ metadata: { name: 'p', labels: { a: 'b' } } }), undefined],
+  ['changed metadata', update({ metadata: { name: 'p', labels: { a: 'b' } } }), undefined],
   ['a renamed container', update({ spec: { containers: [{ name: 'd', image: 'i:1' }] } }), undefined],
   ['a resize', update({ spec: { containers: [{ name: 'c', image: 'i:1', resources: {} }] } }, 'resize'), undefined],
   ['another image', update({ spec: { containers: [{ name: 'c', image: 'i:2' }] } }), DENIAL],
@@ -202,7 +202,7 @@ const UPDATES: readonly (readonly [name: string, request: Request, denial: strin
 describe('an update is evaluated only if it adds containers or changes images', () => {
   const policies = createPolicyAdmission(generate());
   for (const [name, request, denial] of UPDATES) {
-    test(name, () => {
+    test(`${name}: ${denial === undefined ? 'not evaluated' : 'evaluated'}`, () => {
       const { denial: actual } = describeAdmission(admit(policies, request, RESTRICTED));
       assert.equal(actual, denial === '' ? undefined : denial);
       assert.equal(actual, describeReview({}, request, RESTRICTED).denial);
