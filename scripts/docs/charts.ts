@@ -54,7 +54,7 @@ function formatOpenShift(charts: readonly ChartResult[]): string {
   const compared = charts.filter(({ openshift }) => openshift !== undefined);
   const workloads = compared.reduce((sum, chart) => sum + chart.workloads, 0);
   const versions = [...new Set(compared.map(({ openshift }) => openshift))].join('; ');
-  return `OpenShift's API server (${versions}) with the same objects makes the same decision about all ${workloads} workloads of ${compared.length} charts with SCC admission. It selects the same SCC and sets the same security contexts, or denies the pod for the same reasons.`;
+  return `OpenShift's API server (${versions}) makes the same decision with SCC admission about all ${workloads} workloads of ${compared.length} charts. It selects the same SCC and sets the same security contexts, or denies the pod for the same reasons.`;
 }
 
 /** Formats the results of charts as a page. */
@@ -64,16 +64,16 @@ export function formatChartReference(): string {
   const values = entries.filter(([, chart]) => Object.keys(chart.values).length > 0);
   return `# Charts
 
-The tables list which workloads of ${entries.length} popular Helm charts run at each level and with SCC admission, with the default values of the chart. [Fixing charts and manifests](../how-to/chart-authors.md) describes how to change a chart. \`npm run docs\` generates this page from the results of \`npm test -- charts\`.
+This page lists which workloads of ${entries.length} popular Helm charts run at each level and with SCC admission, with the default values of each chart. [Fixing charts and manifests](../how-to/chart-authors.md) describes how to change a chart. \`npm run docs\` generates this page from the results of \`npm test -- charts\`.
 
-The verdicts are from a cluster (${cluster}, ${date}) with two replicas, in which the pods of each workload are created by dry runs. \`portcullis check\`, \`portcullis check --platform=openshift\`, \`portcullis rollout plan\` and \`portcullis scc plan\` have the same verdict for every workload.
+The verdicts come from dry-run creations of the workloads' pods in a cluster (${cluster}, ${date}) with two replicas. \`portcullis check\`, \`portcullis check --platform=openshift\`, \`portcullis rollout plan\` and \`portcullis scc plan\` have the same verdict for every workload.
 
 ${formatOpenShift(entries.map(([, chart]) => chart))}
 
-- A workload is an object of the chart whose controller is built into Kubernetes. Pods that an operator creates from its custom resources are not included.
-- Where workloads do not run, the cell lists the [checks](pod-security.md#levels-by-field) that they fail. The \`restricted\` column omits the checks in the \`baseline\` column.
-- With SCC admission, the chart is rendered as in a cluster that serves SCCs, so it may adapt its security contexts. Grants and SCCs in the chart are taken into account. Without a grant, pods use \`restricted-v2\`, or \`restricted-v3\` with \`hostUsers: false\`. Where no usable SCC admits a workload, the cell lists the least permissive SCC to grant.
-- Whether the image works with the user that an SCC sets is not tested.
+- A workload is an object of a built-in kind. Pods that an operator creates from its custom resources are not included.
+- If some workloads do not run, the cell lists the [checks](pod-security.md#levels-by-field) that they fail. The \`restricted\` column omits the checks in the \`baseline\` column.
+- With SCC admission, the chart is rendered as in a cluster that serves SCCs, so it may adapt its security contexts. Grants and SCCs in the chart are taken into account. Without a grant, pods use \`restricted-v2\`, or \`restricted-v3\` with \`hostUsers: false\`. If no usable SCC admits a workload, the cell lists the least permissive SCC to grant.
+- The tests do not verify that an image works with the user that an SCC sets.
 
 ${formatSummary(entries.map(([, chart]) => chart))}
 ${formatMarkdownTable(

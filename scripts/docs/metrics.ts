@@ -4,8 +4,8 @@ import { METRIC_NOTES } from './metric-notes.ts';
 
 const HEAD = `# Metrics
 
-Each replica serves these metrics at \`/metrics\` of its [probe port](endpoints.md) in the Prometheus text format. Counters and
-histograms appear with their first event. A counter has at most 1,000 series, and one in which all labels are \`other\` counts the rest. Metrics with help that begins with \`[ALPHA]\` have the names and help of Kubernetes. \`npm run docs\` generates this page.
+Each replica serves these metrics in the Prometheus text format at \`/metrics\` of its [probe port](endpoints.md). Counters and
+histograms appear with their first event. A counter has at most 1,000 series. An additional series, whose labels are all \`other\`, counts the rest. Metrics whose description begins with \`[ALPHA]\` have the names and descriptions of Kubernetes. \`npm run docs\` generates this page.
 `;
 
 /** Metrics of the runtime. They differ between platforms. */
@@ -15,7 +15,7 @@ const RUNTIME_ROW = [
   '`process_*`, `nodejs_*`',
   '',
   '',
-  'The process: CPU, memory, open files, event loop, garbage collection',
+  'CPU, memory, open files, event loop and garbage collection of the process',
 ];
 
 export function formatMetricReference(metrics: readonly MetricDescription[]): string {

@@ -88,13 +88,13 @@ function formatMatrix(): string {
   ]);
   return `## Versions of Kubernetes
 
-End-to-end tests with kube-apiserver and etcd by feature, with the date of the last run:
+The table lists the results of the end-to-end tests with kube-apiserver and etcd, and the date of the last run:
 
 ${formatMarkdownTable(['feature', ...versions], rows)}
 Some features work differently if the API server lacks an API:
 
 ${formatMarkdownTable(['feature', 'requires', 'without it'], REQUIREMENTS)}
-Skipped tests, with the reason:
+The following tests were skipped:
 
 ${results.map(formatSkips).join('')}
 No test runs a kubelet, a container runtime, a network plugin, a managed control plane of a cloud, or OpenShift itself.
@@ -123,12 +123,12 @@ export function formatSupportReference(): string {
   ];
   return `# Supported versions
 
-Portcullis supports Kubernetes 1.${MINIMUM_MINOR} and newer. The tests run with the versions in the tables. Versions without a column are supported, but no test runs with them. \`npm run docs\` generates this page, and tests fail if it is out of date.
+Portcullis supports Kubernetes 1.${MINIMUM_MINOR} and newer. The tables list the versions with which the tests run. Other versions are supported, but not tested. \`npm run docs\` generates this page.
 
 ${formatMarkdownTable(['', 'supported', 'tested'], rows)}
 ${formatMatrix()}## API groups
 
-Portcullis reads or writes these versions of APIs. Groups that a cluster does not serve disable only the features that require them:
+Portcullis reads or writes objects in these API versions. If a cluster does not serve an API group, only the features that require it are disabled:
 
 ${[...groups]
   .sort()
