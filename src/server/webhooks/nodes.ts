@@ -28,7 +28,7 @@ const NODES: WebhookRegistration = {
   name: 'nodes.portcullis.dev',
   path: '/validate/nodes',
   description:
-    'denies the registration of a node whose kubelet is below the minimum in force. Logs the versions that nodes report later, but never denies these reports. With the settings `certificates` or `nodeWrites` in `spec.kubelet.admission`, also denies certificate requests, or Leases, from such nodes',
+    'denies the registration of a node whose kubelet is below the minimum in force. Logs the versions that nodes report later, but never denies these reports. With the setting `spec.kubelet.admission.certificates`, also denies certificate requests from such nodes, and with `nodeWrites`, their Leases',
   kind: 'ValidatingWebhookConfiguration',
   rules: [
     { feature: 'kubelet', rule: webhookRule(['CREATE'], '', ['nodes'], { scope: 'Cluster' }) },

@@ -22,7 +22,7 @@ export const CONNECT_PODS: WebhookRegistration = {
   name: 'connect.pods.portcullis.dev',
   path: '/connect/pods',
   description:
-    'denies `exec` and `attach` for a pod that the user could not create. Reads the pod from the API server, up to 8 pods concurrently',
+    'denies `exec` and `attach` for pods that the user could not create. Reads the pod from the API server, with at most 8 reads at a time',
   kind: 'ValidatingWebhookConfiguration',
   rules: [{ feature: 'scc', rule: webhookRule(['CONNECT'], '', ['pods/attach', 'pods/exec']) }],
   // Skips requests that the review would allow. Without this condition, administrators could not use `exec` while no

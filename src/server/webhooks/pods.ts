@@ -46,7 +46,7 @@ export const MUTATE_PODS: WebhookRegistration = {
   ...MUTATE,
   name: 'mutate.pods.portcullis.dev',
   description:
-    'hardens new pods of the Operator Lifecycle Manager, sets absent security context fields and, where SCCs are enforced, assigns an SCC to the pod and sets its defaults. Only the last step denies pods. Where SCCs are enforced, waits for the ranges of a new namespace and for the standard SCCs of a new installation, for at most 10 s and at most until half a second before the `timeout` in the URL ends',
+    'hardens new pods of the Operator Lifecycle Manager, sets absent security context fields and, where SCCs are enforced, assigns an SCC to the pod and defaults the pod. Only SCC admission denies pods. It waits up to 10 s for the ranges of a new namespace and for the standard SCCs of a new installation',
   rules: [
     { feature: 'scc', rule: webhookRule(WRITES, '', ['pods']) },
     { feature: 'scc', rule: webhookRule(['UPDATE'], '', ['pods/ephemeralcontainers', 'pods/resize']) },
@@ -104,7 +104,7 @@ export const VALIDATE_PODS: WebhookRegistration = {
   name: 'validate.pods.portcullis.dev',
   path: '/validate/pods',
   description:
-    'evaluates the pod after all mutations. Applies Pod Security Admission, and verifies the SCC of the pod, which results only in warnings in report mode. With the setting `spec.kubelet.admission.nodeWrites`, also denies mirror pods of nodes whose kubelet is below the minimum in force. If several policies deny the pod, the message contains all reasons',
+    'evaluates Pod Security and SCCs for the pod after all mutations. In report mode, SCC admission only returns warnings. With the setting `spec.kubelet.admission.nodeWrites`, also denies mirror pods of nodes whose kubelet is below the minimum in force. If several policies deny the pod, the message contains all reasons',
   kind: 'ValidatingWebhookConfiguration',
   rules: [
     { feature: 'podSecurity', rule: webhookRule(WRITES, '', ['pods', 'pods/ephemeralcontainers']) },

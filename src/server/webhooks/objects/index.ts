@@ -41,7 +41,7 @@ const VALIDATE_OBJECTS: WebhookRegistration = {
   ...VALIDATE,
   name: 'objects.portcullis.dev',
   description:
-    'denies invalid SCCs, PodSecurityExceptions beyond the limits in the settings, and approvals by users without the `approve` permission or by an author. Sends a SubjectAccessReview for each approval, with the same limit as for `authorization: sar`. Returns warnings about SCCs that admit existing pods differently',
+    'denies invalid SCCs, PodSecurityExceptions beyond the limits in the settings, and approvals by users without the `approve` permission or by an author. Sends a SubjectAccessReview for each approval. Returns warnings about SCCs that would be assigned to existing pods instead of their current SCC',
   rules: CLOSED_RULES,
   timeoutSeconds: 10,
   failure: 'closed',
@@ -52,7 +52,7 @@ const VALIDATE_SETTINGS: WebhookRegistration = {
   ...VALIDATE,
   name: 'fail-open.objects.portcullis.dev',
   description:
-    'returns warnings about a PSAEnforcementConfig that would deny known workloads, and about changes to the settings: namespaces that newly fail closed, active exceptions that end, and workloads that `spec.scc.mode: enforce` denies. With the `kubelet` feature, denies a minimum in `nodes.config.openshift.io` that some nodes do not meet, with a warning for each of these nodes, and changes between the worker latency profiles `Default` and `LowUpdateSlowReaction`',
+    'returns warnings about a PSAEnforcementConfig that would deny known workloads, and about changes to the settings that make namespaces fail closed, end active exceptions, or deny workloads with `spec.scc.mode: enforce`. With the `kubelet` feature, denies a minimum in `nodes.config.openshift.io` that some nodes do not meet, with a warning for each of these nodes, and changes between the worker latency profiles `Default` and `LowUpdateSlowReaction`',
   rules: [
     {
       feature: 'podSecurity',
