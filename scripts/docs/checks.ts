@@ -85,7 +85,8 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: ['Labels', LABELS],
   },
   unknownField: {
-    summary: 'This check reports unknown fields in SecurityContextConstraints and, in `warn` mode, in objects of built-in kinds.',
+    summary:
+      'This check reports unknown fields in SecurityContextConstraints and, in `warn` mode, in objects of built-in kinds.',
     why: 'API servers may silently drop an unknown field. A security setting that is misspelled or in the wrong object is then ignored.',
     before: printPod(['spec.securityContext.readOnlyRootFilesystem', true]),
     after: printPod(['spec.containers[0].securityContext.readOnlyRootFilesystem', true]),
@@ -135,7 +136,8 @@ const OTHERS: Readonly<Record<OtherCheck, OtherProse>> = {
     upstream: SCC_API,
   },
   'scc-admission': {
-    summary: 'With `--platform=openshift`, `--sccs` or `--config`, this check reports pods and workloads that no SCC admits.',
+    summary:
+      'With `--platform=openshift`, `--sccs` or `--config`, this check reports pods and workloads that no SCC admits.',
     why: 'A pod needs an SCC that its service account may use and that allows all its fields. Otherwise it is denied, and the workload has no pods.',
     before: printPod(['spec.securityContext.fsGroup', 1001]),
     after: printYaml([POD]),
