@@ -83,7 +83,7 @@ Namespaces without a label have the [default level](settings.md), which is \`pri
 
 ## Levels by field
 
-A level is a set of checks. The restricted level includes all baseline checks except those that the table says it replaces. The page of each check contains the reason, an example, and the CIS and NSA recommendations:
+A level is a set of checks. The restricted level includes all baseline checks except those that a restricted check replaces, as the "level" column shows. The page of each check contains the reason, an example, and the CIS and NSA recommendations:
 
 ${formatMarkdownTable(['check', 'level', 'how to comply'], ROWS)}
 \`portcullis check\` also reports problems that are not part of the levels: ${others.map(({ id }) => link(id)).join(', ')}.

@@ -58,7 +58,7 @@ const OPTIONS = { fieldManager: NAME };
 
 export const configObserver: ControllerDefinition = {
   name: NAME,
-  description: 'publishes the default Pod Security level in an order that keeps workloads running',
+  description: 'publishes the default Pod Security level, which it raises only after the namespaces have their labels',
   runsOn: 'leader',
   readsSettings: true,
   permissions: [

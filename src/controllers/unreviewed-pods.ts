@@ -41,7 +41,7 @@ const KIND = 'PortcullisConfiguration';
 
 export const unreviewedPods: ControllerDefinition = {
   name: NAME,
-  description: 'reports pods that were admitted without a review, such as during an outage, and that the policy denies',
+  description: 'reports pods that were admitted without a review, for example during an outage, and violate the policy',
   runsOn: 'leader',
   permissions: [
     {
