@@ -69,7 +69,7 @@ suite('exec', async () => {
     ['frozen', 'silent watches'],
   ];
   for (const [state, fault] of faults) {
-    test(`another user adds a privileged ephemeral container while the watches are ${state}`, async (t) => {
+    test(`is denied after another user adds a privileged ephemeral container, while the watches are ${state}`, async (t) => {
       const names = Array.from({ length: COUNT }, (_, index) => `${state}-${index}`);
       for (const name of names) {
         const answer = await create(plane.admin, pod(name));

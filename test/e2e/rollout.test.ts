@@ -379,7 +379,7 @@ suite('during the rollout of enforcement,', async () => {
     }
   });
 
-  test('the leader is killed while enforcement is turned off', async () => {
+  test('enforcement is turned off completely even if the leader is killed meanwhile', async () => {
     const led = await leader();
     await ask('Legacy');
     await eventually(async () => assert.equal(await publishedDefault(), 'privileged'));
@@ -390,7 +390,7 @@ suite('during the rollout of enforcement,', async () => {
     verifySafety();
   });
 
-  test('the leader is killed while enforcement is turned on', async () => {
+  test('enforcement is turned on completely even if the leader is killed meanwhile', async () => {
     await forgetRaise();
     const led = await leader();
     await ask('Restricted');

@@ -156,7 +156,7 @@ suite('the switch for SCCs', async () => {
     assert.match(await findings(), /security\.openshift\.io: is served, but spec\.scc\.mode is report/);
   });
 
-  test('the feature is removed again; labels, annotations and SCCs remain', async () => {
+  test('the feature is removed again, but labels, annotations and SCCs remain', async () => {
     const namespaceBefore = objectMetadata(await get('/api/v1/namespaces/shop'));
     assert.ok('openshift.io/sa.scc.uid-range' in (namespaceBefore['annotations'] as JsonObject));
     await apply(plane.admin, localObjects(system.port, DEFAULT));

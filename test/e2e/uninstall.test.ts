@@ -138,7 +138,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
     { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
   ]);
 
-  test('a dry run shows the plan', async () => {
+  test('a dry run prints the planned deletions', async () => {
     await system.install();
     await configure();
     await requestEnforcement();

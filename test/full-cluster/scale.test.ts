@@ -121,7 +121,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     );
   });
 
-  test('restart while all replicas are replaced', (t) =>
+  test('all pods restart while all replicas are replaced', (t) =>
     restart(t, async () => {
       const old = [...system.replicas];
       for (const replica of old) {

@@ -35,7 +35,7 @@ const cases: readonly (readonly [shape: FieldShape, accepted: readonly unknown[]
 ];
 
 for (const [shape, accepted, rejected] of cases) {
-  test(`values of ${JSON.stringify(shape)}`, () => {
+  test(`findShapeErrors accepts the values that Go decodes as ${JSON.stringify(shape)}`, () => {
     for (const value of accepted) assert.deepEqual(findShapeErrors(value, shape), [], JSON.stringify(value));
     for (const value of rejected) assert.equal(findShapeErrors(value, shape).length, 1, JSON.stringify(value));
   });

@@ -142,7 +142,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', '/apis/apps/v1/namespaces/default/deployments/portcullis');
   });
 
-  test('deletes webhooks first and keeps SCCs; a second run deletes nothing', async () => {
+  test('deletes webhooks first and keeps SCCs, and a second run deletes nothing', async () => {
     assert.deepEqual(await run(['--yes']), {
       code: 0,
       stdout: lines(...REMOVED, ...REMAINS),

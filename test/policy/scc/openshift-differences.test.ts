@@ -191,7 +191,7 @@ suite('compatibility: openshift restores the levels and labels of OpenShift:', (
     assert.deepEqual([needed({ groups }, 'portcullis'), needed({ groups }, 'openshift')], ['restricted', undefined]);
   });
 
-  test('the prefix openshift without a hyphen is not reserved, which affects only a category', () => {
+  test('the prefix openshift without a hyphen is not reserved, which affects only the category of violations', () => {
     const violators = [{ causes: ['serviceAccount' as const] }];
     const category = (name: string) => classify({ metadata: { name } }, violators);
     assert.deepEqual(['openshift', 'openshift-x', 'openshifter'].map(category), [
