@@ -207,7 +207,7 @@ async function switchOn(run: Run): Promise<number> {
   const list = [
     'If the PodSecurity plugin of the API servers is enabled, it continues to enforce:',
     '- the default level of its configuration, in namespaces without the label pod-security.kubernetes.io/enforce',
-    ...(namespaces ? describeRemainingLabels(namespaces) : ['all labels pod-security.kubernetes.io/enforce']).map(
+    ...(namespaces ? describeRemainingLabels(namespaces) : ['all pod-security.kubernetes.io/enforce labels']).map(
       (line) => (line.startsWith(' ') ? line : `- ${line}`),
     ),
     ...(remaining.length === 0 ? [] : ['API servers continue to evaluate:', ...remaining.map((line) => `- ${line}`)]),

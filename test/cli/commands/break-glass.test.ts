@@ -562,7 +562,7 @@ describe('namespace labels during break-glass', () => {
     await create('shop');
     await label('shop', OURS);
     const { stdout } = await run(['on', '--keep-labels']);
-    assert.match(stdout, new RegExp(`\n- all labels ${ENFORCE}\nTo restore: `));
+    assert.match(stdout, new RegExp(`\n- all ${ENFORCE} labels\nTo restore: `));
     assert.deepEqual((await read('shop')).labels, RESTRICTED);
   });
 
@@ -829,7 +829,7 @@ describe('break-glass reports', () => {
       [list(psa), list(), list(), list(), refusal(403, 'User "jo" cannot list namespaces'), self, switched],
       {
         code: 1,
-        stdout: `validating portcullis.dev: off\n${WHEN_ON.replace('To restore', '- all labels pod-security.kubernetes.io/enforce\nTo restore')}`,
+        stdout: `validating portcullis.dev: off\n${WHEN_ON.replace('To restore', '- all pod-security.kubernetes.io/enforce labels\nTo restore')}`,
         stderr: 'namespaces not read: User "jo" cannot list namespaces\n',
       },
     ],
