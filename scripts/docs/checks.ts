@@ -162,7 +162,7 @@ export function checkPages(): readonly CheckPage[] {
 function standardPage({ id, level, why, fix, violation, correction, cis, nsa, versions }: Check): CheckPage {
   const before = printPod(violation);
   const [first = '', ...changes] = versions.map(({ since }) => since);
-  const later = changes.length === 0 ? '' : ` and changed in ${changes.join(', ')}`;
+  const later = changes.length === 0 ? '' : ` and changed in ${new Intl.ListFormat('en-GB').format(changes)}`;
   return {
     id,
     summary: `This check has been part of the ${level} level since ${first}${later}.`,

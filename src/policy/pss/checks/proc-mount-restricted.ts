@@ -12,7 +12,7 @@ import { ONLY_DEFAULT_PROC_MOUNT } from './proc-mount.ts';
 export const procMountRestricted: Check = {
   id: 'procMount_restricted',
   level: 'restricted',
-  why: 'Same as `procMount`, but also applies to pods in user namespaces, for which the baseline level permits an unmasked /proc.',
+  why: 'The check is the same as `procMount`, but also applies to pods in user namespaces, for which the baseline level permits an unmasked /proc.',
   fix: 'Remove securityContext.procMount from the containers, or set it to Default.',
   violation: ['spec.containers[0].securityContext.procMount', 'Unmasked'],
   cis: '5.6.3',

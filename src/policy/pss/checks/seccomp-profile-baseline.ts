@@ -60,7 +60,7 @@ export const ONLY_SAFE_SECCOMP_PROFILES = securityContextRule({
 export const seccompProfileBaseline: Check = {
   id: 'seccompProfile_baseline',
   level: 'baseline',
-  why: 'The default seccomp profile of the container runtime denies rarely used system calls, which contain most kernel vulnerabilities. `Unconfined` permits all of them.',
+  why: 'The default seccomp profile of the container runtime denies rarely used system calls, through which many kernel vulnerabilities can be exploited. `Unconfined` permits all system calls.',
   fix: 'Set securityContext.seccompProfile.type to RuntimeDefault or Localhost, or remove it and the seccomp annotations.',
   violation: ['spec.containers[0].securityContext.seccompProfile', { type: 'Unconfined' }],
   cis: '5.6.2',

@@ -30,7 +30,7 @@ const cel: BuildCel = (inputs) => {
 export const seccompProfileRestricted: Check = {
   id: 'seccompProfile_restricted',
   level: 'restricted',
-  why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, which contain most kernel vulnerabilities.',
+  why: 'Without a profile, all system calls are permitted, unless the kubelet sets a default. The default profile of the container runtime denies rarely used system calls, through which many kernel vulnerabilities can be exploited.',
   fix: 'Set spec.securityContext.seccompProfile.type to RuntimeDefault. In containers, set only RuntimeDefault or Localhost.',
   violation: ['spec.securityContext', { runAsNonRoot: true }],
   cis: '5.6.2',
