@@ -76,9 +76,10 @@ export function unchangedNamespaces(installation: string): readonly string[] {
 export const NOT_PRIVILEGED_CONDITION = 'not-privileged';
 
 /**
- * Annotation on the mutating configuration with the SCC mode for which it is registered. The leader sets it once API
- * servers have had time to observe the registration. Until then, replicas default pods but do not deny them, so no pod
- * is denied merely because it has not been defaulted.
+ * Annotation on the validating configuration with the SCC mode for which the mutating webhook has been registered. The
+ * leader sets it once API servers have had time to observe the registration. Until then, replicas default pods but do
+ * not deny them, so no pod is denied merely because it has not been defaulted. If the mutating configuration is deleted
+ * later, the mode remains in force, and pods are denied until the leader has restored the configuration.
  */
 export const SCC_REGISTERED_ANNOTATION = 'portcullis.dev/registered-scc-mode';
 

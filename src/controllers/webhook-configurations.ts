@@ -124,11 +124,8 @@ function createReconciler(context: ControllerContext): Reconciler {
       const recorded = next === required ? undefined : current?.metadata?.annotations?.[FLOOR_ANNOTATION];
       const floor = policies.floor ?? recorded;
       // The floor only splits the webhooks, so both variants select the same namespaces.
-      const other = getRequired(store, { ...inForce, floor: !inForce.floor }).find(
-        (configuration) => configuration.kind === kind,
-      );
-      const isInPlace = hasSelectors(current, required) || hasSelectors(current, other);
-      const scc = findRegisteredMode({ ...id, current, isInPlace: isTrusted && isInPlace, nowMs: now() });
+      const variants = [all, getRequired(store, { ...inForce, floor: !inForce.floor })];
+      const scc = findRegisteredMode(store, { kind, variants, isReady, nowMs: now() });
       const merged = mergeConfiguration(next, current, {
         annotations: {
           ...AKS_ANNOTATIONS,
@@ -213,10 +210,12 @@ function createPolicyObserver({ settings, apiServerVersion, ...context }: Contro
 type PoliciesInForce = Parameters<typeof currentEnforcement>[2];
 
 interface Registration {
+  /** Kind of the configuration that is reconciled. */
   readonly kind: ConfigurationKind;
-  readonly current: WebhookConfiguration | undefined;
-  /** True if the webhooks select the namespaces that the settings require, and API servers trust them. */
-  readonly isInPlace: boolean;
+  /** The required configurations with and without the floor. */
+  readonly variants: readonly (readonly RequiredConfiguration[])[];
+  /** True if the replica serves a permanent certificate and the Service has an endpoint. */
+  readonly isReady: boolean;
   readonly nowMs: number;
 }
 
@@ -232,16 +231,25 @@ function hasSelectors(current: WebhookConfiguration | undefined, required: Requi
 }
 
 /**
- * Creates a function that returns the SCC mode to record on the mutating configuration. A stricter mode is recorded only
- * after its registration has been in place for some time.
+ * Creates a function that returns the SCC mode to record on the validating configuration. A stricter mode is recorded
+ * only after the mutating webhook has been registered for it for some time. The mode remains recorded if the mutating
+ * configuration is deleted, so pods are denied until it has been restored.
  */
-function createModeObserver({ settings }: ControllerContext) {
+function createModeObserver(context: ControllerContext) {
   const registered = createStateAge();
-  return ({ kind, current, isInPlace, nowMs }: Registration) => {
-    const { mode } = settings.value.scc;
-    if (kind !== 'MutatingWebhookConfiguration' || mode === 'off') return { mode: undefined, isSettling: false };
-    const sinceMs = registered(isInPlace ? mode : undefined, nowMs) ?? 0;
-    const recorded = current?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
+  return (store: Store, { kind, variants, isReady, nowMs }: Registration) => {
+    const { mode } = context.settings.value.scc;
+    if (kind !== 'ValidatingWebhookConfiguration' || mode === 'off') return { mode: undefined, isSettling: false };
+    const mutating = store.get('MutatingWebhookConfiguration', CONFIGURATION_NAMES.MutatingWebhookConfiguration);
+    const isInPlace = variants.some((configurations) =>
+      hasSelectors(
+        mutating,
+        configurations.find((other) => other.kind === 'MutatingWebhookConfiguration'),
+      ),
+    );
+    const isTrusted = isReady && mutating !== undefined && isTrustedBy(mutating, context);
+    const sinceMs = registered(isTrusted && isInPlace ? mode : undefined, nowMs) ?? 0;
+    const recorded = store.get(kind, CONFIGURATION_NAMES[kind])?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
     if (recorded === mode || sinceMs >= OBSERVED_MS) return { mode, isSettling: false };
     return { mode: recorded === 'enforce' ? mode : recorded, isSettling: recorded !== 'enforce' };
   };

@@ -57,7 +57,7 @@ export function staticWebhookConfigurations(
     metadata: {
       name: configuration.name,
       labels: WEBHOOK_LABELS,
-      annotations: { ...annotations, ...(configuration.kind === 'MutatingWebhookConfiguration' ? registered : {}) },
+      annotations: { ...annotations, ...(configuration.kind === 'ValidatingWebhookConfiguration' ? registered : {}) },
     },
     webhooks: configuration.webhooks,
   }));

@@ -33,11 +33,11 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
 }
 
 /**
- * Returns the mode for which the mutating webhook is registered. Returns `enforce` if replicas cannot read the
+ * Returns the mode for which the mutating webhook has been registered. Returns `enforce` if replicas cannot read the
  * registration, so all modes are in force.
  */
 export function registeredMode(store: Store): SccMode | undefined {
-  const kind = 'MutatingWebhookConfiguration';
+  const kind = 'ValidatingWebhookConfiguration';
   if (!store.synced(kind)) return 'enforce';
   const mode = store.get(kind, CONFIGURATION_NAMES[kind])?.metadata?.annotations?.[SCC_REGISTERED_ANNOTATION];
   return SCC_MODES.find((known) => known === mode);

@@ -395,8 +395,9 @@ suite('the floor policies', () => {
     await setLevel('baseline', []);
     const setMode = (mode: SccMode): Promise<void> => change({ scc: { ...settings.value.scc, mode } });
     const mutating = () => cluster.store.get('MutatingWebhookConfiguration', 'zz.portcullis.dev');
+    const validating = () => cluster.store.get('ValidatingWebhookConfiguration', 'portcullis.dev');
     const state = () => [
-      mutating()?.metadata?.annotations?.['portcullis.dev/registered-scc-mode'],
+      validating()?.metadata?.annotations?.['portcullis.dev/registered-scc-mode'],
       mutating()?.webhooks?.some(({ name }) => name.startsWith('floor.')),
     ];
     await setMode('report');

@@ -145,9 +145,14 @@ suite('the Ready condition of the settings contains the reason', () => {
       const { guard = 'off', floor = 'off', defaults = 'off', unserved = [], webhook, afterMs = 0 } = state;
       await cluster.create('PortcullisConfiguration', { metadata: { name: 'cluster' }, spec }, BY_TEST);
       await cluster.create(
+        'ValidatingWebhookConfiguration',
+        { metadata: { name: 'portcullis.dev', annotations: webhooks } },
+        BY_TEST,
+      );
+      await cluster.create(
         'MutatingWebhookConfiguration',
         {
-          metadata: { name: 'zz.portcullis.dev', annotations: webhooks },
+          metadata: { name: 'zz.portcullis.dev' },
           webhooks: webhook === undefined ? [] : [{ ...WEBHOOK, name: webhook }],
         },
         BY_TEST,

@@ -107,7 +107,7 @@ suite('the webhook configurations', () => {
     return edit(({ webhooks = [] }) => webhooks.forEach(({ clientConfig }) => (clientConfig.caBundle = caBundle)));
   };
   const registeredMode = (): string | undefined =>
-    list().find(({ metadata }) => metadata?.name === 'zz.portcullis.dev')?.metadata?.annotations?.[
+    list().find(({ metadata }) => metadata?.name === 'portcullis.dev')?.metadata?.annotations?.[
       'portcullis.dev/registered-scc-mode'
     ];
 
@@ -292,7 +292,7 @@ suite('the webhook configurations', () => {
     assert.equal(registeredMode(), 'enforce');
   });
 
-  test('keep the recorded SCC mode while exempt namespaces and trust change', async () => {
+  test('keep the recorded SCC mode while exempt namespaces and trust change, and after a configuration is deleted', async () => {
     start('https://127.0.0.1:8443');
     await change({ mode: 'enforce' });
     await trust();
@@ -308,6 +308,13 @@ suite('the webhook configurations', () => {
     await running.pass(5_000);
     await edit((one) => delete one.metadata?.annotations);
     assert.equal(registeredMode(), 'enforce', 'removed by another client');
+    await cluster.remove('MutatingWebhookConfiguration', 'zz.portcullis.dev');
+    await running.idle();
+    assert.deepEqual([names(), registeredMode()], [['portcullis.dev', 'zz.portcullis.dev'], 'enforce']);
+    await running.pass(5_000);
+    await cluster.remove('ValidatingWebhookConfiguration', 'portcullis.dev');
+    await running.idle();
+    assert.equal(registeredMode(), 'enforce', 'after the validating configuration was deleted');
   });
 
   test('record a less strict SCC mode at once, and none while SCC admission is off', async () => {

@@ -75,7 +75,6 @@ function namespace(name: string, labels: JsonObject = {}): JsonObject {
 const MERGE = { 'content-type': 'application/merge-patch+json' };
 const STRATEGIC_MERGE = { 'content-type': 'application/strategic-merge-patch+json' };
 const PSA = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/portcullis.dev';
-const MUTATING = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/zz.portcullis.dev';
 const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
 const MCS = 'openshift.io/sa.scc.mcs';
 
@@ -163,7 +162,7 @@ suite('an installation', async () => {
     });
     // SCCs are enforced once their mode is registered.
     await eventually(async () => {
-      const { text } = await plane.admin.send('GET', MUTATING);
+      const { text } = await plane.admin.send('GET', PSA);
       assert.match(text, /"portcullis\.dev\/registered-scc-mode":"report"/);
     }, 30_000);
     // The leader creates the standard SCCs. The readiness check of each replica reports missing SCCs.

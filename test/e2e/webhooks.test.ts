@@ -225,7 +225,7 @@ suite('webhooks', async () => {
     await stopLoop();
     await system.add(1);
     const registeredMode = async (): Promise<unknown> => {
-      const answer = await plane.admin.send('GET', `${CONFIGURATIONS}/mutatingwebhookconfigurations/zz.portcullis.dev`);
+      const answer = await plane.admin.send('GET', `${CONFIGURATIONS}/validatingwebhookconfigurations/portcullis.dev`);
       const { annotations } = objectMetadata(responseObject(answer)) as { readonly annotations?: JsonObject };
       return annotations?.['portcullis.dev/registered-scc-mode'];
     };

@@ -264,7 +264,7 @@ export async function setUpTenants({ main, perSecond = 20 }: StageOptions): Prom
         const hasFloor = webhooks.some((webhook) => webhook.name.startsWith('floor.'));
         assert.deepEqual([isClosed, hasFloor], [true, name !== 'default']);
         // Replicas enforce SCCs once the leader has recorded the registration.
-        const { text } = await plane.admin.send('GET', `${group}/mutatingwebhookconfigurations/zz.portcullis.dev`);
+        const { text } = await plane.admin.send('GET', `${group}/validatingwebhookconfigurations/portcullis.dev`);
         assert.ok(text.includes('portcullis.dev/registered-scc-mode'));
       }, 60_000);
       // The API server observes the webhook configurations and policies.

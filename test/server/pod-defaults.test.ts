@@ -35,7 +35,7 @@ async function review(spec: JsonObject, change: Parameters<typeof podRequest>[1]
   const { scc, defaults } = decoded.settings;
   const webhooks = createTestWebhooks(store, { settings: scc, podDefaults: defaults });
   const annotations = { [SCC_REGISTERED_ANNOTATION]: registered };
-  store.put('MutatingWebhookConfiguration', { metadata: { name: 'zz.portcullis.dev', annotations } });
+  store.put('ValidatingWebhookConfiguration', { metadata: { name: 'portcullis.dev', annotations } });
   const webhook = webhooks.find(({ path }) => path === '/mutate/pods');
   const decision = await webhook?.decide(podRequest(POD, change), { store, now: () => 0, deadlineMs: 1 });
   assert.ok(decision);

@@ -117,11 +117,11 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
     if (labels) store.put('Namespace', { metadata: { name: 'shop', annotations: RANGES, labels } });
     if (canRead) {
       const annotations = registered === undefined ? {} : { 'portcullis.dev/registered-scc-mode': registered };
-      store.put('MutatingWebhookConfiguration', { metadata: { name: 'zz.portcullis.dev', annotations } });
+      store.put('ValidatingWebhookConfiguration', { metadata: { name: 'portcullis.dev', annotations } });
       store.markSynced();
     } else {
       for (const kind of ['Namespace', 'SecurityContextConstraints'] as const) store.markSynced(kind);
-      store.remove('MutatingWebhookConfiguration', 'zz.portcullis.dev');
+      store.remove('ValidatingWebhookConfiguration', 'portcullis.dev');
     }
     const webhook = webhooks.find((candidate) => candidate.path === path);
     assert.ok(webhook);

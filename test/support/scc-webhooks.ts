@@ -209,10 +209,10 @@ export const ROOT_WARNINGS = [
   'SCC "anyuid" would admit the pod if service account "default" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
 ];
 
-/** Adds the mutating webhook configuration, as the leader registers it once SCCs are enforced. */
+/** Adds the webhook configuration as it is once SCCs are enforced. */
 export function putRegistration(store: WritableStore): void {
   const annotations = { [SCC_REGISTERED_ANNOTATION]: 'enforce' };
-  store.put('MutatingWebhookConfiguration', { metadata: { name: 'zz.portcullis.dev', annotations } });
+  store.put('ValidatingWebhookConfiguration', { metadata: { name: 'portcullis.dev', annotations } });
 }
 
 /** Adds the standard SCCs, their roles and their bindings to a store. */
