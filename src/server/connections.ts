@@ -12,9 +12,7 @@ import { countExceeded } from '../telemetry/limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/**
- * A connection is `new` before the first valid review, and then `busy` during a request and `idle` between requests.
- */
+/** A connection is `new` before its first valid review, then `busy` during a request and `idle` between requests. */
 const STATES = ['new', 'idle', 'busy'] as const;
 type State = (typeof STATES)[number];
 

@@ -1,6 +1,4 @@
-/**
- * Evaluates existing pods for warnings without delaying reviews, because a small review can cause a long evaluation.
- */
+/** Evaluates existing pods for warnings without delaying other reviews, because an evaluation may take long. */
 import { createTurn } from '../cluster/clock.ts';
 import type { WebhookContext } from './webhook.ts';
 

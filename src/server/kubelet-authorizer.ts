@@ -1,7 +1,4 @@
-/**
- * Implements the authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews from API
- * servers.
- */
+/** Authorization webhook for the minimum kubelet version, which responds to SubjectAccessReviews. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LIMITS } from '../kube/limits.ts';
 import { truncate } from '../kube/text.ts';
@@ -43,9 +40,7 @@ interface AuthorizerDeps {
   readonly metrics: Pick<Metrics, 'webhook' | 'kubelet'>;
 }
 
-/**
- * Parts of the server that all routes share, which are the memory limits of bodies and the queue for the main thread.
- */
+/** Limits that all routes share, which are the memory of bodies and the queue for the main thread. */
 interface Shared {
   readonly bodies: BodyReader;
   readonly queue: Queue;

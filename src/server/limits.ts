@@ -27,10 +27,7 @@ export const URL_LIMIT = {
   rewriteUrl: ({ url = '/' }: IncomingMessage): string => (url.length > LIMITS.urlCharacters ? LONG_URL_PATH : url),
 };
 
-/**
- * Adds the route that rejects requests with replaced URLs. Counts these requests and those with headers that are too
- * large.
- */
+/** Rejects requests with replaced URLs. Counts them and the requests with headers that are too large. */
 export function limitUrls(app: FastifyInstance): void {
   app.server.on('clientError', ({ code }: NodeJS.ErrnoException) => {
     if (code === HEADER_OVERFLOW) countExceeded('headerBytes');
@@ -46,10 +43,7 @@ export function limitUrls(app: FastifyInstance): void {
 
 // Deadlines. Attack: "long timeouts in the URL".
 
-/**
- * Returns the timeout that API servers send as `?timeout=5s`, in milliseconds. Returns `undefined` for an
- * invalid duration.
- */
+/** Parses the timeout `?timeout=5s` to milliseconds. Returns `undefined` for an invalid duration. */
 export function parseTimeout(query: unknown): number | undefined {
   const { timeout } = query as { readonly timeout?: unknown };
   return typeof timeout === 'string' ? parseDurationMs(timeout) || undefined : undefined;
@@ -83,9 +77,7 @@ interface Unanswered {
   giveUp(): void;
 }
 
-/**
- * Ends reviews at their deadlines. One timer checks all reviews, which takes less time than a timer for each review.
- */
+/** Ends reviews at their deadlines. One timer checks all of them, which is faster than a timer for each review. */
 export function createDeadlines(now: () => number) {
   const reviews = new Set<Unanswered>();
   let timer: NodeJS.Timeout | undefined;
@@ -196,9 +188,7 @@ export function createShares(limit: SharedLimit, maxBytes: number = LIMITS[limit
     displace();
   };
   return {
-    /**
-     * Counts a waiting review. Calls `displace` if the review must make room. Returns the function that ends the wait.
-     */
+    /** Counts a waiting review. Calls `displace` if it must make room. Returns the function that ends the wait. */
     add({ address = '', measure }: Client, displace: () => void): () => void {
       const bytes = Math.max(measure?.() ?? 0, MIN_BYTES);
       const share = shares.get(address) ?? { bytes: 0, reviews: new Map() };

@@ -1,7 +1,4 @@
-/**
- * Processes reviews. Decodes each review, decides, and writes the AdmissionReview response, the metrics and the log
- * line.
- */
+/** Decodes each review, decides, and writes the AdmissionReview response, the metrics and the log line. */
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { checkSize, TooLargeError } from '../cluster/json.ts';
@@ -198,9 +195,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
     log.error({ ...identify(source, review), err }, 'review failed');
     respond(source.reply, 500, 'internal server error\n');
   };
-  /**
-   * Sends an error because the replica has not synced. The failure policy then applies, so a cold cluster can start.
-   */
+  /** Sends an error because the store has not synced. The failure policy applies, so a cold cluster can start. */
   const sendUnsynced = ({ reply }: Source): void => respond(reply, 503, UNSYNCED);
   return {
     sendDecision,
@@ -280,9 +275,7 @@ function disconnectSignal(response: ServerResponse): AbortSignal {
 
 // The AdmissionReview response
 
-/**
- * Formats the response. Its patch is the difference between the object in the request and the object in the decision.
- */
+/** Formats the response. The patch is the difference between the objects in the request and in the decision. */
 function formatReview(request: AdmissionRequest, decision: Decision): string {
   const { allowed, auditAnnotations, warnings = [] } = decision;
   const uid = JSON.stringify(request.uid);

@@ -26,10 +26,7 @@ import type { WebhookContext } from './webhook.ts';
 
 export interface SccReviewDeps {
   settings(): SccSettings;
-  /**
-   * Starts the SubjectAccessReviews of a review. Returns `undefined` if the roles and bindings in the store determine
-   * access.
-   */
+  /** Starts the SubjectAccessReviews of a review. Returns `undefined` if the RBAC objects in the store apply. */
   accessReviews?(context: WebhookContext): AccessSession | undefined;
   readonly waitingRoom: WaitingRoom;
   readonly previewRanges: PreviewRanges;

@@ -1,7 +1,4 @@
-/**
- * Implements the admission server, which responds to reviews over TLS based on the store. The server never writes to
- * the cluster.
- */
+/** The admission server, which responds to reviews over TLS from the store and never writes to the cluster. */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions, Server } from 'node:tls';
@@ -172,9 +169,7 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
-/**
- * True for internal errors. Status 503 is not an internal error, because it results from a limit or an unsynced store.
- */
+/** True for internal errors. Status 503 results from a limit or an unsynced store instead. */
 function isDefect(status: number): boolean {
   return status >= 500 && status !== 503;
 }

@@ -96,10 +96,7 @@ export function createMirrorPodPolicy(kubelet: KubeletScope | undefined): PodPol
   };
 }
 
-/**
- * Repeats the match conditions of the registration, and checks the settings, which may have changed since the
- * registration.
- */
+/** Repeats the match conditions, and checks the settings, which may have changed since the registration. */
 function isChecked({ resource, namespace, object }: AdmissionRequest, kubelet: KubeletScope): boolean {
   const { certificates, nodeWrites } = kubelet.settings().admission;
   if (resource.resource === 'leases') return nodeWrites && namespace === LEASES;

@@ -662,7 +662,6 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'a leader whose Lease has expired, without a Deployment': { deployment: { value: undefined } },
   'a URL without a response': { ...AT_URL, probes: [] },
   'a URL that only API servers reach': AT_URL,
-  'missing and unused': AT_URL,
   'a webhook of Portcullis': withWebhook('validate.pods.portcullis.dev', {
     namespaceSelector: {},
     matchConditions: [],

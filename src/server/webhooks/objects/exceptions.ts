@@ -25,10 +25,7 @@ export interface ExceptionDeps {
   date(): Date;
 }
 
-/**
- * Creates the reviewer that records authors and approvers, and denies exceptions that exceed the limits in the
- * settings.
- */
+/** Creates the reviewer that records authors and approvers, and enforces the limits in the settings. */
 export function createExceptionReviewer(deps: ExceptionDeps): ObjectReviewer {
   const write = (request: AdmissionRequest) => ({
     request,
