@@ -97,8 +97,7 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
   },
   { kinds: ['Node', 'NodesConfig', 'MachineConfigPool'], feature: 'kubelet', isNeeded: hasKubelet },
   { kinds: ['ClusterServiceVersion'], feature: 'olm', isNeeded: hasOlm, scope: CSV_SCOPE },
-  // Hardening of OLM pods reads these kinds. If the cluster has SCCs, hardening leaves the users of pods to SCC
-  // admission.
+  // Hardening of OLM pods reads these kinds. On OpenShift, it leaves the users of pods to SCC admission.
   {
     kinds: ['CatalogSource', 'SecurityContextConstraints'],
     feature: 'olm',

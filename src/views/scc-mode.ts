@@ -33,6 +33,15 @@ export function namespaceMode(store: Store, name: string, settings: SccSettings)
 }
 
 /**
+ * Returns true if SCC admission sets the users of new pods in a namespace. While `spec.scc.mode` is `off`, SCCs in the
+ * cluster belong to OpenShift, which enforces them itself.
+ */
+export function sccsSetUsers(store: Store, name: string, settings: SccSettings): boolean {
+  if (settings.mode === 'off') return store.list('SecurityContextConstraints').length > 0;
+  return sccMode(store.get('Namespace', name) ?? { metadata: { name } }, settings).mode === 'enforce';
+}
+
+/**
  * Returns the mode for which the mutating webhook has been registered. Returns `enforce` if replicas cannot read the
  * registration, so all modes are in force.
  */

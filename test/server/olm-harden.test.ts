@@ -7,6 +7,7 @@ import { suite, test } from 'node:test';
 import { matchesConditions } from '../../src/dev-cluster/match-conditions.ts';
 import { diff } from '../../src/kube/json-patch.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
+import type { SccMode } from '../../src/policy/scc/index.ts';
 import { MUTATE_OLM_PODS } from '../../src/server/webhooks/pods.ts';
 import { ALICE, createSccTestWebhooks, type SccRigOptions } from '../support/scc-webhooks.ts';
 
@@ -19,7 +20,9 @@ const OWNER = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSourc
 interface Cluster {
   readonly mode?: Mode;
   readonly isOpenShift?: boolean;
-  readonly sccMode?: 'enforce' | 'report';
+  readonly sccMode?: SccMode;
+  /** Labels of the namespace, in addition to its level. */
+  readonly labels?: Readonly<Record<string, string>>;
   readonly namespaceLevel?: string;
   readonly catalog?: JsonObject | null;
 }
@@ -30,10 +33,11 @@ function startWebhooks({
   isOpenShift = false,
   sccMode = 'report',
   namespaceLevel = 'baseline',
+  labels,
   catalog,
 }: Cluster = {}) {
   const rig = createSccTestWebhooks({ olmHardening: mode, settings: { mode: sccMode } });
-  rig.putNamespace({ [ENFORCE]: namespaceLevel });
+  rig.putNamespace({ [ENFORCE]: namespaceLevel, ...labels });
   if (!isOpenShift) {
     for (const { metadata } of rig.store.list('SecurityContextConstraints'))
       rig.store.remove('SecurityContextConstraints', metadata?.name ?? '');
@@ -224,6 +228,26 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.ok(decision.allowed);
     for (const { path } of diff(pod, decision.object)) assert.match(path, /securityContext$/);
   });
+
+  const WITH_USER = { seccompProfile: { type: 'RuntimeDefault' }, runAsUser: 1001, runAsNonRoot: true };
+  const WITHOUT_USER = { seccompProfile: { type: 'RuntimeDefault' } };
+  const users: readonly (readonly [name: string, cluster: Cluster, expected: JsonObject])[] = [
+    ['SCCs are only reported', { sccMode: 'report' }, WITH_USER],
+    ['the label of the namespace enforces SCCs', { labels: { 'portcullis.dev/scc': 'enforce' } }, WITHOUT_USER],
+    ['the namespace is exempt', { sccMode: 'enforce', labels: { 'openshift.io/run-level': '0' } }, WITH_USER],
+    ['the namespace only reports SCCs', { sccMode: 'enforce', labels: { 'portcullis.dev/scc': 'report' } }, WITH_USER],
+    ['OpenShift enforces the SCCs', { sccMode: 'off' }, WITHOUT_USER],
+  ];
+  for (const [name, cluster, expected] of users) {
+    test(`sets the user of the pod unless SCC admission sets it: ${name}`, async () => {
+      const rig = startWebhooks({ ...cluster, isOpenShift: true });
+      const decision = await rig.decide(PATH, request(catalogPod()));
+      assert.ok(decision.allowed);
+      const { spec } = decision.object as { readonly spec: JsonObject };
+      const { fsGroup: _group, seLinuxOptions: _options, ...context } = spec['securityContext'] as JsonObject;
+      assert.deepEqual(context, expected);
+    });
+  }
 
   test('hardening precedes SCC admission, and its result does not change when it runs again', async () => {
     const rig = startWebhooks({ isOpenShift: true, sccMode: 'enforce' });

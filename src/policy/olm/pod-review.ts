@@ -34,7 +34,7 @@ export function readOlmPod({ object, namespace }: AdmissionRequest): OlmPod | un
 
 interface OlmPodState {
   readonly mode: 'report' | 'fill' | 'force';
-  /** True if the cluster serves SCCs. */
+  /** True if SCC admission sets the user of the pod. */
   readonly isOpenShift: boolean;
   /** Returns a CatalogSource in the pod's namespace. */
   findCatalog: Parameters<typeof resolveCatalogSource>[1];

@@ -16,11 +16,11 @@ import {
   type PodDefaults,
   type PodSecurity,
 } from '../../policy/psa/index.ts';
-import { podAnnotation } from '../../policy/scc/index.ts';
+import { podAnnotation, type SccSettings } from '../../policy/scc/index.ts';
 import { createSccRecorder } from '../../telemetry/admission.ts';
 import { countExceeded } from '../../telemetry/limits.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
-import { namespaceMode } from '../../views/scc-mode.ts';
+import { namespaceMode, sccsSetUsers } from '../../views/scc-mode.ts';
 import { allowUnlessEnforced } from '../limits.ts';
 import { concludeScc, decideScc, enforcesSccs, type SccReview, type SccReviewDeps } from '../scc-review.ts';
 import type { WebhookDefinition } from '../services.ts';
@@ -127,7 +127,7 @@ export const pods: WebhookDefinition = {
       createMutatePods({
         ...scc,
         record: createSccRecorder(decisions),
-        harden: createOlmHardening({ mode: () => settings().olm.hardening.mode, metrics: metrics.olm }),
+        harden: createOlmHardening({ ...scc, mode: () => settings().olm.hardening.mode, metrics: metrics.olm }),
         defaults: () => settings().defaults,
       }),
       createValidatePods([
@@ -249,11 +249,13 @@ function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, flo
 
 interface HardeningDeps {
   mode(): OlmSettings['hardening']['mode'];
+  /** Returns the effective SCC settings. */
+  settings(): SccSettings;
   readonly metrics: Metrics['olm'];
 }
 
 /** Creates the function that hardens OLM pods on creation. It never denies a pod. */
-function createOlmHardening({ mode: currentMode, metrics }: HardeningDeps) {
+function createOlmHardening({ mode: currentMode, settings, metrics }: HardeningDeps) {
   return (request: AdmissionRequest, { store }: Pick<WebhookContext, 'store'>): Decision => {
     const mode = currentMode();
     const pod = mode === 'off' ? undefined : readOlmPod(request);
@@ -263,7 +265,7 @@ function createOlmHardening({ mode: currentMode, metrics }: HardeningDeps) {
     const { namespace = '' } = request;
     const { profile, result, decision } = reviewOlmPod(pod, {
       mode,
-      isOpenShift: store.list('SecurityContextConstraints').length > 0,
+      isOpenShift: sccsSetUsers(store, namespace, settings()),
       findCatalog: (name) => store.get('CatalogSource', name, namespace),
       namespaceLabels: store.get('Namespace', namespace)?.metadata?.labels,
     });
