@@ -4,13 +4,14 @@
  */
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
+import { objectName } from '../kube/resources.ts';
 import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/index.ts';
 import { type ExceptionIndex, indexExceptions } from '../policy/pss/index.ts';
 import { createAuthorizer, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/index.ts';
-import type { SccAccess } from '../policy/scc/index.ts';
+import { createMayUse, prepareScc, type SccAccess } from '../policy/scc/index.ts';
 import { readException } from '../views/exceptions.ts';
 
-const KINDS: readonly Kind[] = [...RBAC_KINDS, 'PodSecurityException'];
+const KINDS: readonly Kind[] = [...RBAC_KINDS, 'SecurityContextConstraints', 'PodSecurityException'];
 
 /** Time for which objects are retained, which is longer than the delays of watches and of the second evaluation. */
 const RETAINED_MS = 30_000;
@@ -28,7 +29,7 @@ interface Retained {
 }
 
 export interface RemovedGrants {
-  /** Checks whether a removed role or binding granted the use of an SCC. */
+  /** Checks whether a removed role or binding, or an earlier version of the SCC, granted the use of the SCC. */
   readonly access: SccAccess;
   /** Returns the current exceptions together with those that were removed or have expired recently. */
   exceptions(current: ExceptionIndex, settings: ExceptionSettings, namespace: string): ExceptionIndex;
@@ -57,7 +58,11 @@ export function followRemovedGrants(store: Store, date: () => Date): RemovedGran
       createAuthorizer({ ...bindings, ...current })(subject, action) ||
       createAuthorizer({ ...bindings, ...roles })(subject, action) ||
       (roles.roles.length + roles.clusterRoles.length > 0 &&
-        createAuthorizer({ ...roles, roleBindings: store.list('RoleBinding', namespace) })(subject, action))
+        createAuthorizer({ ...roles, ...bindingsOf(roles, namespace, store) })(subject, action)) ||
+      removed.some(({ kind, object }) => {
+        const isScc = kind === 'SecurityContextConstraints' && object.metadata?.name === name;
+        return isScc && createMayUse(NO_ROLES, namespace)(subject, prepareScc(object));
+      })
     );
   };
   return {
@@ -72,6 +77,26 @@ export function followRemovedGrants(store: Store, date: () => Date): RemovedGran
       });
       return rules.length === 0 ? current : indexExceptions([...current.rules, ...rules]);
     },
+  };
+}
+
+/** With this access, only the users and groups that an SCC lists may use it. */
+const NO_ROLES: SccAccess = { canUse: () => false };
+
+/** Returns the stored bindings that refer to the roles. */
+function bindingsOf(
+  {
+    roles,
+    clusterRoles,
+  }: { readonly roles: readonly Kinds['Role'][]; readonly clusterRoles: readonly Kinds['ClusterRole'][] },
+  namespace: string,
+  store: Store,
+) {
+  const names = new Set([...roles, ...clusterRoles].map(objectName));
+  const isBound = ({ roleRef }: Kinds['RoleBinding' | 'ClusterRoleBinding']): boolean => names.has(roleRef.name);
+  return {
+    roleBindings: store.list('RoleBinding', namespace).filter(isBound),
+    clusterRoleBindings: store.list('ClusterRoleBinding').filter(isBound),
   };
 }
 

@@ -4,6 +4,7 @@ import { ignoreNotFound } from '../cluster/client.ts';
 import { writeEvent } from '../cluster/event-recorder.ts';
 import type { Store } from '../cluster/store.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
+import { isMirrorPod, nodeUser } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
 import { objectKey } from '../kube/resources.ts';
@@ -19,6 +20,7 @@ import {
   podAnnotation,
   sccMode,
   serviceAccountSubject,
+  userSubject,
   validateScc,
 } from '../policy/scc/index.ts';
 import { sccAccess, getSccSet } from '../views/access.ts';
@@ -310,7 +312,9 @@ function* findSccDenial(
     return undefined;
   const { compatibility, preferUserNamespaces } = sccSettings;
   const account = spec?.serviceAccountName ?? 'default';
-  const userInfo = serviceAccountSubject(namespace.metadata?.name ?? '', account);
+  const userInfo = isMirrorPod(pod)
+    ? userSubject(nodeUser(spec?.nodeName ?? ''))
+    : serviceAccountSubject(namespace.metadata?.name ?? '', account);
   const recorded = podAnnotation(pod, POD_SCC_ANNOTATIONS.scc);
   const byCreator = !isUnreviewed && podAnnotation(pod, POD_SCC_ANNOTATIONS.subjectType) === 'user';
   const granted = sccAccess(store);

@@ -239,6 +239,27 @@ suite('unreviewed pods', () => {
         () => cluster.remove('Role', 'own', 'shop'),
       ],
       [
+        'ClusterRole of a ClusterRoleBinding',
+        async () => {
+          const { rules } = ownRole;
+          const binding = { ...grantAnyuid('ClusterRole', 'own'), metadata: { name: 'own' } };
+          await cluster.create('ClusterRole', { metadata: { name: 'own' }, rules }, TEST_MANAGER);
+          await cluster.create('ClusterRoleBinding', binding, TEST_MANAGER);
+        },
+        () => cluster.remove('ClusterRole', 'own'),
+      ],
+      [
+        'user in the SCC',
+        () =>
+          cluster.patch(
+            'SecurityContextConstraints',
+            { name: 'anyuid' },
+            { users: ['system:serviceaccount:shop:default'] },
+            TEST_MANAGER,
+          ),
+        () => cluster.patch('SecurityContextConstraints', { name: 'anyuid' }, { users: [] }, TEST_MANAGER),
+      ],
+      [
         'role and its binding',
         async () => {
           await cluster.create('Role', ownRole, TEST_MANAGER);
@@ -280,6 +301,17 @@ suite('unreviewed pods', () => {
       assert.deepEqual([reported() ?? [], events()], [[], []]);
     });
   }
+
+  test('are not reported if they are mirror pods that the SCCs of their nodes admit', async () => {
+    const mirror = { 'kubernetes.io/config.mirror': 'hash' };
+    const spec = { ...HOST, serviceAccountName: '', nodeName: 'worker-1' };
+    time = '2026-01-01T10:05:00Z';
+    await createPod('shop/static', spec, mirror);
+    await createPod('shop/recorded', spec, { ...mirror, ...BY_USER, 'openshift.io/scc': 'privileged' });
+    await createPod('limited/static', spec, mirror);
+    await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
+    assert.deepEqual(reported(), [`limited/static: ${HOST_NETWORK.slice(0, 73)}`]);
+  });
 
   test('are reported if a removed grant does not contain their SCC or their account', async () => {
     const run = await start('2026-01-01T08:00:00Z');

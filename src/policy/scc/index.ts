@@ -9,6 +9,7 @@ export {
   podSubjects,
   type SccAccess,
   serviceAccountSubject,
+  userSubject,
 } from './access.ts';
 export {
   describeCustomScc,
