@@ -192,7 +192,11 @@ async function applyCondition({ cluster }: ReconcileContext, state: ConditionSta
   const conditions = withTransitionTimes([state], current, formatTimestamp(now.getTime()));
   if (deepEqual(conditions, current)) return;
   const metadata = { name: CONFIGURATION_NAME };
-  await cluster.applyStatus('PortcullisConfiguration', { metadata, status: { conditions } }, OPTIONS);
+  await cluster.applyStatus(
+    'PortcullisConfiguration',
+    { metadata, status: { conditions } },
+    { ...OPTIONS, force: true },
+  );
 }
 
 /** Collects the events for each namespace since the previous decision about it. */

@@ -280,6 +280,21 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual([state('openshift-other'), condition()], ['true true', missing]);
   });
 
+  test('reports the condition even if another client owns it', async () => {
+    const lastTransitionTime = '2026-01-01T00:00:00Z';
+    const stale = {
+      type: 'OLMAvailable',
+      status: 'True',
+      reason: 'Installed',
+      message: '',
+      lastTransitionTime,
+    } as const;
+    const object = { metadata: { name: 'cluster' }, status: { conditions: [stale] } };
+    await cluster.applyStatus('PortcullisConfiguration', object, { fieldManager: 'backup', force: true });
+    await run();
+    assert.match(condition() ?? '', /^OLMAvailable=False OLMNotInstalled: /);
+  });
+
   test('a terminating or deleted namespace is ignored', async () => {
     await installOlm();
     await createNamespace(NAME, { finalizers: ['example.org/hold'] });
