@@ -6,7 +6,7 @@ import { ENFORCE_LABEL, FAIL_OPEN, RELAXED_LABEL, TEMPORARY_GRANTS_ANNOTATION, T
 import { celList, celString } from '../../kube/cel.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import { NAMESPACE_RANGE_ANNOTATIONS } from '../../kube/scc.ts';
-import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
+import { LABEL_SYNC_LABEL, OLM_MANAGED_ANNOTATION, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { type CelVariable, LEVELS } from '../pss/index.ts';
 import { DISABLE_LABEL, RUN_LEVEL_LABEL, SCC_MODE_LABEL, SCC_MODES, type SccMode } from '../scc/index.ts';
 import { createPolicyObject, type PolicyObject, versionVariables } from './admission-policies.ts';
@@ -68,6 +68,11 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
       `${readLabel('New', key)} in ${celList(values)} && ${readLabel('New', key)} != ${readLabel('Old', key)}`,
       `"sets label ${key}=" + ${readLabel('New', key)}`,
     ]),
+    [
+      `${readAnnotation('New', OLM_MANAGED_ANNOTATION)} == "true" && ${readAnnotation('Old', OLM_MANAGED_ANNOTATION)} != "true"`,
+      // The auto-labeler then sets the label that enables the label syncer.
+      `"sets annotation ${OLM_MANAGED_ANNOTATION}=true"`,
+    ],
     ['size(variables.changed) > 0', '"changes " + variables.changed.join(", ")'],
   ];
   const message = `variables.findings.join(", ") + ". This requires the ${LOWER_LEVEL.verb} verb on ${LOWER_LEVEL.resource}.${LOWER_LEVEL.apiGroup} in a ClusterRole"`;
@@ -119,6 +124,10 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
 
 function readLabel(state: string, key: string, fallback = ''): string {
   return `variables.labels${state}[?${celString(key)}].orValue(${celString(fallback)})`;
+}
+
+function readAnnotation(state: string, key: string): string {
+  return `variables.annotations${state}[?${celString(key)}].orValue("")`;
 }
 
 /**
