@@ -22,6 +22,18 @@ volumes: [configMap, emptyDir, projected, secret]
 users: ["system:serviceaccount:ci:builder"]
 `;
 
+const RANGED = `---
+apiVersion: security.openshift.io/v1
+kind: SecurityContextConstraints
+metadata: {name: ranged}
+allowPrivilegeEscalation: false
+requiredDropCapabilities: [ALL]
+runAsUser: {type: MustRunAsRange, uidRangeMin: 0, uidRangeMax: 10}
+seLinuxContext: {type: MustRunAs}
+seccompProfiles: [runtime/default]
+volumes: [configMap, emptyDir, projected, secret]
+`;
+
 /** Returns a pod whose second-to-last line contains the security context of its container. */
 function pod(context: string, more = ''): string {
   return `apiVersion: v1
@@ -103,6 +115,17 @@ const cases: readonly Case[] = [
       `Remove or change ${SECURITY}.runAsUser in the pods.`,
       'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci.',
       'Grant SCC "anyuid": portcullis scc grant anyuid -z builder -n ci. This permits the root user and privilege escalation to all pods of service account "builder".',
+    ],
+  },
+  {
+    name: 'the root user: a grant of an SCC whose range contains it',
+    manifests: `${pod('{runAsUser: 0}')}${RANGED}`,
+    position: '8:23',
+    detail: `the closest SCC is "restricted-v2", which does not allow ${SECURITY}.runAsUser=0`,
+    fixes: [
+      `Remove or change ${SECURITY}.runAsUser in the pods.`,
+      'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci.',
+      'Grant SCC "ranged": portcullis scc grant ranged -z builder -n ci. This permits the root user to all pods of service account "builder".',
     ],
   },
   {

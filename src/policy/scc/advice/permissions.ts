@@ -1,5 +1,6 @@
 /** Describes the permissions of an SCC that Kubernetes does not grant by default. */
 import { plural } from '../../../kube/text.ts';
+import type { SccFields } from '../scc-fields.ts';
 import type { PreparedScc } from '../scc.ts';
 import { formatValues } from './warning-text.ts';
 
@@ -21,7 +22,7 @@ export function describePermissions({ fields }: PreparedScc): readonly string[] 
     [fields.allowHostPID, 'the host PID namespace'],
     [fields.allowHostIPC, 'the host IPC namespace'],
     [isAny || volumes.includes('hostPath'), 'files of the node (hostPath)'],
-    [runAsUser.type === 'RunAsAny' || runAsUser.uid === 0, 'the root user'],
+    [allowsRoot(runAsUser), 'the root user'],
     [runAsUser.type === 'MustRunAsNonRoot', 'any user except root'],
     [fields.seLinuxContext.type === 'RunAsAny', 'any SELinux label'],
     [capabilities.includes('*'), 'all capabilities'],
@@ -33,4 +34,10 @@ export function describePermissions({ fields }: PreparedScc): readonly string[] 
     [fields.allowedUnsafeSysctls.length > 0, 'unsafe sysctls'],
     [fields.allowPrivilegeEscalation !== false, 'privilege escalation'],
   ].flatMap(([isPermitted, phrase]) => (isPermitted ? [String(phrase)] : []));
+}
+
+/** Returns true if the SCC itself allows user 0. The range of a namespace does not count. */
+function allowsRoot({ type, uid, uidRangeMin, uidRangeMax = 0 }: SccFields['runAsUser']): boolean {
+  if (type === 'MustRunAsRange') return uidRangeMin !== undefined && uidRangeMin <= 0 && uidRangeMax >= 0;
+  return type === 'RunAsAny' || (type === 'MustRunAs' && uid === 0);
 }
