@@ -560,6 +560,7 @@ suite('an edit of labels that a controller will revert causes a warning', () => 
     readonly disabled?: readonly string[];
     readonly before: Labels;
     readonly edited: Labels;
+    readonly annotations?: Readonly<Record<string, string>>;
     /** The managers of the edited labels. Default: the syncer. */
     readonly owners?: Readonly<Record<string, readonly string[]>>;
   }
@@ -596,6 +597,16 @@ suite('an edit of labels that a controller will revert causes a warning', () => 
       { name: 'kube-system', before: { [LEVEL('enforce')]: 'privileged' }, edited: {} },
       warning(`${LEVEL('enforce')}=privileged`),
     ],
+    [
+      'a removed label in a namespace that the auto-labeler manages',
+      {
+        name: 'openshift-logging',
+        before: { ...ours, ...optIn },
+        edited: { ...withoutEnforce, ...optIn },
+        annotations: { 'olm.auto-labeler.managed': 'true' },
+      },
+      `${warning(`${LEVEL('enforce')}=restricted`)} and the annotation olm.auto-labeler.managed=false`,
+    ],
   ];
   for (const [title, { name = 'ns', sccMode = 'enforce', disabled = [], ...previewCase }, expected] of cases) {
     test(title, async () => {
@@ -621,7 +632,7 @@ suite('an edit of labels that a controller will revert causes a warning', () => 
       const object = (labels: Labels, fields: object[]) => ({
         apiVersion: 'v1',
         kind: 'Namespace',
-        metadata: { name, labels, annotations: RANGES, managedFields: fields },
+        metadata: { name, labels, annotations: { ...RANGES, ...previewCase.annotations }, managedFields: fields },
       });
       const request = namespaceRequest(
         'UPDATE',

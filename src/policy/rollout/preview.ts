@@ -6,7 +6,12 @@ import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import type { PSAEnforcementConfig } from '../../kube/psa-enforcement-config.ts';
 import { quote } from '../../kube/text.ts';
 import { type GroupVersionKind, isObject, type KubeObject, type Namespace } from '../../kube/types.ts';
-import { LABEL_SYNC_LABEL, POD_SECURITY_LABELS, SUFFICIENT_LEVEL_ANNOTATION } from '../../kube/well-known.ts';
+import {
+  LABEL_SYNC_LABEL,
+  OLM_MANAGED_ANNOTATION,
+  POD_SECURITY_LABELS,
+  SUFFICIENT_LEVEL_ANNOTATION,
+} from '../../kube/well-known.ts';
 import {
   type DecodedObject,
   decodeObject,
@@ -155,7 +160,10 @@ export function previewLabelRevert(
   const reverted = changed.filter((key) => planned[key] !== undefined && planned[key] !== labels?.[key]);
   if (reverted.length === 0) return undefined;
   const values = reverted.map((key) => `${key}=${planned[key] ?? ''}`).join(', ');
-  return `Portcullis manages the Pod Security labels of this namespace and will set ${values}. To keep your change, also set the label ${LABEL_SYNC_LABEL}=false`;
+  // The auto-labeler would restore the label.
+  const isLabeled = edited.metadata?.annotations?.[OLM_MANAGED_ANNOTATION] === 'true';
+  const optOut = `the label ${LABEL_SYNC_LABEL}=false${isLabeled ? ` and the annotation ${OLM_MANAGED_ANNOTATION}=false` : ''}`;
+  return `Portcullis manages the Pod Security labels of this namespace and will set ${values}. To keep your change, also set ${optOut}`;
 }
 
 /** Returns true for the Pod kind and for kinds that have a pod template. */
