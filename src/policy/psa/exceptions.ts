@@ -165,7 +165,8 @@ function findApproval(
   status: PodSecurityException['status'],
   currentHash: string,
 ): Approval | undefined {
-  const stored = status?.approval;
+  // Manifests may contain null.
+  const stored = status?.approval ?? undefined;
   const read = (name: keyof typeof APPROVAL_ANNOTATIONS): string => annotations[APPROVAL_ANNOTATIONS[name]] ?? '';
   const [by, through] = [read('by'), read('through')];
   if (by === '' || through === '' || stored?.specHash === currentHash) return stored;
@@ -181,7 +182,7 @@ export function mayBeApproved(
   { trustedApprovers }: ExceptionSettings,
 ): boolean {
   const through = metadata?.annotations?.[APPROVAL_ANNOTATIONS.through];
-  return status?.approval !== undefined || (through !== undefined && trustedApprovers.includes(through));
+  return status?.approval != null || (through !== undefined && trustedApprovers.includes(through));
 }
 
 /**

@@ -136,6 +136,29 @@ subjects: [{ kind: ServiceAccount, name: ci }]
     );
   });
 
+  test('contains an exception whose approval is null, which means that it has none', async () => {
+    const allow = '[{ check: hostNamespaces, values: [hostNetwork] }]';
+    const exemptions = await list(
+      [],
+      `apiVersion: policy.portcullis.dev/v1alpha1
+kind: PodSecurityException
+metadata: { name: web, namespace: shop }
+spec: { serviceAccountName: web, reason: SEC-1, expiresAt: "2099-01-01T00:00:00Z", allow: ${allow} }
+status: { approval: null }
+`,
+    );
+    assert.deepEqual(
+      exemptions.flatMap(({ kind, name, source, since }) => (kind === 'exception' ? [{ name, source, since }] : [])),
+      [
+        {
+          name: 'shop/web',
+          source: 'hostNamespaces for ServiceAccount web until 2099-01-01T00:00:00Z, approved by no user: SEC-1',
+          since: undefined,
+        },
+      ],
+    );
+  });
+
   test('contains the standard SCCs that exceed the restricted level, but not the grants to system:masters', async () => {
     const exemptions = await list([], config);
     const sccs = exemptions.filter(({ kind }) => kind === 'scc').map(({ name, level }) => `${name} ${level}`);
