@@ -308,9 +308,17 @@ suite('unreviewed pods', () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('shop/static', spec, mirror);
     await createPod('shop/recorded', spec, { ...mirror, ...BY_USER, 'openshift.io/scc': 'privileged' });
-    await createPod('limited/static', spec, mirror);
+    const node = { apiVersion: 'v1', kind: 'Node', name: 'worker-1', uid: 'u', controller: true };
+    await createPod('limited/static', spec, mirror, { ownerReferences: [node] });
     await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
     assert.deepEqual(reported(), [`limited/static: ${HOST_NETWORK.slice(0, 73)}`]);
+    assert.deepEqual(events(), [
+      [
+        'Pod/static',
+        'PodSecurityViolation',
+        `pod static was admitted without a review: ${HOST_NETWORK}. To fix: kubectl get pod/static -n limited -o yaml | portcullis check --level=baseline --fix=diff -f -`,
+      ],
+    ]);
   });
 
   test('are reported if a removed grant does not contain their SCC or their account', async () => {

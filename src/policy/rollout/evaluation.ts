@@ -156,13 +156,18 @@ const OWNER_KINDS: ReadonlyMap<string, 'Deployment' | 'CronJob'> = new Map([
 const KIND = /^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$/i;
 
 /**
- * Returns the outermost controller of a pod, or the pod itself if it has none. API servers accept any text as the kind
- * and name of an owner, so invalid references are ignored. Otherwise, pod authors could inject commands into events, or
- * texts that are too long for events and reports.
+ * Returns the outermost controller of a pod, or the pod itself if it has none. A node owns the mirror pods of all its
+ * static pods, which have nothing in common, so it does not count as a controller. API servers accept any text as the
+ * kind and name of an owner, so invalid references are ignored. Otherwise, pod authors could inject commands into
+ * events, or texts that are too long for events and reports.
  */
 export function podOwner(pod: Pod, exists: NamespaceInput['exists']): Owner {
   const controller = pod.metadata?.ownerReferences?.find((reference) => reference.controller === true);
-  const isValid = controller && KIND.test(controller.kind) && dnsSubdomainErrors(controller.name).length === 0;
+  const isValid =
+    controller &&
+    controller.kind !== 'Node' &&
+    KIND.test(controller.kind) &&
+    dnsSubdomainErrors(controller.name).length === 0;
   if (!isValid) return { kind: 'Pod', name: pod.metadata?.name ?? '' };
   const { kind, name } = controller;
   const ownerKind = OWNER_KINDS.get(kind);

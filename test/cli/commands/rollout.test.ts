@@ -793,6 +793,42 @@ test('rollout plan evaluates pod templates of custom resources, but they do not 
   assert.deepEqual(await run([rollout, pod]), ['1 workload in 1 namespace would be denied']);
 });
 
+test('rollout plan lists the static pods of a node separately', async () => {
+  const node = { apiVersion: 'v1', kind: 'Node', name: 'worker-1', uid: 'n', controller: true };
+  const staticPod = (name: string, spec: object) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: `${name}-worker-1`,
+      namespace: 'edge',
+      annotations: { 'kubernetes.io/config.mirror': name },
+      ownerReferences: [node],
+    },
+    spec: { nodeName: 'worker-1', ...spec, containers: [{ name: 'c', image: 'i' }] },
+  });
+  const namespace = {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: 'edge', labels: { 'pod-security.kubernetes.io/enforce': 'baseline' } },
+  };
+  const objects = [namespace, staticPod('agent', { hostNetwork: true }), staticPod('proxy', { hostPID: true })];
+  const stdin = objects.map((object) => JSON.stringify(object)).join('\n');
+  const { stdout } = await runProgram(['rollout', 'plan', '-n', 'edge', '-f', '-'], { stdin });
+  const fix = 'Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set them to false.';
+  assert.equal(
+    stdout.split('\nedge (baseline)\n')[1]?.split('  Next: ')[0],
+    `  Pod agent-worker-1: denied now, violates PodSecurity "baseline:latest"
+    hostNamespaces: host namespaces (hostNetwork=true)
+      spec.hostNetwork
+      ${fix}
+  Pod proxy-worker-1: denied now, violates PodSecurity "baseline:latest"
+    hostNamespaces: host namespaces (hostPID=true)
+      spec.hostPID
+      ${fix}
+`,
+  );
+});
+
 test('rollout plan plans the default level for a namespace with only the Portcullis label, because the label syncer sets no label', async () => {
   const plan = async (labels: object) => {
     const namespace = {

@@ -139,6 +139,29 @@ test('warnings list the SCCs with the most pods, and summarize the others', () =
   ]);
 });
 
+test('the static pods of a node are evaluated separately', () => {
+  const node = { apiVersion: 'v1', kind: 'Node', name: 'n', uid: 'n', controller: true };
+  const pods = [{ name: 'a', volumes: [{ name: 'v', emptyDir: {} }] }, { name: 'b' }].map((given) => {
+    const { metadata, spec } = createPod(given);
+    return { metadata: { ...metadata, ownerReferences: [node] }, spec } as Pod;
+  });
+  const input: SccWarningsInput = {
+    scc: laxScc({ name: 'mine', priority: 1, groups: ['system:authenticated'], seccompProfiles: ['*'], volumes: [] }),
+    sccs: [laxScc({ name: 'restricted-v2' })],
+    pods,
+    findNamespace: namespaceIn,
+    access: { canUse: () => false },
+    reconcilesStandardSccs: false,
+    maxPods: 100,
+    showsNamespaces: true,
+  };
+  assert.ok(
+    evaluate(input).includes(
+      'SCC "mine" would admit 1 pod instead of SCC "restricted-v2" in namespace shop if recreated, because it has higher priority',
+    ),
+  );
+});
+
 test('the number and length of warnings are limited', () => {
   fc.assert(
     fc.property(anyScc, fc.array(anyScc, { maxLength: 8 }), fc.array(anyPod, { maxLength: 8 }), (scc, sccs, pods) => {

@@ -99,7 +99,8 @@ function* groupPods(
     const { annotations = {}, ownerReferences, namespace = '' } = pod.metadata ?? {};
     const admittedBy = sccsBehind.get(annotations[POD_SCC_ANNOTATIONS.scc] ?? '');
     if (admittedBy === undefined || (annotations[POD_SCC_ANNOTATIONS.requiredScc] ?? '') !== '') continue;
-    const owner = ownerReferences?.find(({ controller }) => controller === true);
+    // A node owns the mirror pods of all its static pods, which have nothing in common.
+    const owner = ownerReferences?.find(({ controller, kind }) => controller === true && kind !== 'Node');
     const key = owner ? `${namespace} ${owner.uid} ${admittedBy.name}` : pod;
     const group = groups.get(key);
     if (group) group.size++;
