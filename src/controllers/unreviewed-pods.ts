@@ -7,7 +7,7 @@ import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts'
 import { isMirrorPod, nodeUser } from '../kube/controller-pod.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { EPHEMERAL_CONTAINERS } from '../kube/pod.ts';
-import { objectKey } from '../kube/resources.ts';
+import { getApiVersion, objectKey, typeMeta } from '../kube/resources.ts';
 import { POD_SCC_ANNOTATIONS } from '../kube/scc.ts';
 import { compareBytes, truncate } from '../kube/text.ts';
 import type { Lease, Pod, UnreviewedPod } from '../kube/types.ts';
@@ -26,7 +26,7 @@ import {
 import { sccAccess, getSccSet } from '../views/access.ts';
 import { activeExceptions } from '../views/exceptions.ts';
 import { effectivePodSecurity } from '../views/rollout.ts';
-import { findPodWorkload } from '../views/workloads.ts';
+import { findPodWorkload, POD_SOURCES } from '../views/workloads.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -345,12 +345,13 @@ function* findSccDenial(
 
 function recordDenial(pod: Pod, { policy, message, denied }: Denial, { cluster, logger }: ReconcileContext): void {
   const regarding = findPodWorkload(pod, cluster.store);
-  const text = `pod ${pod.metadata?.name ?? ''} was admitted without a review: ${message}`;
-  const event = workloadDenialEvent(regarding, { policy, action: 'ReportPod', text, denied });
-  logger.warn(
-    { namespace: pod.metadata?.namespace, pod: pod.metadata?.name, reason: message },
-    'unreviewed pod denied',
-  );
+  const { name = '', namespace = '' } = pod.metadata ?? {};
+  const text = `pod ${name} was admitted without a review: ${message}`;
+  // The commands support only the built-in kinds.
+  const isBuiltIn = POD_SOURCES.some((kind) => kind === regarding.kind && getApiVersion(kind) === regarding.apiVersion);
+  const target = isBuiltIn ? regarding : { ...typeMeta('Pod'), metadata: { name, namespace } };
+  const event = workloadDenialEvent(target, { policy, action: 'ReportPod', text, denied });
+  logger.warn({ namespace, pod: name, reason: message }, 'unreviewed pod denied');
   void writeEvent(cluster, logger, { ...event, regarding, reportingController: NAME });
 }
 

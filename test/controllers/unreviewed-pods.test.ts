@@ -321,6 +321,23 @@ suite('unreviewed pods', () => {
     ]);
   });
 
+  test('are reported with a command for the pod if their controller is a custom resource', async () => {
+    const owner = (apiVersion: string, kind: string) => ({
+      ownerReferences: [{ apiVersion, kind, name: 'build', uid: 'u', controller: true }],
+    });
+    time = '2026-01-01T10:05:00Z';
+    await createPod('shop/task', ROOT, {}, owner('tekton.dev/v1', 'TaskRun'));
+    await createPod('shop/other', ROOT, {}, owner('example.com/v1', 'Deployment'));
+    await createPod('shop/build', ROOT, {}, owner('apps/v1', 'Deployment'));
+    await start('2026-01-01T10:10:00Z', '2026-01-01T10:00:00Z');
+    const commands = events().map(([regarding, , note]) => [regarding, String(note).split('To fix: ')[1]]);
+    assert.deepEqual(commands.sort(), [
+      ['Deployment/build', 'portcullis explain deployment/build -n shop'],
+      ['Deployment/build', 'portcullis explain pod/other -n shop'],
+      ['TaskRun/build', 'portcullis explain pod/task -n shop'],
+    ]);
+  });
+
   test('are reported if a removed grant does not contain their SCC or their account', async () => {
     const run = await start('2026-01-01T08:00:00Z');
     const binding = grantAnyuid('ClusterRole', standardRole);
