@@ -16,7 +16,7 @@ import {
 import { labelKeyErrors } from '../kube/names.ts';
 import { findKind, RESOURCES } from '../kube/resources.ts';
 import type { Result, Wire } from '../kube/types.ts';
-import { parseDurationMs } from '../kube/units.ts';
+import { DAY_MS, parseDurationMs } from '../kube/units.ts';
 import { KUBE_SYSTEM } from '../kube/well-known.ts';
 import type { LabelerMode } from '../policy/olm/index.ts';
 import type { WorkloadResource } from '../policy/pod/index.ts';
@@ -283,7 +283,7 @@ function toPodSecurity(
   });
 }
 
-const DEFAULT_DURATION_MS = 90 * 24 * 3_600_000;
+const DEFAULT_DURATION_MS = 90 * DAY_MS;
 
 function toExceptions(
   { exceptions: { maxDuration, ...settings } = {} }: NonNullable<Spec['podSecurity']> = {},

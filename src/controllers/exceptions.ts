@@ -9,7 +9,7 @@ import type { PodSecurityException } from '../kube/pod-security-exception.ts';
 import { hasFinished } from '../kube/pod.ts';
 import { objectKey, objectName } from '../kube/resources.ts';
 import type { Pod } from '../kube/types.ts';
-import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
+import { DAY_MS, formatTimestamp, parseTimestamp } from '../kube/units.ts';
 import { decodePod } from '../policy/pod/index.ts';
 import {
   type ExceptionProblem,
@@ -53,7 +53,7 @@ const RESYNC_MS = 60_000;
 /**
  * Time without pods that need an exception after which it is unused. It is longer than the interval of most CronJobs.
  */
-const UNUSED_MS = 86_400_000;
+const UNUSED_MS = DAY_MS;
 /** Maximum number of workloads that the status lists. */
 const MAX_WORKLOADS = 20;
 

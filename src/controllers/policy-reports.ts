@@ -27,7 +27,13 @@ import {
   type ViolatingWorkload,
 } from '../policy/rollout/index.ts';
 import { effectivePodSecurity } from '../views/rollout.ts';
-import { findPodWorkload, type WorkloadReference, listPodSources, POD_SOURCES } from '../views/workloads.ts';
+import {
+  findPodWorkload,
+  type WorkloadReference,
+  listPodSources,
+  POD_SOURCES,
+  TEMPLATE_KINDS,
+} from '../views/workloads.ts';
 import {
   type ControllerContext,
   type ControllerDefinition,
@@ -57,8 +63,6 @@ export const policyReports: ControllerDefinition = {
   isEnabled: ({ evaluation }) => evaluation,
   create: createReconciler,
 };
-
-const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
 
 const OPTIONS = { fieldManager: ROLLOUT_MANAGER, force: true };
 /** Maximum number of reports in a batch. The same limit applies to events. */

@@ -4,6 +4,7 @@ import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { readFileText, replaceFile } from '../config/files.ts';
 import { errorCode } from '../kube/error-code.ts';
+import { DAY_MS } from '../kube/units.ts';
 import { type KeyPair, keyPairProblem } from './certificate-pair.ts';
 import {
   AUTHORITY_NAME,
@@ -35,7 +36,6 @@ const AUTHORITY_DAYS = 10 * 365;
 const LEAF_DAYS = 365;
 /** Minimum remaining lifetime. Certificates that expire sooner are renewed at startup. */
 const RENEW_DAYS = 30;
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
  * Returns the CA, the serving certificate and the client certificates in a directory. Recreates key pairs that are

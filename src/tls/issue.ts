@@ -11,6 +11,7 @@ import {
 } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import forge from 'node-forge';
+import { DAY_MS } from '../kube/units.ts';
 import type { KeyPair } from './certificate-pair.ts';
 
 /** Validity period of a new certificate. */
@@ -38,7 +39,6 @@ interface DistinguishedName {
 
 /** Certificates are backdated by an hour to allow for clock skew. */
 const BACKDATE_MS = 60 * 60 * 1000;
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** Subject of all CAs that Portcullis creates. */
 export const AUTHORITY_NAME: DistinguishedName = { commonName: 'portcullis-ca' };

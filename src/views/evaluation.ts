@@ -17,9 +17,7 @@ import {
 import { sccMode, type SccSettings } from '../policy/scc/index.ts';
 import { sccAccess, getSccSet } from './access.ts';
 import type { NamespacePolicies } from './rollout.ts';
-import { listPodCreators, POD_SOURCES } from './workloads.ts';
-
-const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
+import { listPodCreators, TEMPLATE_KINDS } from './workloads.ts';
 
 export interface EvaluationSettings {
   /** Returns the effective Pod Security configuration. */

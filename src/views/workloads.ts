@@ -23,6 +23,9 @@ export const POD_SOURCES = [
 
 export type PodSourceKind = (typeof POD_SOURCES)[number];
 
+/** The kinds of objects that contain a pod template. */
+export const TEMPLATE_KINDS = POD_SOURCES.filter((kind) => kind !== 'Pod');
+
 /** An object that defines pods. */
 interface PodSource {
   readonly kind: PodSourceKind;

@@ -7,7 +7,7 @@ import { ApiError } from '../../kube/status.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import { plural, printable, printCount, sortedSet } from '../../kube/text.ts';
 import { type JsonObject, type KubeObject, type Namespace, objectsIn, stringsIn } from '../../kube/types.ts';
-import { formatTimestamp } from '../../kube/units.ts';
+import { DAY_MS, formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { decodePod } from '../../policy/pod/index.ts';
@@ -58,7 +58,7 @@ Examples:
 `;
 
 const SYSTEMS = ['kyverno', 'gatekeeper', 'psp'] as const;
-const DEFAULT_LIFETIME_MS = 90 * 24 * 3_600_000;
+const DEFAULT_LIFETIME_MS = 90 * DAY_MS;
 
 interface Migration {
   /** Number of policies that were read. */

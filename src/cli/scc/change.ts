@@ -1,5 +1,6 @@
 /** Shared code of the commands that change the grants of an SCC. */
 import type { ClusterClient } from '../../cluster/client.ts';
+import { parseServiceAccountUsername } from '../../kube/admission.ts';
 import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
@@ -42,7 +43,6 @@ export interface GrantChange {
 }
 
 const RBAC = RESOURCES.ClusterRoleBinding.group;
-const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
 
 /**
  * Returns the subjects of a binding. A user whose name is that of a service account is treated as the service account.
@@ -50,10 +50,8 @@ const SERVICE_ACCOUNT = /^system:serviceaccount:([^:]+):([^:]+)$/;
 function readSubjects({ user, group, serviceaccount }: GrantChange['values'], namespace: string): readonly Subject[] {
   return [
     ...user.map((name): Subject => {
-      const [, scope, account] = SERVICE_ACCOUNT.exec(name) ?? [];
-      return scope === undefined || account === undefined
-        ? { apiGroup: RBAC, kind: 'User', name }
-        : { kind: 'ServiceAccount', name: account, namespace: scope };
+      const account = parseServiceAccountUsername(name);
+      return account ? { kind: 'ServiceAccount', ...account } : { apiGroup: RBAC, kind: 'User', name };
     }),
     ...group.map((name): Subject => ({ apiGroup: RBAC, kind: 'Group', name })),
     ...serviceaccount.map((name): Subject => ({ kind: 'ServiceAccount', name, namespace })),

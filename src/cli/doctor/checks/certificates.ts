@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { getWebhooks, hasCaInjection, isKnownConfiguration } from '../../../api/webhooks.ts';
 import { summarizeNames } from '../../../kube/text.ts';
+import { DAY_MS } from '../../../kube/units.ts';
 import { readCertificates, trustProblem } from '../../../tls/index.ts';
 import {
   type DoctorCheck,
@@ -16,7 +17,6 @@ import {
 import { instruction, replicaLogs, commandFix } from '../fix.ts';
 import { ownWebhooks, type ConfiguredWebhook } from '../matching.ts';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const OVERDUE = 'its renewal is overdue';
 
 /**
