@@ -366,7 +366,7 @@ suite('large bodies that remain incomplete', { timeout: 120_000 }, () => {
     path: PSA,
     allowed: true,
     review: podReview({
-      namespace: NAMESPACE,
+      namespace: WITHOUT_SCCS,
       spec: { ...buildSpec('restricted'), initContainers: [{ ...CONTAINER, name: 'large', args }] },
     }),
   };
