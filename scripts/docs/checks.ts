@@ -171,7 +171,7 @@ function standardPage({ id, level, why, fix, violation, correction, cis, nsa, ve
     after: correction ? printPod(correction) : fixManifests(before, { level, version: 'latest' }).text,
     fix: correction
       ? `${fix} \`portcullis check --fix\` does not make this change, because it depends on the application.`
-      : `${fix} \`portcullis check --fix\` makes this change unless it depends on the application.`,
+      : `${fix} \`portcullis check --fix\` makes this change, except where the correct value depends on the application.`,
     options: [`--level=${level}`],
     references: [
       `[Pod Security Standards](${STANDARDS_URL}#${level})`,

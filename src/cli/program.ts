@@ -46,7 +46,11 @@ const GROUPS: Readonly<
   ],
   'Security context constraints (SCCs):': [
     ['scc plan', 'Preview which pods SCC admission would admit, change and deny', () => import('./scc/plan.ts')],
-    ['scc pods', 'Show which SCC admitted each pod, and the grants', () => import('./scc/pods.ts')],
+    [
+      'scc pods',
+      'Show which SCC admitted each pod, and the grants to its service account',
+      () => import('./scc/pods.ts'),
+    ],
     ['scc review', 'Review which SCC admits a pod for a user or for service accounts', () => import('./scc/review.ts')],
     ['scc who-can', 'Show the subjects that may use an SCC, and their grants', () => import('./scc/who-can.ts')],
     ['scc grant', 'Grant the use of an SCC to users, groups and service accounts', () => import('./scc/grant.ts')],

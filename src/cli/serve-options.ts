@@ -56,7 +56,7 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
     conflicts: ['dev-cluster', 'features'],
   }),
   'webhook-url': option('URL', webhookUrl, undefined, {
-    help: 'Base URL of the webhooks for API servers. Default: the Service',
+    help: 'Base URL at which API servers call the webhooks. Default: the Service of the installation',
   }),
   'webhook-annotations': list('KEY=VALUE', keyValue, {
     help: 'Annotations to add to the webhook configurations, for example to have their caBundle injected',
@@ -81,7 +81,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   ),
   'tls-cert-file': option('FILE', text, undefined, { help: 'Serving certificate chain, in PEM. Reloaded on change' }),
   'tls-private-key-file': option('FILE', text, undefined, { help: 'Private key of --tls-cert-file, in PEM' }),
-  'tls-extra-names': list('NAME', serverName, { help: 'Additional names and addresses of the managed certificate' }),
+  'tls-extra-names': list('NAME', serverName, {
+    help: 'Additional names and addresses for which the managed certificate is valid',
+  }),
   'client-ca-file': option('FILE', text, undefined, {
     help: 'PEM file with the CAs of client certificates. If set, clients must present a certificate to send reviews. Reloaded when it changes',
   }),
@@ -94,7 +96,9 @@ export const serveOptions = withEnvironment('PORTCULLIS', {
   'tls-cipher-suites': list('SUITE', oneOf(TLS_CIPHER_SUITES), {
     help: 'TLS 1.2 cipher suites, by IANA name. Default: the suites that Go prefers',
   }),
-  'cert-dir': option('DIR', text, 'certs', { help: 'Certificates and kubeconfig of the development cluster' }),
+  'cert-dir': option('DIR', text, 'certs', {
+    help: 'Directory for the certificates and the kubeconfig of the development cluster',
+  }),
   manifests: option('DIR', text, undefined, { help: 'Initial objects of the development cluster. Default: examples' }),
   'cluster-port': option('PORT', port, 6443, {
     help: 'Port of the development cluster on 127.0.0.1. 0 selects a free port',

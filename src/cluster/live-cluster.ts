@@ -167,7 +167,10 @@ function reportExcess(store: Store, { clock, logger, metrics }: LiveClusterOptio
     counts.set(kind, (counts.get(kind) ?? 0) + Number(excess !== undefined) - Number(previous !== undefined));
     if (excess === undefined || !lines.tryTake()) return;
     const { name, namespace } = object.metadata ?? {};
-    logger?.warn({ kind, namespace, name, excess }, 'object is too large, storing it without a part');
+    logger?.warn(
+      { kind, namespace, name, excess },
+      'object is too large, omitting the fields in "excess" from the store',
+    );
   });
 }
 

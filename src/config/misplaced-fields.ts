@@ -177,7 +177,7 @@ interface Move {
 }
 
 const CHECK = 'unknownField';
-const NOTE = 'the moved or renamed fields take effect now. API servers have dropped them as unknown fields';
+const NOTE = 'the moved or renamed fields now take effect. Previously, API servers dropped them as unknown fields';
 
 /**
  * Moves the unknown fields of an object to the locations where they belong. Fields whose location or value is

@@ -56,7 +56,7 @@ const OPTIONS = { fieldManager: NAME };
 export const admissionPolicies: ControllerDefinition = {
   name: NAME,
   description:
-    'manages the floor, guard and pod defaults policies, which API servers evaluate even while no replica responds',
+    'manages the policies for the floor, the guard and pod defaults. API servers evaluate them even while no replica responds',
   runsOn: 'leader',
   permissions: [
     {

@@ -24,7 +24,7 @@ const OPTIONS = { fieldManager: NODE_REPORTER };
 
 export const kubeletReporter: ControllerDefinition = {
   name: NODE_REPORTER,
-  description: `reports nodes with a kubelet below the minimum version: condition ${KUBELET_CONDITION}, events, optional taint`,
+  description: `reports nodes with a kubelet below the minimum version by the condition ${KUBELET_CONDITION}, events and an optional taint`,
   runsOn: 'leader',
   permissions: [
     { role: 'kubelet-reporter', clusterRules: [statusRule(['patch'], 'Node')] },

@@ -165,7 +165,7 @@ function createLabeler(triggers: Triggers) {
       const { action, row, reason } = decision;
       const delayMs = findDelayMs(name, decision, now());
       if (delayMs > 0) {
-        logger.debug({ name, mode, row, reason, delayMs }, 'label is removed after a delay');
+        logger.debug({ name, mode, row, reason, delayMs }, 'removing the label after a delay');
         return { requeueAfterMs: delayMs };
       }
       const patch = labelingPatch(namespace, decision);

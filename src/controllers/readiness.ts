@@ -42,7 +42,7 @@ import { rbacRule, statusRule } from './permissions.ts';
 
 export const readiness: ControllerDefinition = {
   name: ROLLOUT_MANAGER,
-  description: 'decides whether to enforce, based on the evaluations of all namespaces',
+  description: 'decides whether to enforce the restricted level by default, based on the evaluations of all namespaces',
   runsOn: 'leader',
   permissions: [
     {
@@ -238,7 +238,7 @@ function recordDeletion(created: PSAEnforcementConfig, { recordEvent }: Reconcil
     type: 'Warning',
     reason: 'EnforcementConfigDeleted',
     action: 'Create',
-    message: 'the object was deleted while the default level was restricted: enforcement ends',
+    message: 'the object was deleted while the default level was restricted, so enforcement ends',
   });
 }
 

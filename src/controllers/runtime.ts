@@ -208,7 +208,9 @@ export function startControllers(controllers: readonly Controller[], options: Ru
   return {
     update(next) {
       const update = (): Promise<void> => (isStopped ? Promise.resolve() : replace(next));
-      last = last.then(update).catch((err: unknown) => options.logger.error({ err }, 'controllers not replaced'));
+      last = last
+        .then(update)
+        .catch((err: unknown) => options.logger.error({ err }, 'failed to replace the controllers'));
     },
     async idle() {
       await last;

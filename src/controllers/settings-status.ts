@@ -369,7 +369,7 @@ function describeReady(
     return readyConditions(isStalled ? 'stalled' : 'reconciling', { reason, message, ...observed });
   }
   if (isBreakGlassOn(store)) {
-    const message = 'break-glass is on, so nothing is enforced: portcullis break-glass off';
+    const message = 'break-glass is on, so nothing is enforced. To turn it off: portcullis break-glass off';
     return readyConditions('stalled', { reason: 'BreakGlass', message, ...observed });
   }
   if (scc.mode === 'enforce' && registeredMode(store) !== 'enforce') {

@@ -75,7 +75,7 @@ const STANDBY_MS = 3000;
  */
 export const uidRangeStandby: ControllerDefinition = {
   name: 'namespace-security-allocation-standby',
-  description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example after its failure`,
+  description: `allocates ranges that the leader has not allocated within ${STANDBY_MS / 1000} s, for example because it failed`,
   runsOn: 'replica',
   disabledWith: RANGE_ALLOCATION_MANAGER,
   readsSettings: true,

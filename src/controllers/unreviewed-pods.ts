@@ -351,7 +351,7 @@ function recordDenial(pod: Pod, { policy, message, denied }: Denial, { cluster, 
   const isBuiltIn = POD_SOURCES.some((kind) => kind === regarding.kind && getApiVersion(kind) === regarding.apiVersion);
   const target = isBuiltIn ? regarding : { ...typeMeta('Pod'), metadata: { name, namespace } };
   const event = workloadDenialEvent(target, { policy, action: 'ReportPod', text, denied });
-  logger.warn({ namespace, pod: name, reason: message }, 'unreviewed pod denied');
+  logger.warn({ namespace, pod: name, reason: message }, 'the policy denies an unreviewed pod');
   void writeEvent(cluster, logger, { ...event, regarding, reportingController: NAME });
 }
 
@@ -389,6 +389,6 @@ function describe(pods: readonly UnreviewedPod[]): ConditionState {
     return { type, status: 'True', reason: 'NoneDenied', message };
   }
   const count = pods.length === 1 ? '1 pod that was' : `${pods.length} pods that were`;
-  const message = `the policy denies ${count} admitted without a review: portcullis report`;
+  const message = `the policy denies ${count} admitted without a review. To list them: portcullis report`;
   return { type, status: 'False', reason: 'PodsDenied', message };
 }

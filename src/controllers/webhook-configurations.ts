@@ -56,7 +56,7 @@ const OWNER = INSTALLATION.webhookRole;
 
 export const webhookConfigurations: ControllerDefinition = {
   name: NAME,
-  description: 'registers the webhooks, and makes them fail closed only where the settings enforce',
+  description: 'registers the webhooks, and makes them fail closed only where the settings enforce a policy',
   runsOn: 'leader',
   permissions: [
     {

@@ -290,7 +290,7 @@ function createClusterMetrics({ gauge, scrapedGauge, tally }: Factory) {
   let agesMs: EventAges = () => new Map();
   scrapedGauge(
     'portcullis_cluster_last_event_age_seconds',
-    'Time since the last event or bookmark of each watched kind. API servers send one at least every minute.',
+    'Time since the last event or bookmark of each watched kind. API servers send at least one every minute.',
     'kind',
     () => [...agesMs()].map(([kind, ageMs]) => [kind, ageMs / 1000]),
   );
@@ -410,7 +410,7 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
   return {
     lastEvaluation: gauge(
       'psa_rollout_last_evaluation_timestamp_seconds',
-      'Unix time at which the last evaluation of all namespaces ended, or 0.',
+      'Unix time at which the last evaluation of all namespaces ended, or 0 if none has ended yet.',
     ),
     evaluationDuration: gauge(
       'psa_rollout_evaluation_duration_seconds',
@@ -424,12 +424,12 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     ),
     violatingNamespaces: gauge(
       'psa_rollout_violating_namespaces',
-      'Namespaces with workloads that enforcement would deny, by class, and namespaces whose evaluation failed (inconclusive). A namespace can be in userSCC and customer.',
+      'Namespaces with workloads that enforcement would deny, by class, and namespaces whose evaluation failed (inconclusive). A namespace can be in both userSCC and customer.',
       'class',
     ),
     workloads: gauge(
       'psa_rollout_workloads',
-      'Workloads of all namespaces that are denied now (deniedNow), that only enforcement would deny (wouldBeDenied), or whose running pods need a restart (restart).',
+      'Workloads in all namespaces by verdict: already denied (deniedNow), denied once the planned level is enforced (wouldBeDenied), or with running pods that must be restarted (restart).',
       'verdict',
     ),
     violatingWorkloads: gauge(

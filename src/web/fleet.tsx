@@ -160,7 +160,7 @@ function Clusters({ clusters, unread, view }: ClustersProps & Pick<FleetData, 'u
   return (
     <Section
       title="Clusters"
-      note="Workloads by verdict. Levels are the numbers of evaluated namespaces with the privileged, baseline and restricted level in force. Workloads in namespaces that were not evaluated are not counted."
+      note="Workloads by verdict. Levels: evaluated namespaces with the privileged, baseline and restricted level in force. Workloads in namespaces that were not evaluated are not counted."
     >
       <Table
         caption="Clusters"
@@ -271,7 +271,7 @@ function Differences({ data, clusters }: Pick<FilterProps, 'data' | 'clusters'>)
   return (
     <Section
       title={`Differences from ${reference}`}
-      note="Settings, levels in force, exemptions, grants of SCCs and exceptions that differ from the reference cluster, and the checks that are violated only in other clusters."
+      note="Settings, levels in force, exemptions, SCC grants and exceptions that differ from the reference cluster, and the checks that are violated only in other clusters."
     >
       <Table
         caption="Differences"

@@ -234,7 +234,7 @@ describe('large objects', () => {
     await start(['Pod']);
     assert.deepEqual([evaluate('a'), evaluate('huge'), evaluate('b')], ['', TOO_LARGE, '']);
     assert.ok(requests.includes(`${PODS} 1 1 metadata`), requests.join());
-    assert.deepEqual(logged, ['object is too large, storing it without a part']);
+    assert.deepEqual(logged, ['object is too large, omitting the fields in "excess" from the store']);
     await live.stop();
   });
 

@@ -605,7 +605,7 @@ suite('readiness', () => {
     await cluster.remove('PSAEnforcementConfig', 'cluster');
     await running.idle();
     assert.deepEqual(events(), [
-      'cluster EnforcementConfigDeleted: the object was deleted while the default level was restricted: enforcement ends',
+      'cluster EnforcementConfigDeleted: the object was deleted while the default level was restricted, so enforcement ends',
     ]);
   });
 

@@ -75,7 +75,10 @@ const cases: readonly (readonly [name: string, state: State, expected: string])[
   [
     'break-glass is on',
     { webhooks: BREAK_GLASS },
-    unready('Stalled', 'BreakGlass: break-glass is on, so nothing is enforced: portcullis break-glass off'),
+    unready(
+      'Stalled',
+      'BreakGlass: break-glass is on, so nothing is enforced. To turn it off: portcullis break-glass off',
+    ),
   ],
   [
     'API servers do not call the webhook that defaults pods',

@@ -171,7 +171,7 @@ suite('unreviewed pods', () => {
       `shop/root: ${`it has no SCC: ${unable}`.slice(0, 73)}`,
       `shop/unknown: ${names('gone')}`,
     ]);
-    const message = 'the policy denies 6 pods that were admitted without a review: portcullis report';
+    const message = 'the policy denies 6 pods that were admitted without a review. To list them: portcullis report';
     assert.deepEqual(condition(), [['PodsReviewed', 'False', 'PodsDenied', message]]);
     assert.equal(await count(), '6');
     assert.deepEqual(events()[0], [

@@ -74,7 +74,7 @@ function customKind(value: string): string {
 
 const DETAILS = `
 Checks pods and workloads against the policies of their namespace. If the manifests contain the Namespace, its
-labels set the policies. Otherwise, --namespace-labels sets them. --level and --kubernetes-version are the
+labels set the policies. Otherwise, --namespace-labels sets them. --level and --kubernetes-version set the
 defaults. The command also validates SecurityContextConstraints. It reads directories recursively, and skips
 files in them that contain no Kubernetes objects. After --, a path may begin with a hyphen.
 
@@ -84,9 +84,10 @@ name, selector, container or image, are also violations at every level, and unkn
 warn mode. Manifests inside strings, such as the data of a ConfigMap, are not evaluated.
 
 For kinds of other API groups, such as Rollout, the command finds pod templates by kind or by structure.
-Containers and security fields outside a pod are an error unless --skip-kind lists the kind.
+A custom resource with containers or security fields outside a recognized pod template is an error unless
+--skip-kind lists its kind.
 
-PodSecurityExceptions in the manifests apply as if they were approved. --at evaluates them at another date.
+PodSecurityExceptions in the manifests apply as if they were approved. --at evaluates them as of another date.
 
 --fix changes the files so they pass, and preserves comments, order and style. For standard input, it prints the
 fixed manifests. --fix=diff prints a unified diff, and --fix=patch prints patches for a kustomization. The exit
@@ -95,8 +96,8 @@ code reflects the fixed manifests.
 --platform=openshift, --sccs and --config also evaluate SCC admission, with the grants in the manifests. A pod
 that no SCC admits for its service account is a violation.
 
-The exit code is 1 for violations in the --fail-on mode or a stronger mode (enforce, warn, audit), and 2 for
-documents that the command cannot read or evaluate.
+The exit code is 1 for violations in the --fail-on mode or a stronger mode (strongest first: enforce,
+warn, audit), and 2 for documents that the command cannot read or evaluate.
 
 Examples:
   portcullis check deploy/
@@ -130,7 +131,7 @@ const options = {
     bare: 'write',
     help: 'Fix violations that fail the check. --fix changes the files, whereas --fix=diff and --fix=patch print the changes',
   }),
-  at: option('DATE', time, undefined, { help: 'Evaluate exceptions in the manifests at this date. Default: now' }),
+  at: option('DATE', time, undefined, { help: 'Evaluate exceptions in the manifests as of this date. Default: now' }),
   platform: option('PLATFORM', oneOf(['openshift']), undefined, { help: 'Evaluate SCC admission with standard SCCs' }),
   sccs: list('PATH', text, { help: 'Manifests with SCCs and their grants, for example exported from a cluster' }),
   config: option('FILE', text, undefined, { help: 'PortcullisConfiguration with the SCC settings (spec.scc)' }),

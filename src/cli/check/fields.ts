@@ -168,7 +168,7 @@ export function exceptionWarnings(object: ManifestObject, context: ExceptionCont
       return errorAt(
         object,
         path,
-        `${name}: ${printFieldPath(path)} has no effect, because no field of the pods of service account ${account} that violates the ${policy.level} level matches its check, container, image and values. Remove the entry, or correct it: portcullis exception create prints the required entries`,
+        `${name}: ${printFieldPath(path)} has no effect, because it matches no violation of the ${policy.level} level in the pods of service account ${account}. Correct its check, container, image and values, or remove the entry. To print the required entries: portcullis exception create`,
       );
     });
   return [...unusable, ...unused];

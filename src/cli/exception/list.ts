@@ -29,7 +29,7 @@ export const command = defineClusterCommand({
     ...selectionOptions,
     ...listOptions,
     config: sccOptions.config,
-    at: option('DATE', time, undefined, { help: 'Show the states at this date. Default: now' }),
+    at: option('DATE', time, undefined, { help: 'Show the states as of this date. Default: now' }),
   },
   columns: ['EXCEPTIONS', 'USES'],
   async gather(values, io) {

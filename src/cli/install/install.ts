@@ -35,7 +35,7 @@ const CONTROL_PLANE = 'control-plane' as const;
 const installOptions = {
   ...planOptions,
   profile: option('NAME', oneOf([...(Object.keys(PROFILES) as Profile[]), CONTROL_PLANE]), undefined, {
-    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}; or ${CONTROL_PLANE}: static pods of the authorization webhook for control plane nodes`,
+    help: `Print a profile without reading a cluster: one of ${Object.keys(PROFILES).join(', ')}, or ${CONTROL_PLANE} (static pods that run the authorization webhook on control plane nodes)`,
   }),
   'without-server': flag({
     help: 'Print policies that enforce Pod Security in the API server, without a Portcullis server. Their settings come from --set and from the policies in the cluster',

@@ -379,7 +379,7 @@ function readExcluded(value: unknown, source: string, checks: readonly string[])
     else if (names.length > 0) {
       const limits = selectorsOf(block, ['namespaces', 'namespaceSelector', 'names', 'name'], false);
       if (limits.length > 0)
-        keep(`exemptions of users apply in all namespaces, but exclude also has ${limits.join(' and ')}`);
+        keep(`user exemptions apply in all namespaces, but exclude also has ${limits.join(' and ')}`);
       else users.push(...names.filter((name) => name !== undefined));
     } else if (selectorsOf(block, ['names', 'name'], false).length === 0) scopes.push(resources);
     else if (hasContent(resources['namespaceSelector'])) {

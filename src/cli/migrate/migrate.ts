@@ -236,7 +236,7 @@ async function migrate(
       ...sortedSet(rules.flatMap(({ source, isSelective }) => (isSelective ? source : []))).map(
         (source) => `${source} applies only to some namespaces, so label new namespaces when you create them`,
       ),
-      ...(usernames.length === 0 ? [] : ['exemptions of users apply even in namespaces whose own labels set a level']),
+      ...(usernames.length === 0 ? [] : ['user exemptions apply even in namespaces whose own labels set a level']),
       ...(drafts.length === 0 ? [] : ['exceptions apply to all tags of an image']),
       ...(rules.some(({ checks }) => checks.some((check) => RELAXED.includes(check)))
         ? ['the levels allow unmasked procMount and user 0 in pods with hostUsers: false']

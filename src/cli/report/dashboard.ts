@@ -60,7 +60,7 @@ export const command = defineCommand({
       await Promise.race([cluster.follow(scopes.filter((scope) => !isUnread(scope))), aborted(signal)]);
       const outages = (): readonly string[] =>
         [...cluster.failures()].map(
-          ([kind, reason]) => `the last known state of ${kind}, whose watch is failing: ${reason}`,
+          ([kind, reason]) => `the last known ${kind} objects, because watching them fails: ${reason}`,
         );
       const opening = openDashboard({
         port,

@@ -35,9 +35,9 @@ With --compare, the report lists the violations that are new or fixed since an e
 The command computes the report from the current state of the cluster, or from manifests that it treats as a
 complete cluster. The command changes nothing. It requires permissions to read all namespaces.
 
-With --fleet, the command joins the reports of many clusters, which -o json has written. It reads only the given
-files, or the .json files in a directory. The page links to a cluster's own report if an .html file with the same name exists.
--o csv and -o table print one row for each cluster.
+With --fleet, the command joins reports of many clusters that -o json has written. It reads only the given files,
+or the .json files in a directory. The page links to a cluster's own report if an .html file with the same name
+exists. -o csv and -o table print one row for each cluster.
 
 With several --context flags, a pattern, or --all-contexts, the command computes the reports of these clusters and
 joins them in the same way. -o json prints a list of the reports, which --fleet reads. If a cluster cannot be read,
@@ -65,10 +65,10 @@ const options = {
   ...clustersOptions,
   namespace: sccReviewOptions.namespace,
   compare: option('FILE', nonEmpty, undefined, {
-    help: 'Earlier report for a comparison, which was written with -o json',
+    help: 'Earlier report to compare with, in the format of -o json',
   }),
   fleet: flag({
-    help: 'Combine the reports of many clusters, which were written with -o json',
+    help: 'Combine the reports of many clusters that -o json has written',
     conflicts: ['compare', 'config', 'context', 'all-contexts', 'kubeconfig', 'scc-mode'],
   }),
   reference: option('NAME', nonEmpty, undefined, {

@@ -31,7 +31,7 @@ steps. The command changes nothing.
 A namespace with its own label keeps its level. If the server manages the labels of a namespace, its planned
 level follows from the security context constraints (SCCs) that its service accounts may use. Otherwise, the
 planned level is restricted. --level plans another default level, and the same level for all namespaces with a
-weaker label. With -n, the planned label can also be weaker.
+weaker label. With -n, --level can also plan a weaker label.
 
 With --kubernetes-version, the output contains only the workloads that this version would newly deny. The output
 lists up to 20 namespaces. -o wide lists all namespaces with their details. With -n, the output also lists the

@@ -139,8 +139,8 @@ function printReviews(rows: readonly (readonly string[])[], values: Values<typeo
 const DETAILS = `
 Prints the SCC (SecurityContextConstraints) that admits a pod for a user, or the SCCs that admit it for service
 accounts, with the semantics of OpenShift's review APIs. Without --user and --group, it reviews the service
-accounts in --serviceaccount, otherwise the service account of the pod, otherwise default. Manifests may also
-contain reviews, such as PodSecurityPolicySubjectReview, which -o yaml prints with their status.
+accounts in --serviceaccount or, if there are none, the service account of the pod, which defaults to "default".
+Manifests may also contain reviews, such as PodSecurityPolicySubjectReview, which -o yaml prints with their status.
 
 The exit code is 1 if no SCC admits a pod, and 2 if a review cannot be evaluated.
 

@@ -189,7 +189,7 @@ async function closeLogged(close: () => unknown, logger: Context['logger']): Pro
   try {
     await close();
   } catch (err) {
-    logger.error({ err }, 'failed to close a part of the server');
+    logger.error({ err }, 'failed to close a server component');
   }
 }
 

@@ -81,7 +81,7 @@ export function generateGuardPolicy({ guard, podSecurity, scc }: GuardInput, nam
     createPolicyObject(
       'ValidatingAdmissionPolicy',
       name,
-      `Restricts namespace labels that lower a level or exempt the namespace, and the use of exempt names. Users with the ${verb} verb on ${resource} may set them.`,
+      `Reserves namespace labels that lower a level or exempt the namespace, and new namespaces with exempt names, for users with the ${verb} verb on ${resource}.`,
       {
         failurePolicy: 'Fail',
         matchConstraints: {

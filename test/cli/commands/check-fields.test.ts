@@ -322,7 +322,7 @@ async function fix(stdin: string): Promise<{ readonly stdout: string; readonly l
 }
 
 const VERIFY =
-  'verify: stdin:1:1: the moved or renamed fields take effect now. API servers have dropped them as unknown fields';
+  'verify: stdin:1:1: the moved or renamed fields now take effect. Previously, API servers dropped them as unknown fields';
 
 function fixed(position: string, field: string, change: string): readonly string[] {
   return [`fixed: stdin:${position}: unknownField: ${field} ${change}`, VERIFY];

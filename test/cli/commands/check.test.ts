@@ -624,7 +624,7 @@ spec:
   });
 
   const noEffect = (index: number, account = 'default'): string =>
-    `warning: stdin:11:${index === 0 ? 11 : 55}: the exception "host": spec.allow[${index}] has no effect, because no field of the pods of service account "${account}" that violates the baseline level matches its check, container, image and values. Remove the entry, or correct it: portcullis exception create prints the required entries\n`;
+    `warning: stdin:11:${index === 0 ? 11 : 55}: the exception "host": spec.allow[${index}] has no effect, because it matches no violation of the baseline level in the pods of service account "${account}". Correct its check, container, image and values, or remove the entry. To print the required entries: portcullis exception create\n`;
   const impossible = (column: number, path: string, reason: string): string =>
     `warning: stdin:11:${column}: the exception "host": spec.allow[0]${path} has no effect, because ${reason}\n`;
   const entries: readonly (readonly [name: string, change: readonly [from: string, to: string], warnings: string])[] = [

@@ -324,7 +324,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       [
         'users in one namespace',
         [rule(block({ namespaces: ['ci'] }, bob))],
-        [`exemptions of users apply in all namespaces, but exclude also has namespaces: ${evaluated}`],
+        [`user exemptions apply in all namespaces, but exclude also has namespaces: ${evaluated}`],
       ],
       [
         'annotations',

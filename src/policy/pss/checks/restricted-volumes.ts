@@ -30,7 +30,7 @@ const cel: BuildCel = ({ volumes }) => ({
 export const restrictedVolumes: Check = {
   id: 'restrictedVolumes',
   level: 'restricted',
-  why: 'Volumes of other types give a pod direct access to storage outside the cluster, without the access checks of a PersistentVolume.',
+  why: 'Volume types that the level does not allow give a pod direct access to storage outside the cluster, without the access checks of a PersistentVolume.',
   fix: 'Use configMap, csi, downwardAPI, emptyDir, ephemeral, image, persistentVolumeClaim, projected or secret in spec.volumes.',
   violation: ['spec.volumes', [{ name: 'data', nfs: { server: 'nfs.example', path: '/data' } }]],
   correction: ['spec.volumes', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]],

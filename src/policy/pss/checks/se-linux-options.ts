@@ -29,7 +29,7 @@ const FIELD = 'securityContext.seLinuxOptions';
 export const seLinuxOptions: Check = {
   id: 'seLinuxOptions',
   level: 'baseline',
-  why: 'SELinux uses the type and level of processes to isolate containers from the node and from each other. Other types, users and roles remove this isolation.',
+  why: 'SELinux uses the type and level of processes to isolate containers from the node and from each other. Types other than container types, and custom users and roles, remove this isolation.',
   fix: 'Remove user and role from securityContext.seLinuxOptions, and set type to container_t or remove it.',
   violation: ['spec.containers[0].securityContext.seLinuxOptions', { type: 'spc_t' }],
   cis: '5.6.3',

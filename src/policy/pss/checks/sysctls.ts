@@ -16,7 +16,7 @@ const VERSIONS = [...new Set(SAFE_SYSCTLS.map(({ since }) => since))].sort(compa
 export const sysctls: Check = {
   id: 'sysctls',
   level: 'baseline',
-  why: 'Sysctls that the kernel does not isolate change the node for all pods, and may exhaust its memory.',
+  why: 'Sysctls that are not namespaced affect all pods on the node, and some can exhaust its memory.',
   fix: 'Remove unsafe sysctls from spec.securityContext.sysctls.',
   violation: ['spec.securityContext.sysctls', [{ name: 'kernel.msgmax', value: '65536' }]],
   cis: '5.6.3',

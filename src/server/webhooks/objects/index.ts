@@ -28,7 +28,7 @@ const CHANGE_OBJECTS: WebhookRegistration = {
   name: 'mutate.objects.portcullis.dev',
   path: '/mutate/objects',
   description:
-    'sets the fields that short SCCs omit. Records the authors of a PodSecurityException, and the user and time of its approval',
+    'sets absent fields of SCCs to their defaults. Records the authors of a PodSecurityException, and the user and time of its approval',
   kind: 'MutatingWebhookConfiguration',
   rules: CLOSED_RULES,
   timeoutSeconds: 10,
