@@ -166,7 +166,7 @@ async function identifyCluster(
   }
 }
 
-/** Prints the name of a cluster, followed by its context if the context has a different name. */
+/** Returns the name of a cluster, followed by its context if the context has a different name. */
 function printCluster({ name, context = name ?? '' }: ClusterIdentity): string {
   return name === undefined || name === context ? context : `${name} (${context})`;
 }
@@ -228,7 +228,7 @@ interface ClusterTable extends Partial<Values<typeof headersOption>> {
   readonly style: Style;
 }
 
-/** Prints a row for each cluster. If a cluster could not be read, its cells contain a question mark. */
+/** Formats a table with a row for each cluster. If a cluster could not be read, its cells contain a question mark. */
 export function printClusters(
   outcomes: readonly ClusterOutcome<Pick<ClusterListing, 'row' | 'message'>>[],
   { columns, style, ...values }: ClusterTable,

@@ -254,8 +254,8 @@ function findNode(program: CommanderCommand, name: string, group = ''): Commande
 }
 
 /**
- * Prints the help of a command. The program help lists subcommands under their full names, such as `scc plan`. The help
- * of a group omits the group name.
+ * Returns the help of a command. The program help lists subcommands under their full names, such as `scc plan`. The
+ * help of a group omits the group name.
  */
 function printHelp(command: CommanderCommand, help: Help): string {
   const own = command.parent ? commandPath(command).length + 1 : 0;

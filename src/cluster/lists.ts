@@ -169,8 +169,8 @@ interface ListRequest {
 }
 
 /**
- * Lists all objects of a kind. Rejects with the errors of `Connection.request`, and with a UserError if metadata fields
- * have the wrong type.
+ * Lists all objects of a kind in a scope. Rejects with the errors of `Connection.request`, and with a UserError if
+ * metadata fields have the wrong type.
  */
 export async function listAll(
   connection: Connection,

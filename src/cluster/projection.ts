@@ -296,7 +296,7 @@ function projectNamespace(object: JsonObject): JsonObject {
   return { ...named, metadata: selectMetadata(named, { labels: 'all', ...times }) };
 }
 
-/** Node condition fields to store. Omits the last heartbeat time. */
+/** Types of the node conditions to store. Their last heartbeat times are omitted. */
 const NODE_CONDITIONS: readonly unknown[] = ['Ready', KUBELET_CONDITION];
 const NODE_STATUS: Selection = {
   members: {

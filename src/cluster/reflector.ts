@@ -82,7 +82,7 @@ const SOON_MS = 1000;
 const MAX_SOON = 10;
 /** Maximum delay in seconds that a response can request. Jitter adds up to 25%. */
 const MAX_RETRY_AFTER_S = 24;
-/** Limits for the page size in objects, and for the time limit multiplier after timeouts. */
+/** Minimum page size in objects, and maximum multiplier for the time limit after timeouts. */
 const MIN_PAGE_SIZE = 10;
 const MAX_TIMEOUT_FACTOR = 10;
 

@@ -344,7 +344,7 @@ function createRetention(namespace: string) {
   };
 }
 
-/** Creates missing policies. Only the leader corrects and deletes policies. */
+/** Creates missing policies while the leader is silent. Only the leader corrects and deletes policies. */
 function createStandbyReconciler(context: ControllerContext): Reconciler {
   const { settings, service, apiServerVersion } = context;
   const getRequired = createFloorRequirements(context);
@@ -380,8 +380,8 @@ function createStandbyReconciler(context: ControllerContext): Reconciler {
 }
 
 /**
- * Writes the policy that defaults pods. Until API servers serve MutatingAdmissionPolicies, a webhook defaults pods
- * instead.
+ * Writes the policy that defaults pods, or deletes it if it is not required. Until API servers serve
+ * MutatingAdmissionPolicies, a webhook defaults pods instead.
  */
 async function reconcileDefaults(
   context: ControllerContext,
@@ -428,7 +428,7 @@ function describeTooOld(version: Version | undefined): string | undefined {
   return `spec.floor has no effect: its policies require Kubernetes 1.${MIN_POLICY_MINOR}, and the version of the API server is ${version}`;
 }
 
-/** Creates a function that logs each change of the problem and records it as an event on the settings. */
+/** Creates a function that logs each new problem and records it as an event on the settings. */
 function createProblemReporter() {
   let reported: string | undefined;
   return (problem: string | undefined, { cluster, logger, recordEvent }: ReconcileContext): void => {

@@ -25,8 +25,8 @@ interface DenialEventsOptions {
 const RATE = { burst: 50, perSecond: 5 };
 
 /**
- * Matches the pod name in a denial. It is removed because denials of the same workload otherwise differ in the pod
- * name.
+ * Matches the beginning of a denial up to `forbidden:`. Events omit this part, which contains the pod name, so the
+ * events for denials of one workload have the same message and are aggregated.
  */
 const POD = /^pods "[^"]*" is forbidden: /;
 const POLICY = /^violates PodSecurity "([a-z]+):([a-z0-9.]+)"/;
@@ -42,7 +42,7 @@ export function createDenialEvents({ cluster, clock, logger }: DenialEventsOptio
     const pod = isRecorded(request) ? readControlledPod(request) : undefined;
     if (pod === undefined || !bucket.tryTake()) return;
     const workload = findPodWorkload(pod, cluster.store);
-    // Without a name, the owner reference is invalid. The name of the pod is not used instead.
+    // An owner reference without a name is invalid, so no event is recorded.
     if (workload.metadata.name === '') return;
     const text = (status.message ?? '').replace(POD, '');
     const [, level, version = ''] = POLICY.exec(text) ?? [];
@@ -58,7 +58,7 @@ function isRecorded({ operation, resource, requestSubResource, dryRun, userInfo 
   return operation === 'CREATE' && isPod && dryRun !== true && isWorkloadController(userInfo);
 }
 
-/** Returns the owners of a pod that has a controller. The object in the request may be invalid. */
+/** Returns the namespace and the controller of the pod, if it has a valid controller. The object may be invalid. */
 function readControlledPod({ namespace = '', object }: AdmissionRequest): Pod | undefined {
   const owners = objectMember(object, 'metadata')['ownerReferences'];
   if (!Array.isArray(owners)) return undefined;

@@ -33,7 +33,7 @@ export const labelSyncer: ControllerDefinition = {
     {
       role: 'label-syncer',
       clusterRules: [rbacRule(['patch'], ['Namespace'])],
-      // Break-glass, not the controller, writes the last label when it runs with the permissions of a replica.
+      // Only break-glass writes the last label. It may run with the permissions of a replica.
       namespaceKeys: [...Object.values(POD_SECURITY_LABELS), SUFFICIENT_LEVEL_ANNOTATION, RELAXED_LABEL],
       isNeeded: ({ rollout }) => rollout,
     },

@@ -77,7 +77,7 @@ const UNSERVED_MS = 60_000;
 /** The only key of the controller. */
 const REPORTS = 'reports';
 
-/** Writes reports and events in batches, after all namespaces have been evaluated. */
+/** Creates the reconciler that writes reports and events in batches, after all namespaces have been evaluated. */
 function createReconciler(controller: ControllerContext, store: Store): Reconciler {
   const { settings, evaluations } = controller;
   const reports = createReports(controller, store);

@@ -16,8 +16,8 @@ const KINDS: readonly Kind[] = [...RBAC_KINDS, 'SecurityContextConstraints', 'Po
 /** Time for which objects are retained, which is longer than the delays of watches and of the second evaluation. */
 const RETAINED_MS = 30_000;
 /**
- * Limit the number and size of retained objects. If an object is not retained, a pod may be reported although it was
- * reviewed.
+ * Limits on the number and size of retained objects. If an object is not retained, a pod may be reported although it
+ * was reviewed.
  */
 const MAX_OBJECTS = 200;
 const MAX_BYTES = 16_384;

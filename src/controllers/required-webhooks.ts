@@ -196,8 +196,8 @@ function isAbsent(key: string): Requirement {
 }
 
 /**
- * Select the namespaces that are labeled to fail open, such as those for networking, DNS and storage, and all other
- * namespaces.
+ * Requirements for namespaces that are labeled to fail open, such as those for networking, DNS and storage, and for all
+ * other namespaces.
  */
 const [LABELED_OPEN, NOT_LABELED_OPEN] = [isIn(TIER_LABEL, FAIL_OPEN), isNot(TIER_LABEL, FAIL_OPEN)];
 

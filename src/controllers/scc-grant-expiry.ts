@@ -75,7 +75,7 @@ function createReconciler({ date }: Pick<ControllerContext, 'date'>): Reconciler
     ),
     async reconcile(key, context) {
       const [, , namespace = KUBE_SYSTEM] = parseKey(key);
-      // Records the grants before and after, so the record also contains a grant that the leader deletes immediately.
+      // Records the grants before and after the deletion, so even grants that expire immediately are recorded.
       await record(namespace, formatTimestamp(date().getTime()), context);
       const result = await expire(key, context);
       await record(namespace, formatTimestamp(date().getTime()), context);

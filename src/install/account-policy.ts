@@ -125,7 +125,7 @@ function isUnchanged(path: string): string {
 const DELETION: readonly string[] = ['metadata.finalizers', 'metadata.ownerReferences'];
 
 /**
- * Returns an expression that is true if the nodes differ only in the condition and the taint that the replicas write.
+ * Returns an expression that is true if a Node has changed only in the condition and the taint that the replicas write.
  */
 function onlyKubeletReport(): string {
   const list = (parent: string, name: string): string => `(has(${parent}.${name}) ? ${parent}.${name} : [])`;

@@ -77,11 +77,11 @@ const SETTINGS_CRD = complete({
 const ENFORCEMENT_CRD = complete(psaEnforcementConfigs);
 
 /**
- * CRDs for SCC admission, which is built into OpenShift. The mutate.objects.portcullis.dev webhook defaults short SCCs
- * before the API server applies the schema, and validate.objects.portcullis.dev validates them afterwards. The CEL rule
- * protects pods if an SCC is stored without these webhooks. Only the controllers write the `scc-uid` RangeAllocation,
- * so no two namespaces get the same block. The schema does not declare the data of this object as base64, because API
- * servers do not accept an empty string as base64.
+ * CRDs for SCC admission, which is built into OpenShift. The mutate.objects.portcullis.dev webhook sets the fields that
+ * an SCC omits before the API server applies the schema, and validate.objects.portcullis.dev validates the SCC
+ * afterwards. The CEL rule protects pods if an SCC is stored without these webhooks. Only the controllers write the
+ * `scc-uid` RangeAllocation, so no two namespaces get the same block. The schema does not declare the data of this
+ * object as base64, because API servers do not accept an empty string as base64.
  */
 const SCC_CRDS = [rangeAllocations, securityContextConstraints].map(complete);
 

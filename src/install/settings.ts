@@ -122,7 +122,7 @@ export function defaultSettings(version: string): ManifestSettings {
 /** Named changes to the default settings. Each profile except the default is a kustomize component. */
 export const PROFILES = {
   default: {},
-  /** This profile precedes those of the features, which add their alerts and dashboards. */
+  /** This profile precedes the profiles of features, which add their alerts and dashboards. */
   monitoring: { monitoring: 'prometheus-operator' },
   scc: { features: { ...INSTALLED_BY_DEFAULT, scc: true } },
   /** For clusters such as OpenShift, which has its own label syncer and readiness controller. */

@@ -30,7 +30,7 @@ import {
   withHeader,
 } from '../output/print.ts';
 
-/** Deletion order. Controllers precede their pods, which they would otherwise recreate, and pods precede grants. */
+/** Order of the fixes. Controllers precede their pods, which they would otherwise recreate, and pods precede grants. */
 const FIX_ORDER: readonly AuditCode[] = ['UN002', 'UN001', 'UN004', 'UN005', 'UN003', 'UN006'];
 
 /** Returns the fixes for the findings, in the order in which they should be applied. */

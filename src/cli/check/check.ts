@@ -53,7 +53,7 @@ function level(value: string): Level {
 const KNOWN_LABELS: ReadonlySet<string> = new Set(Object.values(POD_SECURITY_LABELS));
 const DEFAULT = { level: 'restricted', version: 'latest' } as const;
 
-/** Parses namespace labels. If the option is set, at least one label must be a Pod Security label. */
+/** Returns the labels. Throws a UserError if a value is invalid, or if there are labels but none sets a policy. */
 function podSecurityLabels(pairs: readonly (readonly [key: string, value: string])[]): Labels {
   const labels = Object.fromEntries(pairs);
   const { errors } = resolvePolicies(labels, { enforce: DEFAULT, audit: DEFAULT, warn: DEFAULT });

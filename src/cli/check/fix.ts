@@ -84,7 +84,7 @@ async function writeFile(file: string, text: string): Promise<void> {
   }
 }
 
-/** Prints the changes as unified diffs, which `git apply` and `patch -p1` accept. */
+/** Returns the changes as unified diffs, which `git apply` and `patch -p1` accept. */
 export function printDiffs(fixes: Fixes): string {
   return Array.from(fixes, ([file, { before, text }]) => {
     const name = file
@@ -141,7 +141,7 @@ function patchNamespace({ value }: ManifestObject): string {
   return manifestNamespace(value) ?? 'default';
 }
 
-/** Prints the changes as kustomize `patches`, with a JSON patch for each changed object. */
+/** Returns the changes as kustomize `patches`, with a JSON patch for each changed object. */
 export function printPatches(manifests: Manifests, fixed: Manifests, targets: PatchTargets): string {
   const after = new Map(fixed.objects.map((object) => [documentKey(object), object]));
   const patches = manifests.objects.flatMap((object) => {
@@ -199,7 +199,7 @@ export function printFixes(stderr: Output, fixes: Fixes): void {
   }
 }
 
-/** Prints the diff of two texts in a format that `git apply` and `patch` accept. Returns `''` if they are equal. */
+/** Returns the diff of two texts in a format that `git apply` and `patch` accept, or `''` if they are equal. */
 function printDiff({ from, to }: Readonly<Record<'from' | 'to', string>>, before: string, after: string): string {
   return before === after ? '' : `--- ${from}\n+++ ${to}\n${formatHunks(diffDocuments(before, after))}`;
 }

@@ -91,7 +91,7 @@ function formatDiagnosis(diagnosis: Diagnosis, style: Style): string {
   return `${table}${formatOutage(diagnosis, style)}\n${style('bold', formatCounts(findings))}\n`;
 }
 
-/** Prints the message, the impact and the fix in separate rows. */
+/** Returns separate rows for the message, the impact and the fix. */
 function findingRows({ severity, check, object, message, impact, fix }: PrintedFinding): readonly (readonly Cell[])[] {
   const tone = TONES[severity];
   return [

@@ -102,7 +102,7 @@ export interface Facts {
   readonly obsolete: Fact<readonly string[]>;
   /** Empty if exceptions are off. */
   readonly exceptions: Fact<readonly PodSecurityException[]>;
-  /** Permanent grants that were created or changed while the SCC was granted temporarily. */
+  /** Permanent grants that were created or changed while their SCC was granted temporarily. */
   readonly suspectGrants: Fact<readonly SuspectGrant[]>;
   /**
    * The existing objects of the policy that guards labels, and the grants to lower levels. Absent if the guard is off.

@@ -208,7 +208,7 @@ async function readStore(list: ListKind, kinds: readonly Kind[]): Promise<Store>
   return store;
 }
 
-/** Reads roles and bindings only if the settings contain exemptions. */
+/** Finds problems with exemptions. Reads roles and bindings only if the settings contain exemptions. */
 export async function readExemptionProblems(
   list: ListKind,
   exemptions: PodSecurityConfiguration['exemptions'],

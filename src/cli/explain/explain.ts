@@ -123,7 +123,7 @@ function describeVersion(version: Version = 'latest'): readonly string[] {
 
 const ANY_USER: UserInfo = { groups: ['system:authenticated'] };
 
-/** Prints the number of results, such as `2 admitted, 1 denied, 1 finished`. */
+/** Formats the number of results, such as `2 admitted, 1 denied, 1 finished`. */
 function printSummary(results: readonly Explanation[]): string {
   const denied = results.filter(({ data }) => !data.allowed).length;
   const finished = results.filter(({ data }) => data.finished).length;

@@ -259,7 +259,7 @@ function explainPodSecurity({ workload, namespace, pod }: Explained, completed: 
     /** Reason for the exemption, which is `namespace`, `user` or `runtimeClass`. */
     exempt,
     allowed: decision.allowed,
-    // Removes the name of the pod, which does not have one yet.
+    // Removes the prefix that contains the name, because the pod has no name yet.
     message: decision.allowed ? undefined : decision.status.message?.replace(/^pods (?:"[^"]*" )?is forbidden: /, ''),
     /** The changes to the pod that correct its violations. */
     fixes:
@@ -315,7 +315,7 @@ function describeReported({ mode, outcome, chosen, cause }: NonNullable<Data['sc
   return outcome === 'denied' && cause ? `the pod would be denied: ${printReason(cause)}` : undefined;
 }
 
-/** Prints the decision, its reasons, a row for each SCC, and warnings. */
+/** Formats the decision, its reasons, a row for each SCC, and warnings. */
 function printExplanation(data: Data, style: Style): string {
   const { kind, name, namespace, template, createdBy, serviceAccount, denials, podSecurity, scc, connectDenial } = data;
   const { policy, source, exempt, exceptions, exceptionProblems: problems } = podSecurity;

@@ -27,7 +27,7 @@ import { printable, withProgress } from '../output/print.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
-/** Limit the load on API servers. `relaxLabels` sends one write per namespace, and `restoreLabels` sends two. */
+/** Limits on the API server load. `relaxLabels` sends one write per namespace, and `restoreLabels` sends two. */
 const CONCURRENCY = 16;
 const RATE = { perSecond: 200, burst: 50 };
 

@@ -129,7 +129,7 @@ async function readObjects(client: ClusterClient, keepsLabels: boolean, problems
   const namespaces = keepsLabels ? undefined : await readOptional('namespaces', 'Namespace');
   const floor = validating.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
   const targets: readonly Target[] = [...floor.map(parseFloorPolicy), ...configurations];
-  // Installed policies that break-glass does not stop.
+  // Policies that break-glass does not stop.
   const remaining = describePolicies(validating, mutating);
   if (
     targets.length === 0 &&
@@ -191,8 +191,8 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
 const UNCHANGED: ChangeResult = { isChanged: false, isIncomplete: false };
 
 /**
- * Changes policies and validating webhooks first. Otherwise, they would deny pods that the mutating webhooks no longer
- * default, and would deny label changes while no replica responds.
+ * Turns break-glass on and returns the exit code. Changes policies and validating webhooks first. Otherwise, they would
+ * deny pods that the mutating webhooks no longer default, and would deny label changes while no replica responds.
  */
 async function switchOn(run: Run): Promise<number> {
   const { client, targets, namespaces, remaining, options, text } = run;
@@ -218,8 +218,9 @@ async function switchOn(run: Run): Promise<number> {
 }
 
 /**
- * Activates mutating webhooks before it restores labels, because otherwise the API servers' PodSecurity plugin denies
- * pods that SCC admission would default. Activates validating webhooks last, because they may deny label changes.
+ * Turns break-glass off and returns the exit code. Activates mutating webhooks before it restores labels, because
+ * otherwise the API servers' PodSecurity plugin denies pods that SCC admission would default. Activates validating
+ * webhooks last, because they may deny label changes.
  */
 async function switchOff(run: Run): Promise<number> {
   const { client, targets, namespaces, options } = run;
@@ -257,8 +258,8 @@ const RENEWAL_MS = 2 * REPLICA_RENEW_MS;
 const CLOCK_TOLERANCE_MS = 60_000;
 
 /**
- * Waits until a replica renews its Lease. A recent renewal is not sufficient, because the Lease of a replica that was
- * killed remains.
+ * Waits until a replica renews its Lease, and resolves to false if none does in time. A recent renewal is not
+ * sufficient, because the Lease of a replica that was killed remains.
  */
 async function awaitRenewal(client: ClusterClient, namespace: string | undefined): Promise<boolean> {
   const labels = `${OWN},${COMPONENT_LABEL}=${REPLICA}`;
@@ -311,7 +312,7 @@ async function findReplicaProblem(client: ClusterClient, targets: readonly Targe
   }
 }
 
-/** Prints the last line of the output and returns the exit code. */
+/** Prints the last line of the output, unless some changes failed, and returns the exit code. */
 function finish(
   { dryRun, text }: Run,
   results: readonly ChangeResult[],

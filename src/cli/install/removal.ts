@@ -105,8 +105,8 @@ export interface Deletion {
 }
 
 /**
- * Deletes objects one at a time. Does not delete an object that another client has replaced. Resolves to true if all
- * objects are deleted.
+ * Deletes objects one at a time, or only reports them in a dry run. Does not delete an object that another client has
+ * replaced. Resolves to false if the API server rejects a deletion.
  */
 export async function deleteObjects(removal: Removal, targets: readonly Deletion[]): Promise<boolean> {
   let isDone = true;
@@ -153,9 +153,7 @@ export function formatName(resource: ResourceInfo, name: string): string {
   return `${resourceName(resource)}/${name}`;
 }
 
-/**
- * Applies the fields of a manager, and removes those that it applied before, except fields that other managers also own.
- */
+/** Applies an object as a field manager. The API server removes all other fields that only this manager owns. */
 function applyFields({ client, dryRun }: Removal, manager: string, path: string, object: JsonObject, isForced = false) {
   const force = isForced ? { force: 'true' } : {};
   return client.send({

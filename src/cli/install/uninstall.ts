@@ -175,7 +175,10 @@ function isEndingPolicy({ metadata }: AnyObject, { keepsPolicies }: UninstallSco
   );
 }
 
-/** Deletes an installation. Rejects with the errors of `Connection.request` if objects cannot be listed. */
+/**
+ * Ends enforcement, and then deletes all other objects. If enforcement cannot be ended, keeps the other objects.
+ * Rejects with the errors of `Connection.request` if objects cannot be listed.
+ */
 async function uninstall(removal: Removal, scope: UninstallScope): Promise<void> {
   if (!(await endEnforcement(removal, scope))) {
     removal.fail(
@@ -197,7 +200,7 @@ async function uninstall(removal: Removal, scope: UninstallScope): Promise<void>
  * webhook has defaulted. SCCs default pods until the mutating webhooks are deleted, so the Pod Security labels, which
  * would deny pods without these defaults, are removed first. Validating webhooks are deleted before the labels, because
  * they would apply the default level to namespaces without a label. Before that, upstream labels replace the levels
- * that only Portcullis enforces. Resolves to true if no Portcullis webhook is left.
+ * that only Portcullis enforces. Resolves to false if a deletion fails or webhooks remain.
  */
 async function endEnforcement(removal: Removal, scope: UninstallScope): Promise<boolean> {
   // Failures are ignored here, because the namespace webhook rejects these changes while no replica responds. The
@@ -211,7 +214,10 @@ async function endEnforcement(removal: Removal, scope: UninstallScope): Promise<
   return await deleteWebhooks(removal, RESOURCES.MutatingWebhookConfiguration);
 }
 
-/** Resolves to true if no Portcullis webhook configuration of the kind is left. */
+/**
+ * Deletes the Portcullis webhook configurations of a kind, or only reports them in a dry run. Resolves to false if a
+ * deletion fails, or if a replica outside the cluster has restored a configuration.
+ */
 async function deleteWebhooks(removal: Removal, resource: ResourceInfo): Promise<boolean> {
   const targets = await findOwnObjects(removal, [resource]);
   if (!(await deleteObjects(removal, targets))) return false;
@@ -224,7 +230,7 @@ async function deleteWebhooks(removal: Removal, resource: ResourceInfo): Promise
   return restored.length === 0;
 }
 
-/** Waits until all API servers have observed a change. */
+/** Waits until all API servers have observed a change. Returns immediately in a dry run. */
 async function observe(removal: Removal, change: string): Promise<void> {
   const { dryRun, report, waitMs } = removal;
   if (dryRun !== 'none') return;

@@ -86,7 +86,7 @@ const MIN_STATIC_MINOR = 37;
 /** Directory on each control plane node for the static files. */
 const FOLDER = '/etc/kubernetes/admission';
 
-/** Policy kinds with their binding kinds, and the plugins whose directories contain them. */
+/** Plugins that load policies and bindings from files, each with the name of its directory. */
 const PLUGINS = [
   { plugin: 'ValidatingAdmissionPolicy', folder: 'validating' },
   { plugin: 'MutatingAdmissionPolicy', folder: 'mutating' },

@@ -126,7 +126,7 @@ function withoutRollout(spec: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(spec).filter(([name]) => name !== 'rollout'));
 }
 
-/** Input for the enforcement that remains without a server. */
+/** Objects that determine which enforcement remains without a server. */
 interface Remaining {
   /** All namespaces in the cluster, because any of them may have a label that only a server enforces. */
   readonly namespaces: readonly Namespace[];
@@ -157,7 +157,7 @@ export function findLostEnforcement(
   ];
 }
 
-/** Describes the namespaces whose label enforces SCCs in report mode. They would enforce no SCCs in off mode. */
+/** Describes the namespaces whose label enforces SCCs although the default is weaker. In off mode, it has no effect. */
 export function findLostSccs(namespaces: readonly Namespace[], scc: SccSettings): readonly string[] {
   const labeled = namespaces.filter(
     (namespace) => scc.mode !== 'enforce' && sccMode(namespace, scc).mode === 'enforce',

@@ -354,7 +354,7 @@ function refersToSccs(store: Store): boolean {
   );
 }
 
-/** Kinds in manifests that only the server uses, and commands ignore. */
+/** Kinds that only the server uses. Commands ignore these kinds in manifests. */
 const SERVER_KINDS: ReadonlySet<Kind> = new Set([
   'ConfigMap',
   'Lease',

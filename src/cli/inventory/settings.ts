@@ -83,8 +83,8 @@ function withoutUnusedSccs(settings: Settings, object: PortcullisConfiguration |
 }
 
 /**
- * Returns the settings of SCC admission and their source. Without a source, also returns the assumed mode. `mode` takes
- * precedence.
+ * Returns the settings of SCC admission and their source. `mode` overrides the mode in the settings. If neither `mode`
+ * nor a source exists, also describes the assumed mode.
  */
 export function expectedSettings(
   { settings, source }: { readonly settings: Settings; readonly source: string | undefined },

@@ -113,7 +113,7 @@ export function isBelow({ state }: NodeReport): boolean {
   return state === 'outdated' || state === 'unknown';
 }
 
-/** Prints the table of nodes, with additional columns. */
+/** Formats the table of nodes, with additional columns. */
 export function printNodes<T extends NodeReport>(
   nodes: readonly T[],
   options: Values<typeof headersOption>,

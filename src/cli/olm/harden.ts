@@ -30,7 +30,7 @@ import {
   type Style,
 } from '../output/print.ts';
 
-/** Prints an object with its changes, its notes and the command that applies the patch to a cluster. */
+/** Formats an object with its changes, its notes and the command that applies the patch to a cluster. */
 function printObject(object: HardenedObject, style: Style): string {
   const { kind, namespace, name, path, profile, mode, changes, notes, patch = [] } = object;
   const title = `${kind} ${namespace}/${name}${path === undefined ? '' : ` (${path})`}: ${mode ?? profile ?? ''}`;

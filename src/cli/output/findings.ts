@@ -1,4 +1,4 @@
-/** Prints findings in manifests as a table, SARIF, JUnit XML, GitHub annotations, JSON or YAML. */
+/** Formats findings in manifests as a table, SARIF, JUnit XML, GitHub annotations, JSON or YAML. */
 import { createHash } from 'node:crypto';
 import { isAbsolute, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -86,7 +86,7 @@ export function exitCode(report: CheckReport): number {
   return failed > 0 ? EXIT.violations : EXIT.passed;
 }
 
-/** Prints the number of objects by result, such as `2 passed, 1 failed, 3 of other kinds`. */
+/** Formats the number of objects by result, such as `2 passed, 1 failed, 3 of other kinds`. */
 function printSummary(report: CheckReport): string {
   const { objects } = report;
   const { passed, failed, warned, notEvaluated, otherKinds, errors } = summarize(report);
@@ -107,7 +107,7 @@ export function problems({ errors, notEvaluated }: CheckReport): readonly Manife
   return [...errors, ...notEvaluated];
 }
 
-/** Prints a position, such as `web.yaml:12:7`. */
+/** Formats a position, such as `web.yaml:12:7`. */
 export function printPosition({
   file,
   line,
@@ -117,7 +117,7 @@ export function printPosition({
   return isWholeFile ? file : `${file}:${line}:${column}`;
 }
 
-/** Prints the name of an object, such as `Deployment shop/web` or `Rollout shop/web (spec.template)`. */
+/** Returns the name of an object, such as `Deployment shop/web` or `Rollout shop/web (spec.template)`. */
 function printObject({ kind, namespace, name, template = '' }: CheckedObject): string {
   const path = template === '' ? '' : ` (${template})`;
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name === '' ? '(no name)' : name}${path}`;
@@ -143,19 +143,19 @@ export const OTHER_RESULTS = {
 
 export type OtherCheck = keyof typeof OTHER_RESULTS;
 
-/** Prints the result of a finding, such as `violates PodSecurity "restricted:latest"`. The verb depends on the mode. */
+/** Formats a result, such as `violates PodSecurity "restricted:latest"`. The verb depends on the mode. */
 function printResult({ mode, policy, check }: ViolatedCheck): string {
   if (policy === undefined) return `${OTHER_RESULTS[check as OtherCheck]}${mode === 'enforce' ? '' : ` (${mode})`}`;
   const name = printPodSecurity(parsePolicy(policy));
   return mode === 'enforce' ? `violates ${name}` : `would violate ${name} (${mode})`;
 }
 
-/** Prints the object, the result and the reason of a finding, with its fix on a second line. */
+/** Formats the object, the result and the reason of a finding, with its fix on a second line. */
 function printMessage(object: CheckedObject, finding: ViolatedCheck): string {
   return `${printObject(object)} ${printResult(finding)}: ${printReason(finding)}\nFix: ${finding.fix}`;
 }
 
-/** Prints each object with its findings, their positions and fixes, followed by the summary. */
+/** Formats each object with its findings, their positions and fixes, followed by the summary. */
 export function printFindingTable(report: CheckReport, style: Style, isWide = false): string {
   const blocks = report.objects.flatMap((object) =>
     [...Map.groupBy(object.findings, printResult)].map(([result, findings]) => {
@@ -180,7 +180,7 @@ function templateBlocks({ objects }: CheckReport, style: Style): readonly string
 }
 
 /**
- * Prints a row for the reason, a row for the fix, and a row for each additional position. The wide format adds a row
+ * Returns a row for the reason, a row for the fix, and a row for each additional position. The wide format adds a row
  * for the documentation page.
  */
 function findingRows(finding: ViolatedCheck, report: CheckReport, isWide: boolean): readonly (readonly Cell[])[] {
@@ -200,7 +200,7 @@ function findingRows(finding: ViolatedCheck, report: CheckReport, isWide: boolea
 const GITHUB_LEVELS: Readonly<Record<Mode, string>> = { enforce: 'error', warn: 'warning', audit: 'notice' };
 
 /**
- * Prints GitHub Actions workflow commands, which annotate the violating lines.
+ * Returns GitHub Actions workflow commands, which annotate the violating lines.
  * @see https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
  */
 function printGithub(report: CheckReport): string {
@@ -225,7 +225,7 @@ function annotation(level: string, { file, line, column }: FilePosition, title: 
   return `::${level} file=${property(file)},line=${line},col=${column},title=${property(title)}::${escape(message)}`;
 }
 
-/** Prints an XML element that contains text or elements. Without content, the element is empty. */
+/** Returns an XML element that contains text or elements. Without content, the element is empty. */
 function element(
   name: string,
   attributes: Readonly<Record<string, string | number>>,
@@ -258,7 +258,7 @@ function escapeAttribute(text: string): string {
 }
 
 /**
- * Prints JUnit XML with a suite for each file and a test case for each object.
+ * Returns JUnit XML with a suite for each file and a test case for each object.
  * @see https://github.com/testmoapp/junitxml
  */
 function printJunit(report: CheckReport): string {
@@ -318,7 +318,7 @@ function checkPage(check: string): string {
 }
 
 /**
- * Prints SARIF for code scanning, with a rule for each violated check and a result for each violating field.
+ * Returns SARIF for code scanning, with a rule for each violated check and a result for each violating field.
  * @see https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
  */
 function printSarif(report: CheckReport): string {

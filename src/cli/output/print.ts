@@ -13,7 +13,7 @@ export { CONTROL_CHARACTERS, printable };
 
 type DataFormat = 'json' | 'yaml';
 
-/** Prints a value as indented JSON or as a YAML document. */
+/** Formats a value as indented JSON or as a YAML document. */
 export function printData(format: DataFormat, value: unknown): string {
   return format === 'yaml' ? printYaml([value]) : printIndented(value);
 }
@@ -42,7 +42,7 @@ interface TableOptions {
   readonly gap?: string;
 }
 
-/** Prints rows in aligned columns. Control characters in cells are escaped. */
+/** Formats rows in aligned columns. Control characters in cells are escaped. */
 export function printTable(
   rows: readonly (readonly Cell[])[],
   { style = PLAIN, indent = '', gap = '   ' }: TableOptions = {},
@@ -194,7 +194,7 @@ export async function mapNamespaces<T>(
 const SECURITY_CONTEXT = /^(?:.*\.)?securityContext\./;
 
 /**
- * Prints the changes to a pod, with one line for each security context, such as `spec.securityContext: fsGroup=1
+ * Returns the changes to a pod, with one line for each security context, such as `spec.securityContext: fsGroup=1
  * seccompProfile.type="RuntimeDefault"`.
  */
 export function printChanges(changes: readonly PodFieldChange[]): readonly string[] {

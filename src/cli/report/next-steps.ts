@@ -11,7 +11,7 @@ import type {
   ViolatingWorkload,
 } from '../../policy/rollout/index.ts';
 
-/** Prints a step, with its command, as one sentence. */
+/** Formats a step, with its command, as one sentence. */
 export function printStep({ text, command }: NextStep): string {
   return command === undefined ? text : `${text}: ${command}.`;
 }

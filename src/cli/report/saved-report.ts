@@ -16,7 +16,7 @@ export const REPORT_SCHEMA = schema;
 
 let check: Readonly<Record<'one' | 'list', ReturnType<typeof compileSchema>>> | undefined;
 
-/** Kind of a document that contains a list of reports. */
+/** Kind of the document for a list of reports. */
 export const REPORT_LIST = 'ReportList';
 
 /**

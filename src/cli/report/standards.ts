@@ -61,7 +61,7 @@ function evaluateStandard(report: ReportData, standard: Standard): StandardRepor
 
 const HEADER = ['CONTROL', 'STATUS', 'LEVEL', 'NAMESPACES', 'VIOLATING', 'TITLE'];
 
-/** Prints the controls with the number of namespaces that enforce them, and of workloads that violate them. */
+/** Formats the controls with the number of namespaces that enforce them, and of workloads that violate them. */
 export function printStandard(
   data: ReportData,
   standard: Standard,

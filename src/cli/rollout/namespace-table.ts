@@ -34,8 +34,8 @@ interface SummaryValues extends Partial<Values<typeof headersOption>> {
 }
 
 /**
- * Prints a table of the namespaces with the most denied workloads, and the number of omitted namespaces. `-o wide`
- * prints all namespaces, and `-n` adds the detail blocks.
+ * Returns a table of the namespaces with the most denied workloads, and the number of omitted namespaces. With `-o
+ * wide` or `-n`, returns a table of all given namespaces and the detail blocks.
  */
 export function namespaceSections(
   namespaces: readonly PlannedNamespace[],
@@ -95,7 +95,7 @@ function hasDetails(namespace: PlannedNamespace): boolean {
   return needsFix(namespace) || namespace.steps.length + namespace.excepted.length > 0;
 }
 
-/** Prints a block with details for each namespace, which contains fields, fixes, exceptions and next steps. */
+/** Returns a block for each namespace that has fields to fix, exceptions, an error or next steps. */
 function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
   const blocks = namespaces.filter(hasDetails);
   return blocks.map((namespace) => {
@@ -111,7 +111,7 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
   });
 }
 
-/** Prints the lines for a workload. A workload that needs only a restart has no fields to fix. */
+/** Returns the lines for a workload. A workload that needs only a restart has no fields to fix. */
 function workloadLines(workload: ViolatingWorkload, style: Style): readonly string[] {
   const { kind, name, verdict, pods, causes, violations } = workload;
   const running = pods === 0 || kind === 'Pod' ? '' : ` (${printCount(pods, 'running pod')})`;
@@ -127,7 +127,7 @@ function workloadLines(workload: ViolatingWorkload, style: Style): readonly stri
   ];
 }
 
-/** Prints the workloads that no SCC admits, with the same reasons and fixes as `check` and `explain`. */
+/** Returns the workloads that no SCC admits, with the same reasons and fixes as `check` and `explain`. */
 export function sccBlocks({ name: namespace, workloads }: AdmissionPlan, style: Style): readonly string[] {
   const lines = workloads.flatMap(({ result, ...workload }) => {
     if (result.outcome !== 'denied') return [];
@@ -162,7 +162,7 @@ function violationLines({ check, reason, detail, fields, fix }: FixableViolation
 }
 
 /**
- * Prints counts, such as `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied`.
+ * Formats counts, such as `12 namespaces: 1 violating, 11 no violations; 3 workloads (7 running pods) would be denied`.
  */
 export function printNamespaceCounts(counts: NamespaceCounts, denial = 'would be denied'): string {
   const verdicts = (Object.keys(VERDICTS) as (keyof typeof VERDICTS)[])

@@ -38,7 +38,7 @@ function explainMissing(verdict: PodVerdict, grant: (scc: string) => string): st
 }
 
 /**
- * Prints the fields that differ from the copied SCC. The authors of the workload control these fields, so the
+ * Formats the fields that differ from the copied SCC. The authors of the workload control these fields, so the
  * administrator should review them before granting the SCC.
  */
 function printDifferences({ scc, original }: NonNullable<ReturnType<typeof createCustomScc>>): string {

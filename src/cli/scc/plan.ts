@@ -52,7 +52,7 @@ interface Plan {
   /** Namespaces with workloads, sorted by name. */
   readonly namespaces: readonly (AdmissionPlan & NamespaceMode)[];
   readonly grants: readonly PlannedGrant[];
-  /** Objects that create the grants, which are the missing ClusterRoles, followed by a RoleBinding for each grant. */
+  /** The missing ClusterRoles of the grants, followed by a RoleBinding for each grant. */
   readonly bindings: readonly (ClusterRole | RoleBinding)[];
   readonly assumptions: readonly string[];
   /** The source of the settings. Absent for defaults. */
@@ -79,7 +79,7 @@ function planData({ namespaces, settings, assumptions, grants, bindings }: Plan)
   };
 }
 
-/** Prints the decision and its reasons for each workload, followed by the bindings, the summary and the next step. */
+/** Formats the decision and its reasons for each workload, followed by the bindings, the summary and the next step. */
 function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): string[] {
   return [
     ...assumptionBlocks(plan.assumptions, plan.settings),
@@ -104,7 +104,7 @@ function printNamespace({ name, mode, problem, workloads }: Plan['namespaces'][n
   return `${[title, ...(problem === undefined ? [] : [`  ${style('yellow', printable(problem))}`]), ...rows].join('\n')}\n`;
 }
 
-/** Prints the name of a workload, such as `Deployment web` or `Rollout web (spec.template)`. */
+/** Returns the name of a workload, such as `Deployment web` or `Rollout web (spec.template)`. */
 function printName({ kind, name, template = '' }: WorkloadName): string {
   return printable(`${kind} ${name}${template === '' ? '' : ` (${template})`}`);
 }
@@ -160,7 +160,7 @@ function enumerate(workloads: readonly WorkloadName[]): string {
 }
 
 /**
- * Prints the number of workloads by result, such as `5 workloads: 3 admitted, 1 denied, 1 ignored, 2 not evaluated
+ * Formats the number of workloads by result, such as `5 workloads: 3 admitted, 1 denied, 1 ignored, 2 not evaluated
  * (off)`.
  */
 function printPlanSummary({ namespaces }: Plan): string {
@@ -220,7 +220,7 @@ function describeNeededSccs({ namespaces }: Plan): readonly string[] {
   );
 }
 
-/** Prints the bindings as manifests, with their effects and the required custom SCCs as comments. */
+/** Formats the bindings as manifests, with their effects and the required custom SCCs as comments. */
 function printBindingManifests(plan: Plan): string {
   const comment = (text: string): string => `# ${printable(text)}\n`;
   const custom = describeNeededSccs(plan).map(comment);

@@ -81,7 +81,7 @@ function createAuditor(store: Store, settings: Pick<SccSettings, 'mode' | 'exemp
 /** SCC mode that applies to a pod. Windows pods are exempt. */
 type PodMode = SccMode | 'windows';
 
-/** Reasons why a pod has no SCC, by mode. */
+/** Notes on a pod without an SCC, by mode. */
 const NOTES: Readonly<Record<PodMode, string>> = {
   windows: 'Windows pod: exempt from SCC admission',
   off: 'exempt namespace',

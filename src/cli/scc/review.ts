@@ -122,8 +122,8 @@ function reviewedAccounts({ spec }: JsonObject): readonly string[] {
 }
 
 /**
- * Prints a table of subject reviews and a table of service account reviews, like `oc policy scc-subject-review` and `oc
- * policy scc-review`.
+ * Formats a table of subject reviews and a table of service account reviews, like `oc policy scc-subject-review` and
+ * `oc policy scc-review`.
  */
 function printReviews(rows: readonly (readonly string[])[], values: Values<typeof headersOption>): readonly string[] {
   const subjects = rows.filter((row) => row.length === 2);
@@ -150,7 +150,7 @@ Examples:
   portcullis scc review -f review.yaml -o yaml
 `;
 
-/** Prints warnings and assumptions to stderr, because reviews have no field for them. */
+/** This command prints warnings and assumptions to stderr, because reviews have no field for them. */
 export const command = defineCommand({
   details: DETAILS,
   options: { ...subjectOptions, ...sccReviewOptions, ...headersOption },

@@ -81,7 +81,7 @@ function grantsOnly(
   return isRule(USE_SCC) && nonResourceURLs.length === 0 && resourceNames.length > 0 && isOnly(resourceNames, scc);
 }
 
-/** Removes the subjects from the user and group lists in the SCC, which apply to all namespaces. */
+/** Returns the SCC without the subjects in its user and group lists, or nothing if the lists contain none of them. */
 async function findLists({ client, scc: name, subjects }: GrantChange): Promise<readonly Removal[]> {
   const scc = (await client.get(RESOURCES.SecurityContextConstraints, name)) as SecurityContextConstraints | undefined;
   if (!scc) return [];

@@ -124,11 +124,10 @@ async function readClusterManifests(
     definitions: [...CRDS, ...olmDefinitions]
       .map(seedObject)
       .filter((definition) => !seed.some(isSameObject(definition))),
-    // Objects that are created before the webhooks are registered, so they are not reviewed.
+    // These objects are created before the webhooks are registered, so they are not reviewed.
     seed: seed.filter((object) => !isScc(object)),
     configurations: staticWebhookConfigurations(installation, enforcement).map(seedObject),
-    // SCCs, which are created after the webhooks are registered, because the webhooks set the fields that short SCCs
-    // omit.
+    // SCCs are created after the webhooks are registered, because the webhooks set the fields that the manifests omit.
     sccs: seed.filter(isScc),
   };
 }
@@ -285,9 +284,7 @@ async function serveApi(
   return { url, kubeconfigFile, close: () => server.close() };
 }
 
-/**
- * Acquires the Lease without an election, because there are no other candidates. The holder of the Lease is the leader.
- */
+/** Starts the leader election. Resolves once this process holds the Lease and is the leader. */
 async function elect(
   services: Pick<LeaderElectionOptions, 'cluster' | 'logger' | 'metrics' | 'clock'>,
 ): Promise<LeaderElection> {

@@ -337,7 +337,7 @@ function followVersion({ metrics, served, settings }: Parts): void {
   update();
 }
 
-/** Returns the certificate from the files or, without files, the cluster's certificate. */
+/** Creates the served certificate, which comes from the files or, without files, from the cluster. */
 function createCertificate({ live, certificates, logger, metrics, signal }: Context, served: RunningCluster) {
   const { serving, clientAuthorities, protocol } = certificates;
   const certificate = createServedCertificate({
@@ -420,7 +420,7 @@ function createAdmission(parts: Parts): AdmissionServer {
   return server;
 }
 
-/** Health check that succeeds whenever the process responds. */
+/** Health check that always succeeds, so it fails only if the process does not respond. */
 const PING: HealthCheck = { name: 'ping', check: () => undefined };
 
 /** Creates the HTTP server for probes and metrics. */

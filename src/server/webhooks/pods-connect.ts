@@ -75,7 +75,7 @@ function createConnectPods(deps: ConnectDeps): Webhook {
           throw new ApiError(podNotFound(name));
         object = await readPod(name, namespace, context);
       } catch (error) {
-        // In report mode, requests for a missing pod are allowed. The API server then returns 404.
+        // In report mode, a failed read allows the request. The API server returns 404 if the pod is missing.
         if (mode === 'report') return allow();
         const isMissing = error instanceof ApiError && error.status.code === 404;
         // The response does not reveal whether the pod exists, unless the client may learn this.

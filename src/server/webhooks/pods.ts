@@ -60,8 +60,8 @@ export const MUTATE_PODS: WebhookRegistration = {
 };
 
 /**
- * Skips pods that the review in namespaces that enforce SCCs has already changed, because that review precedes this one
- * and makes all changes. With a forged annotation, users can only forgo hardening and defaults.
+ * Skips pods that already have an SCC, because the review that assigned it has made all changes. With a forged
+ * annotation, users can only forgo hardening and defaults.
  */
 const NOT_ASSIGNED = {
   feature: 'scc',

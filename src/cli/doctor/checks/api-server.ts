@@ -7,7 +7,7 @@ import { instruction, commandFix } from '../fix.ts';
 
 const OBJECT = 'API server';
 
-/** Checks that the API server supports match conditions, and reports the version of the Pod Security Standards. */
+/** Checks that the version of the API server is supported, and reports how the version affects the installation. */
 export const apiServer: DoctorCheck = {
   name: 'api-server',
   evaluate: ({ server, settings }) =>

@@ -21,7 +21,8 @@ const BUDGET = 'PodDisruptionBudget';
 const NO_RESPONSE = 'no replica responds to reviews';
 
 /**
- * Checks that enough replicas are ready, that they run on several nodes, and that a drain does not evict all replicas.
+ * Checks that enough replicas are ready and reachable, that they run on several nodes, and that a drain does not evict
+ * all replicas. Also reports other installations.
  */
 export const replicas: DoctorCheck = {
   name: 'replicas',

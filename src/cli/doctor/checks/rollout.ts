@@ -5,7 +5,7 @@ const OBJECT = 'PSAEnforcementConfig cluster';
 const PATCH = '{"spec":{"enforcementMode":""}}';
 const CLEAR = commandFix('kubectl', 'patch', 'psaenforcementconfig', 'cluster', '--type=merge', '-p', PATCH);
 
-/** Reports a cluster in Legacy mode, which it should leave before it is upgraded. */
+/** Reports a cluster that should not be upgraded until it leaves Legacy mode. */
 export const rollout: DoctorCheck = {
   name: 'rollout',
   evaluate: ({ upgradeProblem }) =>

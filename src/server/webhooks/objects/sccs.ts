@@ -31,8 +31,8 @@ interface SccObjectsDeps {
 
 /**
  * Creates the reviewer that defaults SCCs, denies invalid SCCs, and warns about the effects of valid SCCs on existing
- * pods. API servers validate the schema after defaulting, and would otherwise report every field that a short SCC
- * omits. An SCC with a field of the wrong type cannot be defaulted, and is denied with an error that names the field.
+ * pods. API servers validate the schema after defaulting, and would otherwise report every field that an SCC omits. An
+ * SCC with a field of the wrong type cannot be defaulted, and is denied with an error that names the field.
  */
 export function createSccObjectReviewer(deps: SccObjectsDeps): ObjectReviewer {
   const isOff = (): boolean => deps.settings().mode === 'off';

@@ -30,7 +30,7 @@ interface SettingsDeps extends Pick<ExceptionDeps, 'date'> {
 }
 
 /**
- * Creates the reviewer that warns about exceptions that new settings end, about namespaces that fail closed, and about
+ * Creates the reviewer that warns about exceptions that new settings end, namespaces that they make fail closed, and
  * workloads that `spec.scc.mode: enforce` denies.
  */
 export function createSettingsReviewer(deps: SettingsDeps): ObjectReviewer {
