@@ -343,7 +343,7 @@ function expectedVerdict(now: Reviewed, planned: Reviewed): string {
   return sortedWords([isRestart ? 'restart' : '', now.isExcepted || planned.isExcepted ? 'excepted' : '']);
 }
 
-test('all readers agree with the webhooks about the pods of workloads', async () => {
+test('all commands and reports give the verdicts of the webhooks for the pods of workloads', async () => {
   const counts: Record<string, number> = {};
   const count = (name: string): void => void (counts[name] = (counts[name] ?? 0) + 1);
   for (const given of fc.sample(world, { numRuns: WORLDS, seed: 20_261_129 })) {

@@ -69,7 +69,7 @@ const STDIN = OBJECTS.map((object) => JSON.stringify(object)).join('\n');
 
 const run = (args: string) => runProgram([...args.split(' '), '-f', '-'], { stdin: STDIN });
 
-suite('finished Jobs and pods are not listed by any command', () => {
+suite('no finished Jobs and pods are listed by', () => {
   for (const command of [
     'rollout plan -o json',
     'rollout status -n jobs -o json',
@@ -86,7 +86,7 @@ suite('finished Jobs and pods are not listed by any command', () => {
     });
   }
 
-  test('finished pods do not count as running pods of an SCC', async () => {
+  test('a count of the running pods of an SCC', async () => {
     const { sccs } = JSON.parse((await run('report -o json')).stdout) as {
       readonly sccs: readonly { readonly name: string; readonly pods: number }[];
     };
@@ -112,7 +112,7 @@ test('explain states that finished Jobs and pods create no more pods', async () 
   assert.deepEqual({ allowed, finished, denials }, { allowed: true, finished: true, denials: [] });
 });
 
-test('no exception and no SCC is created for finished Jobs and pods', async () => {
+test('exception create and scc create reject finished Jobs and pods', async () => {
   const message = 'error: job/done has finished and creates no more pods\n';
   const exception = await run('exception create job/done -n jobs --offline --for 1h --reason x');
   assert.deepEqual([exception.code, exception.stderr], [2, message]);
@@ -120,7 +120,7 @@ test('no exception and no SCC is created for finished Jobs and pods', async () =
   assert.deepEqual([scc.code, scc.stderr], [2, message]);
 });
 
-test('check evaluates the pods that an API server would create from the manifest, and warns', async () => {
+test('check evaluates the pods that an API server would create from the manifest of a finished Job, and warns about the status', async () => {
   const { code, stderr, stdout } = await run('check --level baseline');
   assert.equal(code, 1);
   assert.match(stdout, /^Job jobs\/done violates PodSecurity "baseline:latest"$/m);

@@ -53,8 +53,8 @@ metadata:
     openshift.io/sa.scc.mcs: s0:c1,c0
 `;
 
-describe('objects read from manifests', () => {
-  test('get defaults for missing objects, which are listed as assumptions', async () => {
+describe('objects in manifests', () => {
+  test('get missing objects by default, which are listed as assumptions', async () => {
     const { store, source, assumptions, namespace, user } = await readText(`${DEPLOYMENT}---
 apiVersion: v1
 kind: Pod
@@ -84,7 +84,7 @@ ${RANGED}`);
     assert.equal(store.get('Deployment', 'web', 'shop')?.spec?.revisionHistoryLimit, 10);
   });
 
-  test('get no defaults if they describe a complete cluster', async () => {
+  test('get no additional objects if they describe a complete cluster', async () => {
     const { assumptions, store } = await readText(`${RANGED}---
 apiVersion: v1
 kind: ServiceAccount
@@ -106,7 +106,7 @@ items:
     assert.deepEqual(store.list('Deployment'), []);
   });
 
-  test('with a custom SCC get the standard SCCs, without replacing objects', async () => {
+  test('with a custom SCC are combined with the standard SCCs, which replace no object', async () => {
     const { assumptions, store } = await readText(`apiVersion: security.openshift.io/v1
 kind: SecurityContextConstraints
 metadata: {name: own}
@@ -130,12 +130,12 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     assert.deepEqual([getNames(store.list('Pod')), namespace], [['shop/a'], 'shop']);
   });
 
-  test('get defaults only for the required kinds', async () => {
+  test('get missing objects only of the required kinds', async () => {
     const { assumptions } = await readText(DEPLOYMENT, {}, ['SecurityContextConstraints']);
     assert.equal(assumptions.length, 1);
   });
 
-  test('with many names are abbreviated', async () => {
+  test('are abbreviated in the list of assumptions if there are many namespaces', async () => {
     const pods = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(
       (name) => `${POD}metadata: {name: a, namespace: ${name}}\n${SPEC}`,
     );
@@ -148,39 +148,39 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
   const unregistered = (kind: string, version: string) => `no kind "${kind}" is registered for version "${version}"`;
   const wrong: readonly (readonly [name: string, text: string, message: string])[] = [
     [
-      'that cannot be read',
+      'that cannot be parsed',
       'a: [\n---\n- 1\n',
       'stdin:2:1: did not find expected node content\n' + 'stdin:3:1: expected an object with apiVersion and kind',
     ],
-    ['without any field', '', 'no objects in standard input'],
+    ['that are missing because the input is empty', '', 'no objects in standard input'],
     [
-      'of an old version',
+      'of a removed API version',
       'apiVersion: extensions/v1beta1\nkind: Deployment\n',
       `stdin:1:1: ${unregistered('Deployment', 'extensions/v1beta1')}`,
     ],
     [
-      'of a wrong group',
+      'of the wrong API group',
       'apiVersion: v1\nkind: SecurityContextConstraints\n',
       `stdin:1:1: ${unregistered('SecurityContextConstraints', 'v1')}`,
     ],
     ['without a name', `${POD}metadata: {}\n${SPEC}`, `stdin:3:1: ${unnamed}`],
     [
-      'with wrong metadata',
+      'with metadata of the wrong type',
       `${POD}metadata: []\n`,
       `stdin:3:1: ${undecodable}metadata: Invalid value: []: must be an object. Use a value of the required type.`,
     ],
     [
-      'with a wrong name',
+      'with a name of the wrong type',
       `${POD}metadata:\n  name: 5\n`,
       `stdin:4:3: ${undecodable}metadata.name: Invalid value: 5: must be a string. Put the value in quotes.`,
     ],
     [
-      'with wrong labels',
+      'with labels of the wrong type',
       `${POD}metadata:\n  name: a\n  labels: {a: 1}\n`,
       `stdin:5:12: ${undecodable}metadata.labels.a: Invalid value: 1: must be a string. Put the value in quotes.`,
     ],
     [
-      'with wrong owners',
+      'with owner references of the wrong type',
       `${POD}metadata:\n  name: a\n  ownerReferences: [a]\n`,
       `stdin:5:21: ${undecodable}metadata.ownerReferences[0]: Invalid value: "a": must be an object. Use a value of the required type.`,
     ],
@@ -190,7 +190,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
     test(`${name} are rejected`, () => assert.rejects(readText(text), { name: 'UserError', message }));
   }
 
-  test('with arbitrary content are read, or rejected with a position', async () => {
+  test('with arbitrary fields are read, or rejected with their position', async () => {
     const value = fc.oneof(fc.constantFrom('a', '', null, {}, []), fc.jsonValue({ maxDepth: 3 }));
     const part = (...fields: readonly string[]): fc.Arbitrary<unknown> =>
       fc.oneof(value, fc.record(Object.fromEntries(fields.map((field) => [field, value])), { requiredKeys: [] }));
@@ -234,7 +234,7 @@ roleRef: {kind: ClusterRole, name: cluster-admin}
   });
 });
 
-describe('the cluster of a command', () => {
+describe('the cluster that a command reads', () => {
   let cluster: TestCluster;
   let kubeconfig: string;
   before(async () => {
@@ -243,7 +243,7 @@ describe('the cluster of a command', () => {
   });
   after(async () => await cluster.stop());
 
-  test('without SCCs gets the standard SCCs', async () => {
+  test('is completed with the standard SCCs if it has no SCCs', async () => {
     const { store, source, assumptions, namespace, user } = await readInventory({ ...NOTHING, kubeconfig }, ioWith(), {
       kinds: ALL,
       gaps: 'fill',
@@ -268,7 +268,7 @@ describe('the cluster of a command', () => {
     assert.equal(store.list('SecurityContextConstraints').length, 13);
   });
 
-  test('comes from KUBECONFIG', async () => {
+  test('is the cluster in KUBECONFIG', async () => {
     const { store } = await readInventory(NOTHING, ioWith('', { KUBECONFIG: kubeconfig }), {
       kinds: ['Namespace', 'SecurityContextConstraints'],
     });
@@ -283,7 +283,7 @@ describe('the cluster of a command', () => {
     assert.deepEqual(getNames(store.list('ServiceAccount')), ['kube-public/default']);
   });
 
-  test('is read with the pod templates of the resources in the settings', async () => {
+  test('is read including the pod templates of the resources in the settings', async () => {
     const send = async (method: string, path: string, object: object): Promise<void> => {
       const { status, text } = await cluster.admin.send(method, path, object);
       assert.equal(status, 201, text);

@@ -35,7 +35,7 @@ const COMPLIANT = {
   seccompProfile: { type: 'RuntimeDefault' },
 };
 
-suite('a newer version in a label is noted in the output', () => {
+suite('an unknown newer version in a label is noted', () => {
   const run = async (args: string, securityContext?: object) => {
     const { stdout } = await runProgram([...args.split(' '), '-f', '-'], {
       stdin: manifests('v1.99', securityContext),
@@ -53,7 +53,7 @@ suite('a newer version in a label is noted in the output', () => {
     ['rollout status', `1 namespace: 1 denied now; 1 workload (0 running pods) denied now; v1.99 is ${NOTE}`],
   ];
   for (const [args, line] of lines) {
-    test(`${args}: ${line}`, async () => {
+    test(`in the output of ${args}: ${line}`, async () => {
       const stdout = await run(args);
       assert.ok(stdout.split('\n').includes(line), stdout);
     });
@@ -72,7 +72,7 @@ suite('a newer version in a label is noted in the output', () => {
     });
   }
 
-  test('known versions cause no note', async () => {
+  test('but a known version is not', async () => {
     for (const args of ['check', 'explain --offline', 'rollout plan -n new', 'report -o json']) {
       const { stdout } = await runProgram([...args.split(' '), '-f', '-'], { stdin: manifests(newestVersion) });
       assert.doesNotMatch(stdout, /newest known version/, args);
@@ -80,7 +80,7 @@ suite('a newer version in a label is noted in the output', () => {
   });
 });
 
-suite('commands note that the version of the cluster is newer', () => {
+suite('a cluster version that is newer than all known versions is noted in the output of', () => {
   const configuration = JSON.stringify({
     apiVersion: 'config.portcullis.dev/v1alpha1',
     kind: 'PortcullisConfiguration',

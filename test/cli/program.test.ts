@@ -163,10 +163,10 @@ const VALUES: readonly (readonly [
 ])[] = [
   ['defaults', ['door'], {}, {}],
   ['a value after a space', ['--color', 'blue', 'door'], {}, { color: 'blue' }],
-  ['a value after an equals sign', ['--color=blue', 'door'], {}, { color: 'blue' }],
+  ['a value after an equal sign', ['--color=blue', 'door'], {}, { color: 'blue' }],
   ['a short option', ['-c', 'blue', 'door'], {}, { color: 'blue' }],
   ['a short option with an attached value', ['-cblue', 'door'], {}, { color: 'blue' }],
-  ['a short option with an equals sign', ['-c=blue', 'door'], {}, { color: 'blue' }],
+  ['a short option with an equal sign', ['-c=blue', 'door'], {}, { color: 'blue' }],
   ['combined short options', ['-dc', 'blue', 'door'], {}, { color: 'blue', 'dry-run': true }],
   ['a list', ['--tool=brush,roll', '--tool', 'spray', 'door'], {}, { tool: ['brush', 'roll', 'spray'] }],
   ['a flag', ['--dry-run', 'door'], {}, { 'dry-run': true }],
@@ -187,8 +187,18 @@ const VALUES: readonly (readonly [
     { PAINT_COLOR: 'blue', PAINT_DRY_RUN: 'true', PAINT_TOOL: 'a,b' },
     { color: 'blue', 'dry-run': true, tool: ['a', 'b'] },
   ],
-  ['an argument over the environment', ['--color=red', 'door'], { PAINT_COLOR: 'blue' }, { color: 'red' }],
-  ['an argument over an invalid environment variable', ['--layers=2', 'door'], { PAINT_LAYERS: 'x' }, { layers: 2 }],
+  [
+    'an argument instead of its environment variable',
+    ['--color=red', 'door'],
+    { PAINT_COLOR: 'blue' },
+    { color: 'red' },
+  ],
+  [
+    'an argument even if its environment variable is invalid',
+    ['--layers=2', 'door'],
+    { PAINT_LAYERS: 'x' },
+    { layers: 2 },
+  ],
 ];
 
 /** The arguments, separated by spaces, the message, and the environment. */
@@ -274,7 +284,7 @@ describe('run', () => {
     ['kubectl-scc', ['next'], NEXT.replace('portcullis scc', 'kubectl scc')],
   ];
   for (const [file, args, text] of calls) {
-    test(`prints commands with the name ${file}, but data unchanged`, async () => {
+    test(`prints the name ${file} in commands in text, but not in data`, async () => {
       const command = defineCommand({
         options: {},
         run(_values, _operands, io) {

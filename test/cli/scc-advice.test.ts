@@ -231,7 +231,7 @@ suite('the advice for a pod that no SCC admits is the smallest change that admit
     });
   }
 
-  test('check --fix follows the first advice', async () => {
+  test('check --fix makes the first change of the advice', async () => {
     for (const { manifests, fixes } of cases.slice(1, 5)) {
       const args = ['check', '-f', '-', '--platform=openshift', '--fix'];
       const { code, stderr } = await runProgram(args, { stdin: `${manifests}${ACCOUNT}` });

@@ -87,7 +87,7 @@ function isContradictory(workload: Workload | undefined, result: PlannedWorkload
   );
 }
 
-test('once the bindings are applied, their workloads and all previously admitted workloads are admitted', () => {
+test('after the bindings of scc plan are applied, their workloads and all previously admitted workloads are admitted', () => {
   let granted = 0;
   fc.assert(
     fc.property(cluster, (given) => {

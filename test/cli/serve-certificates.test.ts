@@ -48,7 +48,7 @@ suite('the certificate files of serve', () => {
     });
   }
 
-  test('are reloaded when the client CAs change', async () => {
+  test('are reloaded when the client CA file changes', async () => {
     const file = join(folder, 'clients.crt');
     await writeFile(file, authority.cert);
     const files = await readCertificateFiles(getValues({ 'client-ca-file': file }));
@@ -102,7 +102,7 @@ const calling = (clientConfig: { url: string; caBundle: string } | { service: { 
   });
 const byUrl = (url: string) => calling({ url, caBundle: bundle });
 
-suite('the serving-certificate readiness check compares the certificate with the webhook configurations', () => {
+suite('the serving-certificate check reports untrusted webhooks:', () => {
   const setMetadata = (metadata: object) =>
     changed((configuration) => {
       configuration.metadata = { ...configuration.metadata, ...metadata };
@@ -120,13 +120,17 @@ suite('the serving-certificate readiness check compares the certificate with the
   }
   const cases: readonly (readonly [name: string, webhooks: WebhookConfiguration[], expected: Expected, now?: Date])[] =
     [
-      ['no configurations', [], {}],
-      ['trusted', [trusted], {}],
-      ['empty caBundle', [changed(keep)], { problem: EMPTY }],
-      ['caBundle that cert-manager has not injected yet', [setMetadata(AUTOMATIC)], { problem: EMPTY }],
-      ['no CA injection: the system roots of API servers are unknown', [setMetadata({ annotations: {} })], {}],
+      ['no configuration', [], {}],
+      ['a trusted configuration', [trusted], {}],
+      ['an empty caBundle', [changed(keep)], { problem: EMPTY }],
+      ['an empty caBundle that cert-manager has not filled yet', [setMetadata(AUTOMATIC)], { problem: EMPTY }],
       [
-        'another authority',
+        'an empty caBundle without CA injection, because API servers may use their system roots',
+        [setMetadata({ annotations: {} })],
+        {},
+      ],
+      [
+        'the caBundle of another CA',
         [changed(keep, btoa(other.cert))],
         { problem: `validate.pods.portcullis.dev: ${UNSIGNED}` },
       ],
@@ -155,23 +159,23 @@ suite('the serving-certificate readiness check compares the certificate with the
         [trusted, configuration('zz.portcullis.dev', ['a.example'], btoa(other.cert))],
         { logged: `a.example in zz.portcullis.dev: ${UNSIGNED}` },
       ],
-      ['without the label of Portcullis', [setMetadata({ labels: {} })], {}],
-      ['another service', [calling({ service: { namespace: 'other', name: SERVICE.name } })], {}],
-      ['URL', [byUrl('https://127.0.0.1:8443/validate/pods'), byUrl('https://[::1]/')], {}],
+      ['a configuration without the Portcullis label', [setMetadata({ labels: {} })], {}],
+      ['another Service', [calling({ service: { namespace: 'other', name: SERVICE.name } })], {}],
+      ['a trusted URL', [byUrl('https://127.0.0.1:8443/validate/pods'), byUrl('https://[::1]/')], {}],
       [
-        'URL with another name',
+        'a URL with another name',
         [byUrl('https://y.example/')],
         { problem: 'validate.pods.portcullis.dev: the serving certificate is not valid for y.example' },
       ],
       [
-        'expired',
+        'an expired certificate',
         [trusted],
         { problem: 'validate.pods.portcullis.dev: the serving certificate expired at 2026-01-08T00:00:00Z' },
         expired,
       ],
     ];
   for (const [name, configurations, { problem, logged }, now = START_DATE] of cases) {
-    test(name, async () => {
+    test(`${name}: ${problem ? 'not ready' : logged ? 'ready, with a log line' : 'ready'}`, async () => {
       const store = createStore();
       for (const one of configurations) store.put('ValidatingWebhookConfiguration', one);
       const { metrics, logger, log } = createRecorder();
@@ -192,7 +196,7 @@ suite('the serving-certificate readiness check compares the certificate with the
     });
   }
 
-  test('the result is recomputed after changes and over time', async () => {
+  test('the check is repeated after changes and over time', async () => {
     const store = createStore();
     const { metrics, logger } = createRecorder();
     const options = { pair, isTemporary: true, protocol: protocolSettings(), clientAuthorities: undefined } as const;

@@ -65,7 +65,7 @@ spec:
   template: {metadata: {labels: {app: old}}, spec: {hostNetwork: true, containers: [{name: c, image: i}]}}
 `;
 
-suite('serve --manifests with optional features and an enforcement date', () => {
+suite('a server with --manifests, optional features and an enforcement date', () => {
   let folder: string;
   let running: RunningServer;
   let client: ApiClient;
@@ -111,14 +111,14 @@ suite('serve --manifests with optional features and an enforcement date', () => 
     ],
   ];
   for (const [resource, name, namespace, object] of cases) {
-    test(`${resource.group} ${resource.resource}`, async () => {
+    test(`serves ${resource.resource} of API group ${resource.group}`, async () => {
       const { status, body } = await client.send('GET', objectPath(resource, name, namespace));
       assert.equal(status, 200);
       assert.partialDeepStrictEqual(body, object);
     });
   }
 
-  test('a CRD in the manifests takes precedence over the built-in CRD', async () => {
+  test('gives a CRD in the manifests precedence over the built-in CRD', async () => {
     const resource = clusterScoped('apiextensions.k8s.io/v1', 'customresourcedefinitions');
     const { body } = await client.send('GET', objectPath(resource, 'catalogsources.operators.coreos.com'));
     assert.partialDeepStrictEqual(body, { metadata: { labels: { own: 'true' } } });
@@ -133,7 +133,7 @@ suite('serve --manifests with optional features and an enforcement date', () => 
   const foretold = ({ warnings }: ApiResponse): readonly string[] =>
     warnings.filter((text) => text.includes('enforcement'));
 
-  test('a Deployment causes a warning if enforcement would deny its pods', async () => {
+  test('warns about a Deployment if enforcement would deny its pods', async () => {
     // The preview of a pod template requires the ranges of its namespace.
     await eventually(async () => assert.deepEqual(foretold(await deploy(`clean-${randomUUID()}`, {})), []));
     const answer = await deploy('web', { hostNetwork: true });
@@ -188,7 +188,7 @@ suite('the development cluster with default settings', () => {
     });
   });
 
-  test('prints no empty columns for the settings and the rollout', async () => {
+  test('prints no empty columns in the tables of the settings and the rollout', async () => {
     await eventually(async () => assert.deepEqual(await emptyCells(SETTINGS), []));
     const patch = { spec: { rollout: { phase: 'Evaluate' } } };
     const headers = { 'content-type': 'application/merge-patch+json' };

@@ -73,7 +73,7 @@ suite('a server with a live cluster', () => {
   });
   after(() => cluster.stop());
 
-  test('becomes ready, and decides based on the objects in the cluster', async () => {
+  test('becomes ready, and decides with the objects in the cluster', async () => {
     assert.equal(await probe(running, '/readyz/informer-sync'), 'ok');
     assert.equal(await probe(running, '/readyz/cluster'), 'ok');
     assert.doesNotMatch(await probe(running, '/readyz?verbose'), /scc/, 'without the SCC feature');
@@ -85,7 +85,7 @@ suite('a server with a live cluster', () => {
     assert.deepEqual(await ask(running, 'default'), { status: 200, verdict: true });
   });
 
-  test('acquires the Lease, and releases it when it stops', async () => {
+  test('acquires the leader Lease, and releases it when it stops', async () => {
     const holder = async (): Promise<unknown> => {
       const { body } = await cluster.admin.send('GET', LEASE);
       return (body as { spec?: { holderIdentity?: unknown } }).spec?.holderIdentity;
@@ -182,7 +182,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await eventually(async () => assert.equal(await mode(), 'report'));
   });
 
-  test('keeps fields that other clients have changed, and receives all other initial settings', async () => {
+  test('keeps fields that other clients have changed, and applies all other initial settings', async () => {
     await change({ scc: { mode: 'off' } });
     await running.stop();
     const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
@@ -198,7 +198,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     });
   });
 
-  test('is restored with the settings in force after an unconfirmed deletion', async () => {
+  test('is restored with the settings in force if its deletion was not confirmed', async () => {
     const before = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
     assert.equal((await cluster.admin.send('DELETE', CONFIGURATION)).status, 200);
     const message = 'the object was deleted without confirmation, and the leader restored the settings in force';
@@ -216,7 +216,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     assert.deepEqual(after.spec, spec);
   });
 
-  test('is recreated by replicas that were running, but not by one that starts later', async () => {
+  test('is recreated by replicas that were running when it was deleted, but not by replicas that start later', async () => {
     await running.stop();
     assert.equal((await cluster.admin.send('DELETE', CONFIGURATION)).status, 200);
     running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', ...certificate]);
@@ -235,7 +235,7 @@ suite('the PortcullisConfiguration of a live cluster', () => {
     await reported(/^generation 1, replicas 1$/, VALID, APPLIED);
   });
 
-  test('is recreated with the initial settings and a warning after a confirmed deletion', async () => {
+  test('is recreated with the initial settings and a warning if its deletion was confirmed', async () => {
     await running.stop();
     const initial = '--initial-settings={"scc":{"mode":"report"},"webhooks":{"timeoutSeconds":9}}';
     running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc', initial, ...certificate]);
@@ -280,7 +280,7 @@ test('a replica is not ready until it has read valid settings', async () => {
   }
 });
 
-test('reviews do not wait for kinds that only controllers read', async () => {
+test('reviews do not wait until kinds that only controllers read have been listed', async () => {
   const cluster = await startCluster();
   const rbac = '/apis/rbac.authorization.k8s.io/v1/';
   const rules = [{ apiGroups: [''], resources: ['namespaces', 'pods'], verbs: ['list', 'watch'] }];
@@ -300,7 +300,7 @@ test('reviews do not wait for kinds that only controllers read', async () => {
   await cluster.stop();
 });
 
-test('a replica whose pod list does not complete is ready, and only controllers that read pods wait', async () => {
+test('a replica becomes ready although it cannot list all pods, and only controllers that read pods wait', async () => {
   const cluster = await startCluster();
   await installLaxSettings(cluster.cluster);
   await installCrds(cluster.cluster);
@@ -371,7 +371,7 @@ suite('an outage of the API server', () => {
     assert.equal((await cold.stop()).code, 0);
   });
 
-  test('is reported by its own readiness check', () => {
+  test('is reported by the readiness check for the API server', () => {
     const ages = (podsMs: number, failures: readonly (readonly [Kind, string])[] = []) => ({
       failures: () => new Map(failures),
       lastEventAgesMs: () =>

@@ -90,7 +90,7 @@ for (const authorization of ['rbac', 'sar']) {
     });
     after(() => stop(started));
 
-    test('a namespace and its first pod are created concurrently', async () => {
+    test('a namespace and its first pod can be created at the same time', async () => {
       const [namespace, first] = await Promise.all([createNamespace(started, 'shop'), createPod(started, 'shop', {})]);
       assert.equal(namespace.status, 201);
       // The pod request may arrive first.
@@ -99,7 +99,7 @@ for (const authorization of ['rbac', 'sar']) {
       assert.equal(buildScc(pod), 'short');
     });
 
-    test('a short SCC in the manifests is defaulted', async () => {
+    test('SCCs in the manifests get defaults for missing fields', async () => {
       const { body } = await started.client.send(
         'GET',
         '/apis/security.openshift.io/v1/securitycontextconstraints/short',

@@ -40,8 +40,8 @@ async function ask(running: RunningServer, ca?: string): Promise<boolean> {
   return (JSON.parse(answer.body) as { response: { allowed: boolean } }).response.allowed;
 }
 
-suite('serve explains why an address is not available', () => {
-  test('because it cannot be resolved', async () => {
+suite('serve prints the reason why an address is not available:', () => {
+  test('it cannot be resolved', async () => {
     const args = [...FREE_PORTS, `--cert-dir=${folder}/invalid`, '--bind-address=999.1.1.1'];
     const { code, stderr } = await start(args).finished;
     assert.equal(code, 2);
@@ -51,7 +51,7 @@ suite('serve explains why an address is not available', () => {
     );
   });
 
-  test('because the port is in use', async () => {
+  test('its port is in use', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => other.once('listening', resolve));
     const { port } = other.address() as AddressInfo;
@@ -67,7 +67,7 @@ suite('serve explains why an address is not available', () => {
   });
 });
 
-test('serve explains why a directory cannot contain certificates', async () => {
+test('serve prints the reason why a directory cannot contain certificates', async () => {
   const { code, stdout, stderr } = await start([...FREE_PORTS, `--cert-dir=${MAIN}`]).finished;
   assert.deepEqual(
     [code, stdout, stderr],
@@ -77,7 +77,7 @@ test('serve explains why a directory cannot contain certificates', async () => {
 
 suite('a running server', () => {
   test(
-    'continues if its startup message cannot be written',
+    'continues to serve if its startup message cannot be written',
     { skip: !existsSync('/dev/full') && 'no /dev/full' },
     async () => {
       const full = openSync('/dev/full', 'w');
@@ -90,7 +90,7 @@ suite('a running server', () => {
     },
   );
 
-  test('serves reviews, probes and metrics, protects its keys, and stops immediately after Ctrl-C', async () => {
+  test('serves reviews, probes and metrics, protects its private keys, and exits immediately after Ctrl-C', async () => {
     const running = await serve(['--shutdown-delay-duration=1h']);
     assert.equal(await ask(running), true);
     assert.equal(await (await fetch(`${running.probes}/readyz`)).text(), 'ok');
@@ -115,7 +115,7 @@ suite('a running server', () => {
   });
 
   test(
-    'prints its startup message on a terminal, and only warnings as readable log lines',
+    'prints its startup message on a terminal, preceded only by warnings in text format',
     { skip: !hasScript && 'no script' },
     async (t) => {
       const folder = await mkdtemp(join(tmpdir(), 'portcullis-terminal-'));
@@ -136,7 +136,7 @@ suite('a running server', () => {
     },
   );
 
-  test('serves requests while unready during the shutdown delay after SIGTERM', async () => {
+  test('serves requests but is not ready during the shutdown delay after SIGTERM', async () => {
     const running = await serve(['--shutdown-delay-duration=700ms']);
     const finished = running.stop('SIGTERM');
     await running.logged('stopping');
@@ -150,7 +150,7 @@ suite('a running server', () => {
     assert.equal((await finished).code, 0);
   });
 
-  test('reloads its configuration, and keeps the last valid one', async () => {
+  test('reloads its configuration, and keeps the last valid configuration', async () => {
     const file = join(folder, 'config.yaml');
     await writeFile(file, CONFIGURATION('restricted'));
     const running = await serve(['--config', file]);
@@ -178,7 +178,7 @@ suite('a running server', () => {
     await running.stop();
   });
 
-  test('arguments take precedence over the environment', async () => {
+  test('prefers arguments to environment variables', async () => {
     const file = join(folder, 'precedence.yaml');
     await writeFile(
       file,
@@ -195,7 +195,7 @@ spec: {podSecurity: {defaults: {enforce: baseline}}}
     assert.equal((await running.stop('SIGTERM')).code, 0);
   });
 
-  test('reloads the serving certificate', async () => {
+  test('reloads its serving certificate', async () => {
     const validity = { now: new Date(), days: 2 };
     const names = { dnsNames: ['localhost'], ipAddresses: ['127.0.0.1'] };
     const authority = createAuthority(validity);

@@ -20,7 +20,7 @@ suite('a cache', () => {
     return { clock, cache: createCache<number>(options) };
   };
 
-  test('drops the entries that were set first when it exceeds its limit', () => {
+  test('drops the oldest entries when it exceeds its limit', () => {
     const { cache } = create();
     for (const [key, value] of Object.entries({ a: 1, b: 2, c: 3 })) cache.set(key, value);
     cache.set('a', 4);
@@ -31,7 +31,7 @@ suite('a cache', () => {
     );
   });
 
-  test('does not return expired entries, and drops all expired entries at the next change', async () => {
+  test('does not return expired entries, and drops all of them at the next change', async () => {
     const clock = createFakeClock();
     const cache = createCache<object>({
       limit: 'ownWritesBytes',
@@ -79,7 +79,7 @@ suite('the event recorder', () => {
     assert.deepEqual(sent, ['POST']);
   });
 
-  test('does not exceed its memory limits, regardless of the number of objects and the length of their UIDs', async () => {
+  test('stays within its memory limits regardless of the number of objects and the length of their UIDs', async () => {
     const { record } = createRig();
     const bytes = await measureRetained(async () => {
       for (let index = 0; index < 10_000; index++) {
@@ -104,7 +104,7 @@ suite('the event recorder', () => {
     await record(event('other'));
   });
 
-  test('the note of an event does not keep the text from which it was truncated in memory', async () => {
+  test('keeps only the truncated note of an event in memory, not the complete text', async () => {
     const bytes = await measureRetained(() =>
       Promise.resolve(Array.from({ length: 50 }, (_, index) => truncateNote(`${index}${'y'.repeat(MIB)}`, '.'))),
     );
@@ -112,7 +112,7 @@ suite('the event recorder', () => {
   });
 });
 
-test('cached results of SubjectAccessReviews do not exceed their memory limit, regardless of the groups', async () => {
+test('cached results of SubjectAccessReviews do not exceed their memory limit, regardless of the number of groups', async () => {
   const review = createAccessReviews({
     cluster: { reviewAccess: () => Promise.resolve({ allowed: true }) },
     logger: createRecorder().logger,

@@ -65,7 +65,7 @@ async function find(where: Partial<ClusterSource>) {
 }
 
 describe('the cluster of a command', () => {
-  test('comes from the `kubeconfig` option, and relative paths are resolved against its directory', async () => {
+  test('comes from the file in the `kubeconfig` option, against whose directory relative paths are resolved', async () => {
     const kubeconfig = await file('a/config', FIRST);
     const plugin = `#!${process.execPath}\nconsole.log(JSON.stringify({ status: { token: 'by plugin' } }));\n`;
     const executable = await file('a/bin/login', plugin);
@@ -83,7 +83,7 @@ describe('the cluster of a command', () => {
     });
   });
 
-  test('comes from all existing files in KUBECONFIG, where the first of several entries with the same name takes precedence', async () => {
+  test('comes from all existing files in KUBECONFIG, of which the first that defines a name takes precedence', async () => {
     const files = [join(folder, 'missing'), '', await file('a/config', FIRST), await file('b/config', SECOND)];
     const env = { KUBECONFIG: files.join(delimiter) };
     const { server, namespace, credentials } = await find({ env });
@@ -99,7 +99,7 @@ describe('the cluster of a command', () => {
       assert.equal((await find({ env })).server, 'https://b.test');
   });
 
-  test('may have a context that sets no user', async () => {
+  test('may come from a context that sets no user', async () => {
     const { credentials } = await find({ kubeconfig: await file('a/config', FIRST), context: 'anonymous' });
     assert.deepEqual((await credentials()).headers, {});
   });
@@ -108,7 +108,7 @@ describe('the cluster of a command', () => {
 const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
 
 describe('no cluster is found', () => {
-  test('findCluster reports a missing file in KUBECONFIG, but not one in the home directory', async () => {
+  test('and findCluster rejects a missing file in KUBECONFIG, but returns undefined for a missing file in the home directory', async () => {
     const env = { HOME: join(folder, 'home'), KUBECONFIG: join(folder, 'x') };
     await assert.rejects(findCluster({ env }), {
       name: 'UserError',
@@ -119,29 +119,29 @@ describe('no cluster is found', () => {
 
   const missing: readonly (readonly [name: string, where: () => Partial<ClusterSource>, message: string])[] = [
     [
-      'without KUBECONFIG and HOME',
+      'if KUBECONFIG and HOME are not set',
       () => ({}),
       'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig',
     ],
     [
-      'without a file in the home directory',
+      'if the home directory contains no kubeconfig',
       () => ({ env: { HOME: join(folder, 'none') } }),
       'no cluster to read: there is no <folder>/none/.kube/config; set --kubeconfig',
     ],
     [
-      'with missing files in KUBECONFIG',
+      'if the files in KUBECONFIG do not exist',
       () => ({
         env: { HOME: join(folder, 'home'), KUBECONFIG: ['x', 'y'].map((name) => join(folder, name)).join(delimiter) },
       }),
       'no cluster to read: there is no <folder>/x, no <folder>/y; set --kubeconfig',
     ],
     [
-      'without a token file, with the environment of a pod',
+      'if a pod has no token file',
       () => ({ env: { KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '443' } }),
       'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig',
     ],
     [
-      'with a missing file in the options',
+      'if the file in the options does not exist',
       () => ({ kubeconfig: join(folder, 'missing') }),
       'cannot read <folder>/missing: there is no such file',
     ],
@@ -156,11 +156,15 @@ describe('no cluster is found', () => {
   const PLAY_WORK = 'the contexts are play, work';
   const named = (cluster: string): string => `${ONLY_CONTEXT}clusters:\n- {name: a, cluster: ${cluster}}`;
   const wrong: readonly (readonly [name: string, text: string, message: string, context?: string])[] = [
-    ['no current context', FIRST, `${NO_CONTEXT}; the contexts are work, unknown-cluster, unknown-user, anonymous`],
+    [
+      'a missing current context',
+      FIRST,
+      `${NO_CONTEXT}; the contexts are work, unknown-cluster, unknown-user, anonymous`,
+    ],
     ['an unknown context', SECOND, `context "x" does not exist; ${PLAY_WORK}`, 'x'],
     ['an unknown cluster', FIRST, 'cluster "gone" of context "unknown-cluster" does not exist', 'unknown-cluster'],
     ['an unknown user', FIRST, 'user "gone" of context "unknown-user" does not exist', 'unknown-user'],
-    ['a list', '- a', 'not a kubeconfig: it does not contain an object'],
+    ['a list instead of an object', '- a', 'not a kubeconfig: it does not contain an object'],
     ['clusters that are not a list', 'clusters: {}', 'clusters must be a list'],
     ['a cluster without a server', 'clusters:\n- {name: a, cluster: {}}', 'clusters[0].cluster.server is missing'],
     ['a server that is not a URL', named('{server: a}'), 'server of cluster "a" must be an HTTP or HTTPS URL'],
@@ -182,7 +186,7 @@ describe('no cluster is found', () => {
   });
 });
 
-test('every kubeconfig results in a cluster or an error that contains the file name', async () => {
+test('every kubeconfig results in a cluster, or in an error that contains the file name', async () => {
   const entry = (key: string, fields: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
     fc.array(
       fc.record({ name: value, [key]: fc.oneof(value, fc.record(fields, { requiredKeys: [] })) }, { requiredKeys: [] }),

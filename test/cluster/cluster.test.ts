@@ -80,7 +80,7 @@ describe('a live cluster', () => {
   const getNames = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
-  test('stores all objects, and equal pods share their spec', () => {
+  test('stores all objects, and one spec for equal pods', () => {
     for (const kind of ALL) {
       const stored = server.cluster.store.list(kind).filter((object) => project(kind, { ...object }) !== undefined);
       assert.deepEqual(getNames(live.store.list(kind)), getNames(stored), kind);
@@ -97,7 +97,7 @@ describe('a live cluster', () => {
     await found(() => (live.store.get('Pod', 'p3', 'shop') ? undefined : true));
   });
 
-  test('notifies once about a write that the watch also delivers', async () => {
+  test('notifies once about its own write, although the watch also delivers it', async () => {
     const told: string[] = [];
     const leave = live.store.subscribe(({ type, object }) => {
       if (object.metadata?.name?.startsWith('mine')) told.push(`${type} ${object.metadata.name}`);
@@ -113,7 +113,7 @@ describe('a live cluster', () => {
     assert.deepEqual(told, ['put mine-1', 'put mine-2', 'remove mine-1']);
   });
 
-  test('keeps a deleted object with a finalizer in the store', async () => {
+  test('keeps a deleted object in the store while it has finalizers', async () => {
     const metadata = { name: 'held', namespace: 'shop', finalizers: ['example.org/hold'] };
     await live.create('ConfigMap', { metadata }, { fieldManager: 'test' });
     await live.remove('ConfigMap', 'held', 'shop');
@@ -170,7 +170,7 @@ describe('a live cluster', () => {
     assert.ok(accounts.includes('shop/scoped'));
   });
 
-  test('watches a kind once, even if it is named twice', async () => {
+  test('watches a kind once even if it is requested twice', async () => {
     const own = createMetrics({ version: 'test' });
     const kubeconfig = await server.kubeconfig();
     const { requests } = own.cluster;

@@ -57,11 +57,11 @@ const status = (code: number, reason: string, message: string) => ({
 describe('a connection', () => {
   const DATE = { 'retry-after': 'Fri, 01 Jan 2100 00:00:00 GMT' };
   const failures: readonly (readonly [name: string, answer: Responder, code: number, message: string])[] = [
-    ['403 with a Status', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
+    ['status 403 with a Status', json(status(403, 'Forbidden', 'no'), 403), 403, 'no'],
     ['an error without a body', json('', 502), 502, 'HTTP status 502'],
     ['an error with an HTML page', json(`<html>\n${'x'.repeat(500)}</html>`, 500), 500, `<html> ${'x'.repeat(193)}`],
     ['a redirect', json('', 302, { location: 'https://127.0.0.1/login' }), 302, 'HTTP status 302'],
-    ['503 without Retry-After', json(status(503, 'X', 'busy'), 503), 503, 'busy'],
+    ['status 503 without Retry-After', json(status(503, 'X', 'busy'), 503), 503, 'busy'],
     ...['1e9', -5, 0.5, {}].map(
       (seconds) =>
         [
@@ -71,7 +71,7 @@ describe('a connection', () => {
           'busy',
         ] as const,
     ),
-    ['Retry-After with a date', json(status(429, 'X', 'busy'), 429, DATE), 429, 'busy'],
+    ['a date in Retry-After', json(status(429, 'X', 'busy'), 429, DATE), 429, 'busy'],
   ];
   for (const [name, answer, code, message] of failures) {
     test(`rejects with an ApiError for ${name}`, async () => {
@@ -82,7 +82,7 @@ describe('a connection', () => {
     });
   }
 
-  test('keeps unknown fields in a response', async () => {
+  test('keeps unknown fields of a response', async () => {
     const text = '{"kind":"PodList","items":[{"spec":{"new":1,"__proto__":2}}]}';
     const { request } = await connectTo([json(text)]);
     const list = await request({ ...GET, query: { limit: '5', continue: 'a/b=' } });
@@ -108,7 +108,7 @@ describe('a connection', () => {
   });
 });
 
-describe('a request to a busy server', () => {
+describe('a request that a busy server rejects', () => {
   const busy = (code: number, seconds: string): Responder =>
     json(status(code, 'TooManyRequests', 'busy'), code, { 'retry-after': seconds });
 
@@ -120,7 +120,7 @@ describe('a request to a busy server', () => {
     });
   }
 
-  test('is not sent again before Retry-After has passed', async () => {
+  test('is not sent again before the time in Retry-After has passed', async () => {
     const { request } = await connectTo([busy(429, '1'), json({})]);
     const start = performance.now();
     await request(GET);
@@ -131,8 +131,8 @@ describe('a request to a busy server', () => {
   const limits: readonly (readonly [name: string, answers: readonly Responder[], message: string, requests: number])[] =
     [
       ['at most ten times', [busy(429, '0')], 'busy', 11],
-      ['only if Retry-After is at most a minute', [busy(429, '61')], exceeded(61), 1],
-      ['only for a minute in total', [busy(503, '1'), busy(503, '60')], exceeded(60), 2],
+      ['only if Retry-After is at most one minute', [busy(429, '61')], exceeded(61), 1],
+      ['for at most one minute in total', [busy(503, '1'), busy(503, '60')], exceeded(60), 2],
     ];
   for (const [name, answers, message, requests] of limits) {
     test(`is retried ${name}`, async () => {
@@ -145,7 +145,7 @@ describe('a request to a busy server', () => {
   test('is not retried once the signal is aborted', () => abortedRequest(busy(429, '50')));
 });
 
-describe('a request to an unreachable server reports the cause', () => {
+describe('a failed request reports the cause:', () => {
   const UNREACHABLE = 'Unable to connect to the server: ';
   const UNTRUSTED = `${UNREACHABLE}tls: failed to verify certificate: x509: certificate`;
   const TIMEOUT = `${UNREACHABLE}no response from <server> within 0.1 s`;
@@ -164,7 +164,7 @@ describe('a request to an unreachable server reports the cause', () => {
     message: string | RegExp,
     responder?: Responder,
   ])[] = [
-    ['an unknown authority', { cluster: authority(cert) }, `${UNTRUSTED} signed by unknown authority`],
+    ['an unknown CA', { cluster: authority(cert) }, `${UNTRUSTED} signed by unknown authority`],
     [
       'a certificate for another name',
       { cluster: { 'tls-server-name': 'other.test' } },
@@ -177,7 +177,7 @@ describe('a request to an unreachable server reports the cause', () => {
       { user: noKey },
       'the credentials for <server> contain only one of client-certificate and client-key',
     ],
-    ['no response', { timeoutMs: 100 }, TIMEOUT, silent],
+    ['a missing response', { timeoutMs: 100 }, TIMEOUT, silent],
     ['an incomplete response', { timeoutMs: 100 }, TIMEOUT, incomplete],
     ['a closed connection', {}, `${UNREACHABLE}EOF`, (response) => response.destroy()],
     ['a connection that closes during the response', {}, `${UNREACHABLE}unexpected EOF`, aborting],
@@ -199,7 +199,7 @@ describe('a request to an unreachable server reports the cause', () => {
     });
   }
 
-  test('if the connection is refused', async () => {
+  test('a refused connection', async () => {
     const closed = createTcpServer();
     await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve));
     const { port } = closed.address() as AddressInfo;
@@ -209,7 +209,7 @@ describe('a request to an unreachable server reports the cause', () => {
     assert.equal(message, `${UNREACHABLE}dial tcp 127.0.0.1:${port}: connect: connection refused`);
   });
 
-  test('if the signal is aborted', () => abortedRequest(silent));
+  test('an aborted signal', () => abortedRequest(silent));
 });
 
 test('a GET is retried if the server closes the idle connection', async () => {
@@ -236,7 +236,7 @@ describe('credentials', () => {
     assert.deepEqual(await headersFor({ username: 'alice', password: 'secret' }), [expected]);
   });
 
-  test('a renewed token file takes effect, and takes precedence over a token', async (t) => {
+  test('a renewed token file takes effect, and takes precedence over a static token', async (t) => {
     t.mock.timers.enable({ apis: ['Date'] });
     const tokenFile = await server.file('token', 'first\n');
     const { request } = await connectTo([json({})], { user: { tokenFile, token: 'old' } });
@@ -251,7 +251,7 @@ describe('credentials', () => {
     );
   });
 
-  test('connections that were verified with a replaced CA are closed', async (t) => {
+  test('connections on which a CA that was replaced verified the server are closed', async (t) => {
     t.mock.timers.enable({ apis: ['Date'] });
     const file = await server.file('ca.crt', server.authority);
     const closed: Promise<unknown>[] = [];
@@ -272,7 +272,7 @@ describe('credentials', () => {
     assert.equal(closed.length, 2);
   });
 
-  test('impersonation headers contain the UID, groups and extra fields', async () => {
+  test('impersonation headers contain the user, UID, groups and extra fields', async () => {
     const user = {
       token: 'abc',
       as: 'bob',
@@ -289,7 +289,7 @@ describe('credentials', () => {
     ]);
   });
 
-  test('an exec plugin gets the cluster and returns a token', async () => {
+  test('an exec plugin receives the cluster and returns a token', async () => {
     const program = `#!${process.execPath}
 const { spec, apiVersion } = JSON.parse(process.env.KUBERNETES_EXEC_INFO);
 const token = [process.argv[2], process.env.FLAVOUR, spec.interactive, spec.cluster.server].join(' ');
@@ -312,7 +312,7 @@ console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token
     ['is missing', undefined, /spawn no-such-plugin ENOENT$/],
   ];
   for (const [name, program, reason] of broken) {
-    test(`a plugin that ${name}`, async () => {
+    test(`an exec plugin that ${name} is an error`, async () => {
       const text = `#!${process.execPath}\n${program}\n`;
       const command = program === undefined ? 'no-such-plugin' : await server.file('plugin', text);
       const { request } = await connectTo([json({})], { user: { exec: { command } } });
@@ -321,7 +321,7 @@ console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token
     });
   }
 
-  test('credentials are not sent without encryption', async () => {
+  test('credentials are not sent over unencrypted connections', async () => {
     const seen: (string | undefined)[] = [];
     const plain = createPlainServer(({ headers }, response) => {
       seen.push(headers.authorization);
@@ -361,7 +361,7 @@ test('requests through a proxy are encrypted end to end', async () => {
   proxy.close();
 });
 
-describe('a request to the address of a specific API server verifies the certificate', () => {
+describe('a request to the address of a single API server verifies the certificate:', () => {
   const address = (): string => new URL(server.url).host;
   const REFUSED = 'Unable to connect to the server: tls: failed to verify certificate: x509: certificate is valid for';
   const cases: readonly (readonly [name: string, cluster: object, result: string])[] = [
@@ -374,7 +374,7 @@ describe('a request to the address of a specific API server verifies the certifi
     ['the certificate is for another name', { server: 'https://other.test' }, `${REFUSED} api.test, not other.test`],
     ['the certificate is for another address', { server: 'https://10.0.0.1' }, `${REFUSED} 127.0.0.1, not 10.0.0.1`],
     [
-      'the connection does not verify certificates',
+      'the connection skips the verification',
       { server: 'https://api.test', 'insecure-skip-tls-verify': true, 'certificate-authority-data': undefined },
       'no request was sent to <address>, because the connection to https://api.test does not verify certificates',
     ],

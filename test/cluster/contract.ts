@@ -40,7 +40,7 @@ export function clusterContract(name: string, makeCluster: () => Promise<Contrac
       assert.equal(cluster.store.get('ConfigMap', 'written', 'contract-a'), undefined);
     });
 
-    test('every write changes the resource version', async () => {
+    test('each write changes the resource version', async () => {
       const first = await cluster.create('ConfigMap', configMap('versions'), options);
       const labelled = { ...first, metadata: { ...first.metadata, labels: { a: 'b' } } };
       const second = await cluster.update('ConfigMap', labelled, options);

@@ -44,7 +44,7 @@ describe('events', () => {
     ['x'.repeat(253), /^[0-9a-f-]{36}$/],
   ];
   for (const [object, expected] of named) {
-    test(`about an object whose name has ${object.length} characters have a valid name`, async () => {
+    test(`have valid names if the name of their object has ${object.length} characters`, async () => {
       begin();
       await tell(note('hello', object));
       const event = JSON.parse(server.requests[0]?.body ?? '') as { metadata: { name: string } };
@@ -52,7 +52,7 @@ describe('events', () => {
     });
   }
 
-  test('have a time, an object and a controller', async () => {
+  test('have a time, a regarding object and a controller', async () => {
     begin();
     await tell(note('hello'));
     const [request] = server.requests;
@@ -81,7 +81,7 @@ describe('events', () => {
     });
   });
 
-  test('become a series when they are repeated, even concurrently', async () => {
+  test('become a series if they are repeated, even concurrently', async () => {
     begin();
     await Promise.all([tell(note('a')), tell(note('a')), tell(note('b'))]);
     clock.advance(599_999);
@@ -97,7 +97,7 @@ describe('events', () => {
     );
   });
 
-  test('that are repeated after ten minutes are new', async () => {
+  test('are created again if they are repeated after ten minutes', async () => {
     begin();
     await tell(note('a'));
     clock.advance(600_000);
@@ -119,7 +119,7 @@ describe('events', () => {
     );
   });
 
-  test('that the server rejects cause an error and are created at the next attempt', async () => {
+  test('are logged as errors if the API server rejects them, and are created at the next attempt', async () => {
     begin();
     server.respond(json({ kind: 'Status', message: 'no', code: 403 }, 403), json({}));
     await assert.rejects(tell(note('a')), (error) => error instanceof ApiError && error.status.code === 403);
@@ -130,7 +130,7 @@ describe('events', () => {
     ]);
   });
 
-  test('are limited to a burst of 25 per object, then one every five minutes', async () => {
+  test('are limited to a burst of 25 for each object, then one every five minutes', async () => {
     begin();
     for (let index = 0; index < 40; index++) await tell(note(`n${index}`));
     assert.equal(server.requests.length, 25);

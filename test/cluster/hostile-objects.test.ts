@@ -122,7 +122,7 @@ describe('the bindings of a role', () => {
   const subjects = (name: string) => live.store.get('RoleBinding', name, 'shop')?.subjects;
   const R = { kind: 'Role', name: 'r' };
 
-  test('are read after the roles, once', async () => {
+  test('are read once, after the roles', async () => {
     lists.set(ROLES, [role('r', USE)]);
     lists.set(CLUSTER_ROLES, [clusterRole('c', { ...USE, verbs: ['*'] })]);
     lists.set(BINDINGS, [
@@ -140,7 +140,7 @@ describe('the bindings of a role', () => {
     await live.stop();
   });
 
-  test('are read again when the role grants an SCC, and grant nothing once it does not', async () => {
+  test('are read again when the role grants an SCC, and grant nothing once the role no longer grants it', async () => {
     lists.set(BINDINGS, [binding('a', R, 'alice'), binding('other', R, 'alice', 'bank')]);
     await follow();
     assert.deepEqual([mayUse('alice'), subjects('a')], [false, undefined]);
@@ -173,7 +173,7 @@ describe('the bindings of a role', () => {
     await live.stop();
   });
 
-  test('grant nothing until they are read again, and the read is retried', async () => {
+  test('grant nothing until they are read again, which is retried', async () => {
     lists.set(BINDINGS, [binding('a', R, 'alice')]);
     await follow();
     const path = `${RBAC}/namespaces/shop/rolebindings`;
@@ -185,7 +185,7 @@ describe('the bindings of a role', () => {
     await live.stop();
   });
 
-  test('are not restored from an older version', async () => {
+  test('are not replaced by an older version', async () => {
     const old = binding('a', R, 'alice');
     lists.set(BINDINGS, [old, binding('gone', R, 'bob')]);
     await follow();
@@ -212,7 +212,7 @@ describe('large objects', () => {
   const evaluate = (name: string): string => evaluatePod(stored(name), { level: 'baseline', version: 'latest' }).detail;
   const TOO_LARGE = 'pod too large to evaluate (spec: Too long: may not be more than 32768 bytes)';
 
-  test('are listed in pages that shrink to the limit in bytes, and grow again', async () => {
+  test('are listed in pages that shrink to the limit in bytes and grow again afterwards', async () => {
     lists.set(PODS, [
       ...Array.from({ length: 4 }, (_, index) => pod(`l${index}`, large)),
       pod('a', ''),
@@ -228,7 +228,7 @@ describe('large objects', () => {
     await live.stop();
   });
 
-  test('above the limit of a response are stored as too large', async () => {
+  test('are stored as too large if they exceed the limit of a response', async () => {
     const huge = pod('huge', 'x'.repeat(LIMITS.responseBytes));
     lists.set(PODS, [pod('a', ''), huge, pod('b', '')]);
     await start(['Pod']);
@@ -238,7 +238,7 @@ describe('large objects', () => {
     await live.stop();
   });
 
-  test('in watch events change the store in order', async () => {
+  test('change the store in the order of their watch events', async () => {
     await start(['Pod']);
     send(PODS, 'ADDED', pod('a', large));
     send(PODS, 'ADDED', pod('b', ''));
@@ -250,7 +250,7 @@ describe('large objects', () => {
     await live.stop();
   });
 
-  test('above the limit of an event are read again as a list', async () => {
+  test('are listed again if they exceed the limit of a watch event', async () => {
     await start(['Pod']);
     const huge = pod('huge', 'x'.repeat(LIMITS.responseBytes));
     lists.set(PODS, [huge]);
@@ -260,7 +260,7 @@ describe('large objects', () => {
     await live.stop();
   });
 
-  test('that are read for a review contain only the fields that policies read', async () => {
+  test('keep only the fields that policies read if they are read for a review', async () => {
     await start(['Pod']);
     server.respond(json(pod('a', large)));
     const { spec } = await live.get('Pod', 'a', 'shop');

@@ -51,7 +51,7 @@ describe('a connection to a development cluster', () => {
   const getNames = (objects: readonly KubeObject[]): string[] =>
     objects.map(({ metadata }) => [metadata?.namespace, metadata?.name].join('/')).sort();
 
-  test('lists all objects, in pages', async () => {
+  test('lists all objects in pages', async () => {
     const counts: number[] = [];
     const options = { pageSize: 2, onProgress: (count: number) => counts.push(count) };
     const { store, unserved } = await readCluster(admin, ALL, options);
@@ -64,7 +64,7 @@ describe('a connection to a development cluster', () => {
     assert.deepEqual([counts.at(-1), counts.length > total / 2], [total, true]);
   });
 
-  test('returns objects with their type, and managedFields only for namespaces', async () => {
+  test('returns objects with apiVersion and kind, and keeps managedFields only for namespaces', async () => {
     const { store } = await readCluster(admin, ['Pod', 'Namespace'], {});
     const stored = cluster.cluster.storage.get(RESOURCES.Pod, 'shop', 'p0');
     assert.ok(stored?.metadata?.managedFields);
@@ -80,7 +80,7 @@ describe('a connection to a development cluster', () => {
     assert.ok(store.list('ClusterRole').length >= 10);
   });
 
-  test('reports all missing permissions in one error', async () => {
+  test('reports all missing permissions in a single error', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     await assert.rejects(readCluster(alice, ['Pod', 'ClusterRole', 'Namespace'], { namespace: 'shop' }), {
       name: 'UserError',
@@ -90,7 +90,7 @@ describe('a connection to a development cluster', () => {
     });
   });
 
-  test('reviews its own identity and user permissions', async () => {
+  test('reviews the permissions of its own user and of other users', async () => {
     const alice = await as('    as: alice\n    as-groups: [dev]\n');
     assert.deepEqual(await reviewSelf(alice), { username: 'alice', groups: ['dev', 'system:authenticated'] });
     const use = {
@@ -148,13 +148,18 @@ describe('readCluster', () => {
     ['a response with 401', status(401, 'Unauthorized'), ['Pod'], 'You must be logged in to the server (Unauthorized)'],
     ['a response with 500', status(500, 'etcd is gone'), ['Role'], ETCD],
     [
-      'a response with 404 for a core kind',
+      'a response with 404 for a core resource',
       missing,
       ['Pod', 'Role'],
       'cannot list pods at <server>: 404 page not found',
     ],
-    ['responses with 404 for all kinds', missing, ['SecurityContextConstraints', 'Role'], NOT_SERVED],
-    ['a long Retry-After', json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }), ['Pod'], BUSY],
+    ['responses with 404 for all resources', missing, ['SecurityContextConstraints', 'Role'], NOT_SERVED],
+    [
+      'a long delay in Retry-After',
+      json({ kind: 'Status', message: 'busy' }, 429, { 'retry-after': '99999' }),
+      ['Pod'],
+      BUSY,
+    ],
     ['a repeated continue token', list([named('a')], { continue: 'again' }), ['Pod'], ENDLESS],
     ...WRONG_METADATA.map(([metadata, problem]) => {
       const message = `invalid object in the list of pods: ${problem}`;
@@ -171,7 +176,7 @@ describe('readCluster', () => {
     });
   }
 
-  test('requests a list whose pages always expire in a single response', async () => {
+  test('requests a list in a single response if its pages always expire', async () => {
     const page = list([named('a')], { continue: 'more' });
     const gone = status(410, 'expired');
     server.respond(page, gone, page, gone, page, gone, list([named('a'), named('b')]));
@@ -185,7 +190,7 @@ describe('readCluster', () => {
     assert.deepEqual(queries, [...pages, ...pages, ...pages, '']);
   });
 
-  test('rejects an endless list of pages', async () => {
+  test('rejects a list whose pages never end', async () => {
     let page = 0;
     const endless: Connection = {
       ...connection,

@@ -74,7 +74,7 @@ describe('an outage of the API server', () => {
       .join(' | ');
   };
 
-  test('at startup leaves the kind unsynced and is logged once', () =>
+  test('at startup leaves a kind unsynced, and is logged once', () =>
     play([broken, broken, list, watching], async ({ live, clock, said }) => {
       await said(1);
       clock.advance(800);
@@ -102,7 +102,7 @@ describe('an outage of the API server', () => {
       assert.deepEqual([...live.failures()], [['Namespace', 'etcd is gone']]);
     }));
 
-  test('that lasts for a long time is followed by a new list', () =>
+  test('that outlasts the watch cache is followed by a new list', () =>
     play([list, forgotten, list, watching], async ({ clock, said }) => {
       await said(2);
       clock.advance(800);
@@ -129,35 +129,35 @@ describe('an outage of the API server', () => {
   ])[] = [
     ['an empty object', 'Namespace', [json({})], true, NO_LIST],
     [
-      'a list of null',
+      'a list with null as an item',
       'Namespace',
       [json({ kind: 'NamespaceList', metadata: { resourceVersion: '9' }, items: [null] })],
       true,
       NO_LIST,
     ],
-    ['a list without a version', 'Namespace', [json({ kind: 'NamespaceList', items: [] })], true, NO_LIST],
+    ['a list without a resource version', 'Namespace', [json({ kind: 'NamespaceList', items: [] })], true, NO_LIST],
     [
       'a list that is empty',
       'Namespace',
       [json({ kind: 'NamespaceList', metadata: { resourceVersion: '9' } }), watching],
       false,
     ],
-    ['404 of a built-in kind', 'Node', [notServed], true],
-    ['404 of all resources', 'SecurityContextConstraints', [notServed, notServed], true],
+    ['status 404 for a built-in resource', 'Node', [notServed], true],
+    ['status 404 for all resources', 'SecurityContextConstraints', [notServed, notServed], true],
     [
-      '404 for a resource in its discovery',
+      'status 404 for a resource that the discovery document contains',
       'SecurityContextConstraints',
       [notServed, groups('security.openshift.io'), resources(SCCS)],
       true,
     ],
     [
-      '404 for a resource that it does not serve',
+      'status 404 for a resource that the discovery document does not contain',
       'SecurityContextConstraints',
       [notServed, groups('security.openshift.io'), resources('others')],
       false,
     ],
     [
-      '404 for a kind that older API servers do not serve',
+      'status 404 for a resource that older API servers do not serve',
       'MutatingAdmissionPolicy',
       [notServed, groups('admissionregistration.k8s.io'), resources('others')],
       false,

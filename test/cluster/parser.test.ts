@@ -15,7 +15,7 @@ const collectLines = async (parser: Parser, ...chunks: readonly Buffer[]): Promi
   return lines;
 };
 
-describe('lines', () => {
+describe('lines of a stream', () => {
   const line = fc.string({ unit: 'grapheme', maxLength: 20 }).map((text) => text.replaceAll('\n', ''));
 
   test('do not depend on chunk sizes', async () => {
@@ -36,7 +36,7 @@ describe('lines', () => {
     await fc.assert(property);
   });
 
-  test('are limited in bytes', async () => {
+  test('are limited in length', async () => {
     const half = (): Buffer => Buffer.alloc(LIMITS.responseBytes / 2, 'a');
     const [line] = await collectLines(createParser(), half(), half(), Buffer.from('\n'));
     assert.equal(line, 'a'.repeat(LIMITS.responseBytes));
@@ -45,7 +45,7 @@ describe('lines', () => {
     });
   });
 
-  test('above 256 KiB are parsed one at a time', async () => {
+  test('that exceed 256 KiB are parsed one at a time', async () => {
     const parser = createParser();
     const order: string[] = [];
     const read = async (name: string): Promise<void> => {
@@ -83,7 +83,7 @@ describe('a parser', () => {
     ['the main thread', 'x'],
     ['the worker', 'x'.repeat(LIMITS.mainThreadBytes)],
   ] as const) {
-    test(`returns the parts of lists and events to store, in ${name}`, async () => {
+    test(`returns the parts of lists and events that the store keeps, in ${name}`, async () => {
       const metadata = { resourceVersion: '7', continue: 'c' };
       const items = Array.from({ length: 600 }, (_, index) => pod(`p${index}`, index === 5 ? env : ''));
       const [head, objects] = await parse(JSON.stringify({ kind: 'PodList', metadata, items }), 'list', 'Pod');
@@ -99,14 +99,14 @@ describe('a parser', () => {
     });
   }
 
-  test('ignores deep values in fields that no decision reads', async () => {
+  test('ignores deeply nested values in fields that no decision reads', async () => {
     const fieldsV1 = `${'{"f:a":'.repeat(5000)}{}${'}'.repeat(5000)}`;
     const object = JSON.stringify(pod('a', '')).replace('"uid"', `"managedFields":[{"fieldsV1":${fieldsV1}}],"uid"`);
     const text = `{"type":"ADDED","object":${object}}`;
     assert.deepEqual(await parse(text, 'event', 'Pod'), [{ type: 'ADDED' }, [stored('a')]]);
   });
 
-  test('rejects texts with too many values or levels', { timeout: 60_000 }, async () => {
+  test('rejects texts with too many values or levels of nesting', { timeout: 60_000 }, async () => {
     const many = 'more than 1500000 values';
     for (const [text, message] of [
       [`[${'{},'.repeat(5_000_000)}`, many],

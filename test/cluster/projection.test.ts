@@ -100,7 +100,7 @@ describe('a projected pod', () => {
     });
   }
 
-  test('gets the same SCC or denial as the complete pod', () => {
+  test('gets the same SCC or the same denial as the complete pod', () => {
     fc.assert(
       fc.property(create, suffix, (input, end) => {
         const whole = withUnreadFields(input.object as JsonObject, end);
@@ -171,7 +171,7 @@ describe('the store keeps', () => {
     test(name, () => assert.deepEqual(keep(kind, object), kept && { apiVersion, kind, ...kept }));
   }
 
-  test('one copy of the parts that the pods of a controller share', () => {
+  test('one copy of the fields that the pods of a controller share', () => {
     const projection = createProjection('Pod');
     const pod = (end: string): Pod => {
       const whole = { metadata: { labels: { app: 'web' }, ownerReferences: [ownerReference] }, spec: template['spec'] };
@@ -185,7 +185,7 @@ describe('the store keeps', () => {
     assert.equal(a.status, b.status);
   });
 
-  test('the same pod after a change to dropped fields', () => {
+  test('the same pod after a change to fields that it does not keep', () => {
     const projection = createProjection('Pod');
     const pod = (resourceVersion: string, podIP: string, phase: string): Pod =>
       projection({ metadata: { name: 'a', resourceVersion }, spec: {}, status: { phase, podIP } }) as Pod;
@@ -215,7 +215,7 @@ describe('a pool of objects', () => {
 const metadata = (more: JsonObject): JsonObject => ({ name: 'a', namespace: 'shop', ...more });
 
 describe('projected metadata', () => {
-  test('keeps the annotations of pods that affect decisions', () => {
+  test('keeps the pod annotations that affect decisions', () => {
     const annotations = {
       plain: 'kept',
       'openshift.io/scc': 'kept',
@@ -239,7 +239,10 @@ describe('projected metadata', () => {
     ['null', null],
     ['a string', 'x'],
     ['a list', []],
-    ['members of wrong types', { name: 7, namespace: [], labels: 'x', annotations: null, ownerReferences: {} }],
+    [
+      'an object with members of the wrong type',
+      { name: 7, namespace: [], labels: 'x', annotations: null, ownerReferences: {} },
+    ],
   ];
   for (const [name, value] of odd) {
     test(`may be ${name} in the original object`, () => {
@@ -249,7 +252,7 @@ describe('projected metadata', () => {
     });
   }
 
-  test('is shared by bindings with equal parts', () => {
+  test('is shared by bindings with equal fields', () => {
     const projection = createProjection('RoleBinding');
     const binding = (name: string): RoleBinding =>
       projection({
@@ -288,7 +291,7 @@ test('a pod keeps its phase and the creation and start times of its ephemeral co
   });
 });
 
-describe('a stored namespace keeps the fields that decisions read', () => {
+describe('a stored namespace', () => {
   const owned = (labels: readonly string[]): JsonObject => ({
     'f:metadata': {
       'f:annotations': { '.': {}, 'f:openshift.io/sa.scc.mcs': {}, 'f:a': {}, 'f:example.com/b': {} },
@@ -329,12 +332,12 @@ describe('a stored namespace keeps the fields that decisions read', () => {
     status: { phase: 'Active' },
   });
 
-  test('and all labels, because settings can select namespaces by any label', () => {
+  test('keeps the fields that decisions read, and all labels, because settings can select namespaces by any label', () => {
     const labels = { [PSA]: 'restricted', team: 'a', 'example.com/tier': 'b' };
     assert.deepEqual(keep('Namespace', build(labels)), kept(labels));
   });
 
-  describe('and, if it exceeds 64 KiB,', () => {
+  describe('that exceeds 64 KiB keeps', () => {
     const identity = { name: 'a', uid: 'u', resourceVersion: '1' };
     const fill = (domain: string): object =>
       Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${domain}label-${index}`, 'x']));
@@ -342,14 +345,18 @@ describe('a stored namespace keeps the fields that decisions read', () => {
     const ranges = { 'openshift.io/sa.scc.uid-range': '1000000000/10000' };
     const long = { 'openshift.io/sa.scc.mcs': 'x'.repeat(LIMITS.storedObjectBytes) };
     for (const [claim, metadata, expected] of [
-      ['no other labels', { labels: { ...fill(''), ...labels } }, { labels }],
-      ['no other labels of the same domains', { labels: { ...fill('a.k8s.io/'), ...labels } }, { labels }],
+      ['no labels that decisions do not read', { labels: { ...fill(''), ...labels } }, { labels }],
       [
-        'no other annotations',
+        'no unrelated labels of the domains that decisions read',
+        { labels: { ...fill('a.k8s.io/'), ...labels } },
+        { labels },
+      ],
+      [
+        'no annotations that decisions do not read',
         { labels, annotations: { ...fill('openshift.io/'), ...ranges } },
         { labels, annotations: ranges },
       ],
-      ['no annotations with long values', { labels, annotations: { ...ranges, ...long } }, { labels }],
+      ['no long annotations', { labels, annotations: { ...ranges, ...long } }, { labels }],
     ] as const)
       test(claim, () => {
         const kept = keep('Namespace', { metadata: { ...identity, ...metadata } });
@@ -358,7 +365,7 @@ describe('a stored namespace keeps the fields that decisions read', () => {
   });
 });
 
-test('a node keeps its labels, its taints and its kubelet state', () => {
+test('a stored node keeps its labels, its taints and its kubelet state', () => {
   const heartbeat = { lastHeartbeatTime: '2026-01-02T03:04:05Z' };
   const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastTransitionTime: '2026-01-01T00:00:00Z' };
   const metadata = { name: 'node-1', uid: 'u', labels: { type: 'kwok' } };
@@ -389,7 +396,7 @@ test('a node keeps its labels, its taints and its kubelet state', () => {
   assert.deepEqual(keep('Node', odd), kept);
 });
 
-test('the node configuration has the kind of its API group', () => {
+test('a stored node configuration has the kind of its API group', () => {
   const spec = { minimumKubeletVersion: '1.33.0' };
   assert.deepEqual(keep('NodesConfig', { metadata: { name: 'cluster' }, spec }), {
     apiVersion: 'config.openshift.io/v1',
@@ -438,7 +445,7 @@ describe('an object that exceeds its limit', () => {
   const size = (object: unknown): number => JSON.stringify(object).length;
 
   for (const [name, pod] of hostile) {
-    test(`is denied by every policy if a pod has ${name}`, () => {
+    test(`is denied by every policy if it is a pod with ${name}`, () => {
       const { metadata = {} } = pod as { readonly metadata?: JsonObject };
       const stored = keep('Pod', { ...pod, metadata: { ...metadata, name: 'a', uid: 'u', creationTimestamp: 't' } });
       assert.deepEqual(stored?.metadata, { name: 'a', uid: 'u', creationTimestamp: 't' });
@@ -451,7 +458,7 @@ describe('an object that exceeds its limit', () => {
 
     for (const kind of POD_TEMPLATE_KINDS) {
       const path = RESOURCES[kind].podTemplate ?? [];
-      test(`is denied if the template of a ${kind} has ${name}`, () => {
+      test(`is denied if it is a ${kind} whose template has ${name}`, () => {
         const whole = withValueAt({ metadata: { name: 'a', namespace: 'shop' } }, path, pod) as JsonObject;
         const stored = keep(kind, whole);
         assert.deepEqual([size(stored) < 5000, stored?.excess], [true, [...path, 'spec'].join('.')]);
@@ -461,7 +468,7 @@ describe('an object that exceeds its limit', () => {
     }
   }
 
-  test('keeps no other metadata that is large', () => {
+  test('keeps no other large metadata', () => {
     const ownerReferences = [...Array<JsonObject>(10_000).fill(owner), { ...owner, name: long, controller: true }];
     const managedFields = Array<JsonObject>(1000).fill({ subresource: 'ephemeralcontainers', time: '2026-01-01' });
     const stored = keep('Pod', {
@@ -475,7 +482,7 @@ describe('an object that exceeds its limit', () => {
     });
   });
 
-  test('stays below the limit without the fields that no policy reads', () => {
+  test('fits into the limit without the fields that no policy reads', () => {
     const spec = { ...restricted, initContainers: [{ ...container, env: [{ name: 'A', value: long }], args: [long] }] };
     const stored = keep('Pod', { metadata: { labels: { a: long } }, spec });
     assert.deepEqual([stored?.excess, evaluate(stored) === REASON], [undefined, false]);
@@ -491,20 +498,20 @@ describe('an object that exceeds its limit', () => {
   };
   const cases: readonly (readonly [name: string, kind: Kind, object: JsonObject, kept: JsonObject | undefined])[] = [
     [
-      'grants the first names if a Role has too many',
+      'grants only the first names if it is a Role with too many',
       'Role',
       { metadata: { name: 'a' }, rules: names.map((name) => ({ ...use, resourceNames: [name] })) },
       { metadata: { name: 'a' }, rules: [{ ...use, resourceNames: names.slice(0, 1000) }], excess: 'rules' },
     ],
     [
-      'grants nothing if all names in a rule are too long',
+      'grants nothing if it is a Role and all names in a rule are too long',
       'Role',
       { metadata: { name: 'a' }, rules: [{ ...use, resourceNames: [long] }] },
       undefined,
     ],
-    ['is not stored if the name of a Role is too long', 'Role', { metadata: { name: long }, rules: [use] }, undefined],
+    ['is not stored if it is a Role with a long name', 'Role', { metadata: { name: long }, rules: [use] }, undefined],
     [
-      'keeps the first subjects if a RoleBinding has too many',
+      'keeps only the first subjects if it is a RoleBinding with too many',
       'RoleBinding',
       { metadata: { name: 'a', namespace: 'shop' }, roleRef, subjects: [{ kind: 'User', name: long }, ...subjects] },
       {
@@ -515,25 +522,25 @@ describe('an object that exceeds its limit', () => {
       },
     ],
     [
-      'is not stored if the role of a RoleBinding has a long name',
+      'is not stored if it is a RoleBinding whose role has a long name',
       'RoleBinding',
       { metadata: { name: 'a', namespace: 'shop' }, roleRef: { ...roleRef, name: long }, subjects },
       undefined,
     ],
     [
-      'allows nothing if a PodSecurityException is too large',
+      'allows nothing if it is a PodSecurityException',
       'PodSecurityException',
       exception,
       { metadata: { name: 'a' }, excess: 'spec, status' },
     ],
     [
-      'keeps the identity of a ServiceAccount',
+      'keeps only its identity if it is a ServiceAccount',
       'ServiceAccount',
       { metadata: { name: 'a', labels: { long } } },
       { metadata: { name: 'a' } },
     ],
     [
-      'keeps the identity of a CatalogSource',
+      'keeps only its identity if it is a CatalogSource',
       'CatalogSource',
       { metadata: { name: 'a' }, spec: { image: long } },
       { metadata: { name: 'a' }, excess: 'spec' },
@@ -543,7 +550,7 @@ describe('an object that exceeds its limit', () => {
     test(name, () => assert.deepEqual(project(kind, object), kept && { ...typeMeta(kind), ...kept }));
   }
 
-  test('is stored in the same way while the memory of its kind is full', () => {
+  test('is stored in the same way if the objects of its kind use all their memory', () => {
     const pod = project('Pod', { metadata: { name: 'a' }, spec: restricted }) ?? {};
     assert.equal(evaluate(pod), 'allowed');
     assert.equal(evaluate(reduce('Pod', pod)), REASON);

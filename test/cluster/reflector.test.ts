@@ -148,7 +148,7 @@ describe('a reflector follows its resource:', () => {
       },
     ));
 
-  test('a broken watch continues from the last event', () =>
+  test('a broken watch is continued after the last event', () =>
     play([list(5, []), watching(['ADDED', role('a', 6)])], async ({ requests, clock, changes, soon, failures }) => {
       await soon(() => changes.length === 1);
       clock.advance(5000);
@@ -157,7 +157,7 @@ describe('a reflector follows its resource:', () => {
       assert.deepEqual(failures, []);
     }));
 
-  test('an ended watch continues from the last bookmark', () =>
+  test('a watch that ends is continued after the last bookmark', () =>
     play([list(5, []), watching(['BOOKMARK', role('', 60)])], async ({ requests, clock, changes }) => {
       await requests(2);
       clock.advance(5000);
@@ -214,7 +214,7 @@ describe('a reflector follows its resource:', () => {
       assert.deepEqual(await requests(2), ['list', 'watch 5']);
     }));
 
-  test('an event may arrive byte by byte', () =>
+  test('an event may arrive one byte at a time', () =>
     play([list(5, []), watching()], async ({ requests, changes, soon }) => {
       await requests(2);
       const object = { ...role('a', 6), text: 'Größe 🏰' };
@@ -227,12 +227,12 @@ describe('a reflector follows its resource:', () => {
 
   const lost: readonly (readonly [name: string, answer: Responder, failure: string])[] = [
     [
-      'an error event with 410',
+      'an error event with code 410',
       watching(['ERROR', { kind: 'Status', code: 410, message: 'too old resource version: 5 (90)' }]),
       'ApiError: too old resource version: 5 (90) +800',
     ],
     [
-      'a watch from a future version',
+      'a watch from a future resource version',
       status(504, 'Too large resource version'),
       'ApiError: Too large resource version +800',
     ],
@@ -257,7 +257,7 @@ describe('a reflector follows its resource:', () => {
       ));
   }
 
-  test('an expired list starts again, and objects deleted in the meantime are removed', () =>
+  test('an expired list is started again, and objects that were deleted in the meantime are removed', () =>
     play(
       [
         list(5, [role('a', 1), role('b', 2)], { continue: 'c' }),
@@ -296,7 +296,7 @@ describe('a reflector follows its resource:', () => {
       },
     ));
 
-  test('after a timeout, lists use smaller pages and a longer timeout', async () => {
+  test('after a timeout, lists use smaller pages and longer timeouts', async () => {
     const silent: Responder = () => undefined;
     const clock = createFakeClock();
     const through = await server.connect({ timeoutMs: 1000, clock });
@@ -322,7 +322,7 @@ describe('a reflector follows its resource:', () => {
     );
   });
 
-  test('temporarily missing permissions do not change the store', () => {
+  test('a temporary lack of permissions does not change the store', () => {
     const denied = status(403, 'roles is forbidden');
     return play(
       [list(5, [role('a', 1)]), watching(), denied, denied, list(8, [role('a', 1), role('b', 7)])],
@@ -342,7 +342,7 @@ describe('a reflector follows its resource:', () => {
     );
   });
 
-  test('a resource that is not served is treated as empty and is listed again about once a minute', () => {
+  test('a resource that is not served is empty, and is listed again about once a minute', () => {
     const missing = json('404 page not found', 404);
     return play(
       [list(5, [role('a', 1)]), missing, missing, missing, list(9, [role('b', 8)])],
@@ -363,7 +363,7 @@ describe('a reflector follows its resource:', () => {
     );
   });
 
-  test('retryNow lists immediately, then every second until the resource is served', () => {
+  test('retryNow lists immediately, then once a second until the resource is served', () => {
     const missing = json('404 page not found', 404);
     return play(
       [missing, missing, list(9, [role('b', 8)])],

@@ -17,7 +17,7 @@ const DOCUMENTS: readonly (readonly [document: object, version: string | undefin
   [{}, undefined],
 ];
 
-suite('the server version is read from the document', () => {
+suite('parseServerVersion reads the version from', () => {
   for (const [document, version] of DOCUMENTS) {
     test(JSON.stringify(document), () =>
       assert.equal(parseServerVersion(document as Record<string, unknown>), version),
@@ -33,7 +33,7 @@ suite('the version of the API server', () => {
   before(async () => void (server = await startScriptedServer()));
   after(() => server.stop());
 
-  test('is read at startup, every minute and on request, and is kept after failures', async () => {
+  test('is read at startup, every minute and on request, and is kept after failed requests', async () => {
     server.respond(version('35'), refusal(403, 'no'), refusal(403, 'no'), version('36'), version('37'));
     const clock = createFakeClock();
     const { logger, log } = createRecorder('info');

@@ -28,25 +28,33 @@ describe('a store writer', () => {
     ['stores watch events', 'put 1, put 2, remove 3', 'put 1, put 2, remove 2'],
     ['ignores the watch event of its own write', 'written 10, put 10', 'put 10'],
     ['ignores events older than its own write', 'put 8, written 10, put 9, put 10, put 11', 'put 8, put 10, put 11'],
-    ['ignores a write that the watch has passed', 'put 10, put 11, reached 11, written 10', 'put 10, put 11'],
-    ['ignores a write after its removal', 'put 9, remove 10, reached 10, written 9', 'put 9, remove 9'],
+    [
+      'ignores a write if the watch has delivered a newer version',
+      'put 10, put 11, reached 11, written 10',
+      'put 10, put 11',
+    ],
+    [
+      'ignores a write of an object that was removed after it',
+      'put 9, remove 10, reached 10, written 9',
+      'put 9, remove 9',
+    ],
     ['ignores events older than its own deletion', 'put 8, deleted, put 9, remove 10', 'put 8, remove 8'],
     [
-      'keeps a new object with the same name',
+      'keeps a new object with the name of a deleted object',
       'put 8, deleted, written 12 u2, remove 10, put 12 u2',
       'put 8, remove 8, put 12',
     ],
-    ['removes objects that a list lacks', 'put 8, list 9 u2', 'put 8, remove 8'],
+    ['removes objects that a list does not contain', 'put 8, list 9 u2', 'put 8, remove 8'],
     ['ignores an unchanged object in a list', 'put 8, put 8, list 9 u1', 'put 8'],
     ['keeps a write that is newer than a list', 'written 10, list 9 none', 'put 10'],
     ['removes a write that is older than a list', 'written 10, list 11 none', 'put 10, remove 10'],
     [
-      'accepts lower versions after a restore of the cluster',
+      'accepts lower resource versions after the cluster is restored from a backup',
       'put 900, list 900 u1, put 7, list 20 u1, written 21',
       'put 900, put 7, put 21',
     ],
-    ['drops a write without a watch event after a minute', 'written 900, wait, put 7', 'put 900, put 7'],
-    ['compares versions as integers', 'written 100, put 99', 'put 100'],
+    ['drops a write if no watch event follows within a minute', 'written 900, wait, put 7', 'put 900, put 7'],
+    ['compares resource versions as integers', 'written 100, put 99', 'put 100'],
   ];
   for (const [name, steps, changes] of cases) {
     test(name, () => {
@@ -70,7 +78,7 @@ describe('a token bucket', () => {
     );
   });
 
-  test('holds at most one burst', () => {
+  test('holds at most the burst', () => {
     const clock = createFakeClock();
     const bucket = createTokenBucket({ perSecond: 1, burst: 2 }, clock);
     clock.advance(3_600_000);

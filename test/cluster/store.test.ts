@@ -20,7 +20,7 @@ test('objects are found by kind, name and namespace', () => {
   assert.equal(store.get('Pod', '__proto__', 'constructor'), undefined);
 });
 
-test('a list is the same array until an object of its kind changes', () => {
+test('a list stays the same array until an object of its kind changes', () => {
   const store = createStore();
   store.put('Pod', pod('a', 'x'));
   const before = store.list('Pod');

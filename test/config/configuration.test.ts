@@ -35,18 +35,18 @@ suite('a valid configuration sets the policy of each mode', () => {
   }
 });
 
-suite('an invalid configuration is rejected with the field', () => {
+suite('an invalid configuration is rejected with the field:', () => {
   for (const { name, text, error } of invalid) {
     test(name, () => assert.throws(() => parse(text), { name: 'UserError', message: error }));
   }
 
-  test('a syntax error is reported with its position', () => {
+  test('a configuration with a syntax error is rejected with its position', () => {
     const message = /^error converting YAML to JSON: yaml: .+ \(config\.yaml:\d+:\d+\)$/;
     assert.throws(() => parse(`${HEAD}defaults: {\n`), { name: 'UserError', message });
   });
 });
 
-test('exemptions apply to users, namespaces and runtime classes', () => {
+test('exemptions apply to their users, namespaces and runtime classes', () => {
   const lists =
     '{usernames: [bob, "system:serviceaccount:a:b"], namespaces: [kube-system], runtimeClasses: [kata.example]}';
   const { exemptions } = parse(`${HEAD}exemptions: ${lists}\n`).podSecurity;

@@ -47,12 +47,12 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
     'spec.allow: Required value. Set spec.allow.',
   ],
   [
-    'a misspelled check',
+    'a misspelled check name',
     entry({ check: 'hostNamespace' }),
     `spec.allow[0].check: Unsupported value: "hostNamespace": ${CHECKS}. Write "hostNamespaces".`,
   ],
   [
-    'the check of another tool',
+    'a check of another tool',
     entry({ check: 'CKV_K8S_17' }),
     `spec.allow[0].check: Unsupported value: "CKV_K8S_17": ${CHECKS}. Use the ID of a check.`,
   ],
@@ -67,7 +67,7 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
     { ...SPEC, expiresAt: '2027-01-31' },
     `spec.expiresAt: Invalid value: "2027-01-31": ${TIME}`,
   ],
-  ['a date in words', { ...SPEC, expiresAt: '31 Jan 2027' }, `spec.expiresAt: Invalid value: "31 Jan 2027": ${TIME}`],
+  ['a date with words', { ...SPEC, expiresAt: '31 Jan 2027' }, `spec.expiresAt: Invalid value: "31 Jan 2027": ${TIME}`],
   ['an empty date', { ...SPEC, expiresAt: '' }, `spec.expiresAt: Invalid value: "": ${TIME}`],
   [
     'a duration',
@@ -150,7 +150,7 @@ function errors(object: object): readonly string[] {
     .flatMap((one) => exceptionErrors(one).map(({ error, fix }) => `${formatFieldError(error)}. ${fix}`));
 }
 
-suite('files and API servers report the same errors for exceptions', () => {
+suite('files and API servers report the same errors for an exception with', () => {
   for (const [name, spec, ...expected] of cases) {
     test(`${name}: ${expected.length === 0 ? 'valid' : 'invalid'}`, () => {
       const object = {
@@ -169,7 +169,7 @@ suite('files and API servers report the same errors for exceptions', () => {
     });
   }
 
-  test('unknown fields and versions are reported', () => {
+  test('unknown fields and versions of exceptions are reported', () => {
     const object = {
       apiVersion: 'policy.portcullis.dev/v1alpha1',
       kind: 'PodSecurityException',

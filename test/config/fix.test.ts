@@ -23,7 +23,7 @@ function printUnfixed({ unfixed }: FixedText): readonly string[] {
   });
 }
 
-describe('values that cannot be fixed are listed with a reason', () => {
+describe('fixManifests lists values that it cannot fix, with a reason:', () => {
   const shared = 'is also used for other fields: replace its aliases with copies';
   const cases: readonly (readonly [name: string, text: string, ...unfixed: string[]])[] = [
     [
@@ -58,21 +58,21 @@ describe('values that cannot be fixed are listed with a reason', () => {
   }
 });
 
-describe('text that cannot be read is reported and does not change', () => {
+describe('fixManifests reports and does not change text that cannot be read:', () => {
   const command = 'Render it first: helm template CHART | portcullis check -f -';
   const cases: readonly (readonly [name: string, text: string, message: string])[] = [
     [
-      'a template in a value',
+      'a template expression in a value',
       `${HEAD}spec:\n  hostPID: {{ .Values.hostPID }}\n`,
       `a key must be a string, not rendered yet: {{ .Values.hostPID }}. ${command}`,
     ],
     [
-      'a template on a separate line',
+      'a template expression on a separate line',
       `${HEAD}{{- if .Values.x }}\nspec: {}\n{{- end }}\n`,
       `could not find expected ':', not rendered yet: {{- if .Values.x }}. ${command}`,
     ],
-    ['no object', '- a\n', 'expected an object with apiVersion and kind'],
-    ['a broken document', 'a: [\n', 'did not find expected node content'],
+    ['a text without an object', '- a\n', 'expected an object with apiVersion and kind'],
+    ['a text with an unreadable document', 'a: [\n', 'did not find expected node content'],
   ];
   for (const [name, text, message] of cases) {
     test(name, () => {
@@ -87,7 +87,7 @@ describe('text that cannot be read is reported and does not change', () => {
   }
 });
 
-describe('fixManifests preserves the layout of the text', () => {
+describe('fixManifests preserves the layout of', () => {
   const container = 'allowPrivilegeEscalation: false';
   const pod = 'runAsNonRoot: true';
   const cases: readonly (readonly [name: string, before: string, after: string])[] = [
@@ -97,27 +97,27 @@ describe('fixManifests preserves the layout of the text', () => {
       `${HEAD}spec:\n    # c1\n    containers:\n      - securityContext:\n            privileged: false # why\n            ${container}\n            capabilities:\n                drop: ["ALL"]\n        name: a # tail\n    securityContext:\n        ${pod}\n        seccompProfile:\n            type: RuntimeDefault\nmetadata:\n    name: p`,
     ],
     [
-      'a spec at the end of a text without a final newline',
+      'a text that ends with a spec without a final newline',
       `${HEAD}spec:\n  containers:\n  - name: a\n    securityContext:`,
       `${HEAD}spec:\n  containers:\n  - name: a\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n  securityContext:\n    ${pod}\n    seccompProfile:\n      type: RuntimeDefault`,
     ],
     [
-      'removed fields, such as the first and last field of an item, list items, and empty parents',
+      'a text from which fields, list items and empty parents are removed',
       `${HEAD}spec:\n  containers:\n  - name: a\n    ports:\n    - hostPort: 80\n      containerPort: 80\n    - containerPort: 81\n      hostPort: 81 # x\n    securityContext: {runAsUser: 0, capabilities: {add: [NET_ADMIN, 'NET_BIND_SERVICE'], drop: ['x']}, ${container}}\n  securityContext:\n    ${pod}\n    seccompProfile: {type: Unconfined}\n    sysctls:\n    - name: kernel.x\n      value: "1"\n    # next\n    - {name: net.ipv4.tcp_syncookies, value: "1"}\n    - name: kernel.y\n    seLinuxOptions:\n      user: a\n`,
       `${HEAD}spec:\n  containers:\n  - name: a\n    ports:\n    - containerPort: 80\n    - containerPort: 81\n    securityContext: {capabilities: {add: ['NET_BIND_SERVICE'], drop: ['x', 'ALL']}, ${container}}\n  securityContext:\n    ${pod}\n    seccompProfile: {type: RuntimeDefault}\n    sysctls:\n    # next\n    - {name: net.ipv4.tcp_syncookies, value: "1"}\n`,
     ],
     [
-      'the only field of a block map is replaced by others',
+      'a block map whose only field is replaced by other fields',
       `${HEAD}spec:\n  containers:\n  - securityContext:\n      runAsUser: 0\n    name: a\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
       `${HEAD}spec:\n  containers:\n  - securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n    name: a\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
     ],
     [
-      'an annotation, and a block scalar before a new field',
+      'a text with an annotation, and with a block scalar before a new field',
       `${HEAD}metadata:\n  annotations:\n    container.apparmor.security.beta.kubernetes.io/a: unconfined\nspec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}}\n  - args:\n    - |+\n      x\n\n---\na: b\n`,
       `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}, ${container}}\n  - args:\n    - |+\n      x\n\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n---\na: b\n`,
     ],
     [
-      'an explicit key overrides a merged key',
+      'a map with a merged key, which an explicit key overrides',
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
     ],
@@ -144,7 +144,7 @@ describe('fixManifests preserves the layout of the text', () => {
   }
 });
 
-test('the fix runs in a browser', async () => {
+test('fixManifests runs in a browser', async () => {
   const { warnings } = await build({
     entryPoints: ['src/config/fix.ts'],
     bundle: true,
@@ -182,7 +182,7 @@ function assertLinesKept(before: string, after: string, { changes }: FixedText):
   }
 }
 
-test('after the fix, the checks pass and no other field has changed', () => {
+test('after fixManifests, the checks pass and no other field has changed', () => {
   let changed = 0;
   const other = '# other\na:   {b: "c"}  # d\n\n';
   fc.assert(

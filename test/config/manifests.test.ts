@@ -73,27 +73,37 @@ const documents: readonly (readonly [name: string, text: string, json: string])[
 const broken: readonly (readonly [name: string, text: string, errors: readonly string[], others: readonly string[]])[] =
   [
     [
-      'broken YAML in the middle',
+      'YAML with an error in the middle',
       'a: 1\n---\nb: [1\nc: 2\n---\nd: 3\n',
       ["f:4:2: did not find expected ',' or ']'"],
       ['{"a":1}', '{"d":3}'],
     ],
-    ['broken JSON in the middle', '{"a":1}\n{"b"]}\n{"c":3}', ["f:2:5: did not find expected ',' or '}'"], ['{"a":1}']],
+    [
+      'JSON with an error in the middle',
+      '{"a":1}\n{"b"]}\n{"c":3}',
+      ["f:2:5: did not find expected ',' or '}'"],
+      ['{"a":1}'],
+    ],
     ['JSON with an invalid escape', '{"a": "\\x"}', ['f:1:7: did not find expected hexdecimal number'], []],
     ['JSON with a missing colon', '{"a" 1}\n{', ["f:1:6: did not find expected ',' or '}'"], []],
-    ['a colon in a plain scalar', 'a: b: c', ['f:1:5: mapping values are not allowed in this context'], []],
-    ['an unknown alias', 'a: *x', ["f:1:4: unknown anchor 'x' referenced"], []],
-    ['a merge of a string', 'a: 1\n<<: b', ['f:2:5: map merge requires map or sequence of maps as the value'], []],
-    ['an alias to itself', 'a: &x\n- *x', ["f:2:3: anchor 'x' value contains itself"], []],
-    ['deep YAML', '['.repeat(50_000), ['f:1:502: nested more than 500 levels deep'], []],
+    ['YAML with a colon in a plain scalar', 'a: b: c', ['f:1:5: mapping values are not allowed in this context'], []],
+    ['YAML with an unknown alias', 'a: *x', ["f:1:4: unknown anchor 'x' referenced"], []],
     [
-      'deep YAML in blocks',
+      'YAML with a merged string',
+      'a: 1\n<<: b',
+      ['f:2:5: map merge requires map or sequence of maps as the value'],
+      [],
+    ],
+    ['YAML with an alias to itself', 'a: &x\n- *x', ["f:2:3: anchor 'x' value contains itself"], []],
+    ['deeply nested YAML', '['.repeat(50_000), ['f:1:502: nested more than 500 levels deep'], []],
+    [
+      'deeply nested YAML in block style',
       `a: 1\n---\n${'- '.repeat(20_000)}`,
       ['f:3:1003: nested more than 500 levels deep'],
       ['{"a":1}'],
     ],
     [
-      'exponential aliases',
+      'YAML with aliases that expand exponentially',
       [
         'a0: &a0 [x,x,x,x,x,x,x,x,x]',
         ...Array.from({ length: 9 }, (_, n) => `a${n + 1}: &a${n + 1} [${`*a${n},`.repeat(9)}]`),
@@ -102,7 +112,7 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
       [],
     ],
     [
-      'a text with a long message, which is truncated',
+      'a text that causes a long message, which is truncated',
       `--- ${'!'.repeat(1000)}`,
       [`f:1:1: invalid YAML document separator: ${'!'.repeat(167)}…`],
       [],
@@ -112,13 +122,21 @@ const broken: readonly (readonly [name: string, text: string, errors: readonly s
 /** Streams, and the index and line of each document. */
 const streams: readonly (readonly [name: string, text: string, documents: readonly string[]])[] = [
   ['an empty text', '', []],
-  ['null documents, which are omitted', '---\n~\n---\na: 1\n---\nnull\n', ['0:4:{"a":1}']],
-  ['only comments', '\n# nothing\n---\n\n--- # nor here\n# or here\n', []],
-  ['document end markers', 'a: 1\n...\n---\nb: 2\n...\n', ['0:1:{"a":1}', '1:4:{"b":2}']],
-  ['three dashes in a string', 'a: |\n  ---\nb: ---x\n', ['0:1:{"a":"---\\n","b":"---x"}']],
-  ['a sequence of JSON values', '{"a":1}{"b":2}\n\n{"c":\n3}', ['0:1:{"a":1}', '1:1:{"b":2}', '2:3:{"c":3}']],
-  ['JSON and YAML', '{"a":1}\n---\nb: 2\n---\r\n{"c":3}\r\n', ['0:1:{"a":1}', '1:3:{"b":2}', '2:5:{"c":3}']],
-  ['values that are not objects', 'text\n---\n[1]\n---\n5\n', ['0:1:"text"', '1:3:[1]', '2:5:5']],
+  ['a text with null documents, which are omitted', '---\n~\n---\na: 1\n---\nnull\n', ['0:4:{"a":1}']],
+  ['a text with only comments', '\n# nothing\n---\n\n--- # nor here\n# or here\n', []],
+  ['a text with document end markers', 'a: 1\n...\n---\nb: 2\n...\n', ['0:1:{"a":1}', '1:4:{"b":2}']],
+  ['a text with three dashes in a string', 'a: |\n  ---\nb: ---x\n', ['0:1:{"a":"---\\n","b":"---x"}']],
+  [
+    'a text with a sequence of JSON values',
+    '{"a":1}{"b":2}\n\n{"c":\n3}',
+    ['0:1:{"a":1}', '1:1:{"b":2}', '2:3:{"c":3}'],
+  ],
+  [
+    'a text with JSON and YAML',
+    '{"a":1}\n---\nb: 2\n---\r\n{"c":3}\r\n',
+    ['0:1:{"a":1}', '1:3:{"b":2}', '2:5:{"c":3}'],
+  ],
+  ['a text with values that are not objects', 'text\n---\n[1]\n---\n5\n', ['0:1:"text"', '1:3:[1]', '2:5:5']],
 ];
 
 const POSITIONS_TEXT = `# comment
@@ -136,15 +154,15 @@ copy: *spec
 
 const positions: readonly (readonly [name: string, path: Path, position: string])[] = [
   ['the document', [], '2:1'],
-  ['a field: its key', ['kind'], '3:1'],
+  ['a field, which is that of its key', ['kind'], '3:1'],
   ['a quoted key', ['spec', 'containers'], '5:3'],
   ['an item', ['spec', 'containers', 0], '6:7'],
   ['a field of an item', ['spec', 'containers', 0, 'image'], '7:7'],
   ['a field in flow style', ['spec', 'containers', 1, 'securityContext', 'privileged'], '8:35'],
-  ['a missing field (position of its nearest ancestor)', ['spec', 'containers', 1, 'ports', 0, 'hostPort'], '8:7'],
-  ['a missing item: its list', ['spec', 'containers', 7], '5:3'],
-  ['a merged field: its anchor', ['other', 'containers', 0, 'name'], '6:7'],
-  ['a field of an alias (position in the anchor)', ['copy', 'containers', 1], '8:7'],
+  ['a missing field, which is that of its nearest ancestor', ['spec', 'containers', 1, 'ports', 0, 'hostPort'], '8:7'],
+  ['a missing item, which is that of its list', ['spec', 'containers', 7], '5:3'],
+  ['a merged field, which is that in its anchor', ['other', 'containers', 0, 'name'], '6:7'],
+  ['a field of an alias, which is that in the anchor', ['copy', 'containers', 1], '8:7'],
   ['a missing top-level field', ['metadata', 'name'], '2:1'],
 ];
 
@@ -196,13 +214,13 @@ describe('readDocuments', () => {
     });
   }
 
-  test('reports positions in later documents and in JSON', () => {
+  test('returns positions in later documents and in JSON', () => {
     const text = 'a: 1\r\n---\r\n{"b": [\r\n  {"c": 1}]}\r\n';
     const position = readDocuments(text, 'f').documents[1]?.locate(['b', 0, 'c']);
     assert.deepEqual(position, { line: 4, column: 4 });
   });
 
-  test('repeated keys are reported, and keys that a later merge key replaces', () => {
+  test('reports repeated keys, and keys that a later merge key replaces', () => {
     const text =
       'a:\n  - {b: 1, b: 2}\n<<: {c: 1}\nc: 2\nc: 3\n---\n{"d": {"e": 1,\n "e": 2}}\n---\nf: {g: 1,\n  <<: {g: 2}}\n';
     const found = readDocuments(text, 'f').documents.flatMap(({ repetitions }) => repetitions);
@@ -214,7 +232,7 @@ describe('readDocuments', () => {
     ]);
   });
 
-  test('JSON is decoded as by JSON.parse', () => {
+  test('decodes JSON to the same value as JSON.parse', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.integer({ min: 0, max: 3 }), (value, indent) => {
         const text = JSON.stringify(value, undefined, indent);
@@ -225,7 +243,7 @@ describe('readDocuments', () => {
     );
   });
 
-  test('printed YAML is decoded to the same value', () => {
+  test('decodes printed YAML to the original value', () => {
     const control = ['\u0085', 'a\u009b2Jb', '\u202eb', '\u2028', '\u007f', '\u001b[31m', 'a\n\u0080\n'];
     const special = ['<<', '---', '# a', ' a', 'a: b', 'a\n', 'a\tb', '2001-01-01', ...control];
     const words = fc.constantFrom(...scalars.map(([text]) => text), ...special);
@@ -240,7 +258,7 @@ describe('readDocuments', () => {
     );
   });
 
-  test('readDocuments never throws', () => {
+  test('readDocuments does not throw an error for any text', () => {
     const bits = fc.constantFrom(...'a|: |- |\n|  |---\n|{|}|[|]|,|"|&a |*a|<<|? |!!int |#|\t'.split('|'), '|');
     fc.assert(
       fc.property(fc.array(fc.oneof(bits, fc.string({ maxLength: 3 })), { maxLength: 40 }), (parts) => {
@@ -301,7 +319,7 @@ describe('manifestObjects', () => {
     });
   }
 
-  test('reports positions in a list item', () => {
+  test('returns the positions of objects in a List', () => {
     const text = 'apiVersion: v1\nkind: PodList\nitems:\n- metadata: {}\n  spec:\n    hostPID: true\n';
     const [object] = readDocuments(text, 'f').documents.flatMap((document) => manifestObjects(document).objects);
     assert.deepEqual(object?.locate(['spec', 'hostPID']), { line: 6, column: 5 });
@@ -323,7 +341,7 @@ const POD = 'apiVersion: v1\nkind: Pod\n';
 const stdin = Readable.from([]);
 
 describe('readManifests', () => {
-  test('all manifests in a directory and its subdirectories are read once, sorted, except hidden files', async (context) => {
+  test('reads all manifests in a directory and its subdirectories once and in sorted order, except hidden files', async (context) => {
     const folder = await folderWith(context, {
       'b.yaml': POD,
       'a/z.yml': POD,
@@ -342,7 +360,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('patterns are expanded, unless a file has that name, and UTF-16 is decoded', async (context) => {
+  test('expands patterns unless a file has that name, and decodes UTF-16', async (context) => {
     const utf16 = Buffer.from(`\ufeff${POD}`, 'utf16le');
     const folder = await folderWith(context, { 'b/1.yaml': POD, 'a/2.yaml': utf16, 'a/3.txt': POD, '[a].yaml': POD });
     const { objects, errors } = await readManifests([join(folder, '*', '*.yaml'), join(folder, '[a].yaml')], { stdin });
@@ -355,7 +373,7 @@ describe('readManifests', () => {
     await assert.rejects(readManifests([join(folder, '*.json')], { stdin }), { name: 'UserError', message });
   });
 
-  test('symbolic links to files are followed, links to directories are not, and a broken link is an error', async (context) => {
+  test('follows symbolic links to files, but not to directories, and reports broken links', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': POD, 'sub/b.txt': POD });
     await symlink(folder, join(folder, 'sub', 'loop.yaml'));
     await symlink(join(folder, 'sub', 'b.txt'), join(folder, 'sub', 'c.yaml'));
@@ -376,7 +394,7 @@ describe('readManifests', () => {
     ]);
   });
 
-  test('a Helm chart directory is an error, and its files are not read', async (context) => {
+  test('reports a Helm chart directory as an error, and does not read its files', async (context) => {
     const files = {
       'chart/Chart.yaml': 'name: c',
       'chart/values.yaml': 'a: 1',
@@ -397,7 +415,7 @@ describe('readManifests', () => {
     ]);
   });
 
-  test('standard input is read once, even if a character is split', async () => {
+  test('reads standard input once, even if a chunk ends within a character', async () => {
     const input = Readable.from([
       Buffer.from(`${POD}metadata: {name: "ä`),
       Buffer.from([0xc3]),
@@ -410,7 +428,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('URLs are read, and failed downloads are errors', async (context) => {
+  test('reads URLs, and reports failed downloads as errors', async (context) => {
     const server = createServer((request, response) => {
       if (request.url === '/interrupted') {
         response.writeHead(200, { 'content-length': 1000 }).write(POD, () => void response.destroy());
@@ -442,7 +460,7 @@ describe('readManifests', () => {
     }
   });
 
-  test('a binary or oversized file does not affect other files', async (context) => {
+  test('reads other files if a file is binary or oversized', async (context) => {
     const folder = await folderWith(context, {
       'a.yaml': POD,
       'binary.yaml': Buffer.concat([Buffer.from('a: 1\nb: '), Buffer.from([0xff, 0xfe, 0x00])]),
@@ -464,7 +482,7 @@ describe('readManifests', () => {
     );
   });
 
-  test('paths that do not exist and directories that contain no manifests are rejected', async (context) => {
+  test('rejects paths that do not exist and directories that contain no manifests', async (context) => {
     const folder = await folderWith(context, { 'readme.md': '' });
     const missing = join(folder, 'missing.yaml');
     await assert.rejects(readManifests([missing], { stdin }), {
@@ -477,7 +495,7 @@ describe('readManifests', () => {
     });
   });
 
-  test('progress is reported, and the signal aborts the read', async (context) => {
+  test('reports progress, and stops when the signal is aborted', async (context) => {
     const folder = await folderWith(context, { 'a.yaml': Array(4).fill(POD).join('---\n'), 'b.yaml': POD });
     const reported: string[] = [];
     const controller = new AbortController();

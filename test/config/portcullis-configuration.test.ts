@@ -33,7 +33,7 @@ function print({ podSecurity, emulationVersion, ...rest }: Settings): object {
 
 const DEFAULTS = print(createDefaultSettings(OPTIONS)) as Readonly<Record<string, object | string>>;
 
-suite('valid specs are decoded, with defaults for absent fields', () => {
+suite('valid specs are decoded with defaults for absent fields:', () => {
   for (const { name, spec, settings } of valid) {
     test(name, () => {
       const decoded = decodeSettings({ metadata: { name: 'cluster' }, spec }, OPTIONS);
@@ -47,7 +47,7 @@ suite('valid specs are decoded, with defaults for absent fields', () => {
   }
 });
 
-suite('invalid documents are rejected with all errors', () => {
+suite('invalid documents are rejected with all errors:', () => {
   for (const { name, document, spec, errors } of invalid) {
     test(name, () => {
       const decoded = decodeSettings(document ?? { spec }, OPTIONS);

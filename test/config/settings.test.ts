@@ -21,7 +21,7 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { eventually } from '../support/eventually.ts';
 
 suite('an observable', () => {
-  test('calls every listener after a change, even if another listener fails', () => {
+  test('calls every listener after a change, even if a listener fails', () => {
     const errors: unknown[] = [];
     const calls: string[] = [];
     const observable = createObservable(1, (error) => errors.push(error));
@@ -37,7 +37,7 @@ suite('an observable', () => {
     assert.deepEqual(errors.map(String), ['Error: listener failed', 'Error: listener failed']);
   });
 
-  test('is derived from another value, and notifies only if the selected value changes', () => {
+  test('can be derived from another observable, and then notifies only if the selected value changes', () => {
     const source = createObservable({ a: 1, b: 1 });
     const calls: number[] = [];
     const selected = selectObservable(source, ({ a }) => a);
@@ -124,7 +124,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual(settings.status(), {});
   });
 
-  test('are replaced once they are prepared, unless a later document was loaded', async (t) => {
+  test('are replaced after a preparation, unless a later document was loaded in the meantime', async (t) => {
     const { file, settings, release } = await watchedSettings(t, configuration('Disabled', 'one'));
     const read = async (mode: string) =>
       (await loadSettings(file, DECODE).then(({ settings: value }) => ({
@@ -145,7 +145,7 @@ suite('settings in force', { timeout: 10_000 }, () => {
     assert.deepEqual([settings.value.scc.mode, settings.status()], ['enforce', { generation: 3 }]);
   });
 
-  test('are replaced once they are prepared, even if a later document is invalid', async (t) => {
+  test('are replaced after a preparation even if a later document is invalid', async (t) => {
     const { file, settings, release, lastReload } = await watchedSettings(t, configuration('Disabled', 'one'));
     const { settings: value } = await loadSettings(file, DECODE);
     const enforce: Settings = { ...value, scc: { ...value.scc, mode: 'enforce' } };
@@ -207,7 +207,7 @@ suite('watchFile', { timeout: 10_000 }, () => {
     assert.deepEqual(reported, ['two']);
   });
 
-  test('continues after the file was temporarily a named pipe', async () => {
+  test('reads the file again after it was temporarily a named pipe', async () => {
     const file = join(folder, 'pipe');
     execFileSync('mkfifo', [file]);
     const reported = await watch(file, async (seen) => {
@@ -220,22 +220,30 @@ suite('watchFile', { timeout: 10_000 }, () => {
   });
 });
 
-suite('watchFile reports after repeated reads', () => {
+suite('watchFile, which reads the file repeatedly, reports', () => {
   const gone = new Error('gone');
   /** Results of successive reads of a file that contained `one`. The content `late` is rejected twice. */
   const CASES: readonly (readonly [name: string, reads: readonly (string | Error)[], reported: readonly string[]])[] = [
-    ['nothing new', ['one', 'one'], []],
-    ['new content, once it is stable', ['two', 'two', 'two'], ['two']],
-    ['new content that is not stable', ['two', 'three', 'four'], []],
-    ['a file that is emptied and written again', ['', 'two', 'two'], ['two']],
-    ['a file that grows', ['t', 'tw', 'two', 'two'], ['two']],
-    ['the content before the change', ['two', 'one', 'one'], []],
-    ['a file that remains empty', ['', ''], ['']],
-    ['a missing file that exists again', [gone, 'one', 'one'], ['gone', 'one']],
-    ['a file that is missing while it is written', ['two', gone, 'two', 'two'], ['gone', 'two']],
-    ['each reason once', [gone, gone, new Error('locked'), gone], ['gone', 'locked', 'gone']],
-    ['content that is first rejected', ['late', 'late', 'late', 'late', 'late'], ['rejected', 'late']],
-    ['the previous content after a rejection', ['late', 'late', 'one', 'one'], ['rejected', 'one']],
+    ['nothing if the content does not change', ['one', 'one'], []],
+    ['new content as soon as it is stable', ['two', 'two', 'two'], ['two']],
+    ['no content that is not stable', ['two', 'three', 'four'], []],
+    ['only the new content of a file that is emptied and then written', ['', 'two', 'two'], ['two']],
+    ['only the final content of a file that grows', ['t', 'tw', 'two', 'two'], ['two']],
+    ['nothing if the content before the change returns', ['two', 'one', 'one'], []],
+    ['empty content only if the file remains empty', ['', ''], ['']],
+    ['an error, and then the content of a missing file that is created again', [gone, 'one', 'one'], ['gone', 'one']],
+    [
+      'an error, and then the content of a file that is missing while it is written',
+      ['two', gone, 'two', 'two'],
+      ['gone', 'two'],
+    ],
+    ['each error only once', [gone, gone, new Error('locked'), gone], ['gone', 'locked', 'gone']],
+    [
+      'a rejection once, and the content after it is accepted',
+      ['late', 'late', 'late', 'late', 'late'],
+      ['rejected', 'late'],
+    ],
+    ['the previous content again after a rejection', ['late', 'late', 'one', 'one'], ['rejected', 'one']],
   ];
   for (const [name, reads, expected] of CASES) {
     test(name, async () => {

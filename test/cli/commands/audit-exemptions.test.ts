@@ -57,7 +57,7 @@ interface Case {
 /** Each exemption as `kind name policy since sinceSource uses`. */
 const CASES: readonly Case[] = [
   {
-    name: 'contains no exemptions of a cluster that enforces everything',
+    name: 'is empty for a cluster that enforces all policies without exemptions',
     stdin: config.replace(', exemptions: { usernames: [bob] }', '').replace("mode: 'off'", 'mode: enforce'),
     expected: [],
   },
@@ -85,7 +85,7 @@ metadata: { name: portcullis }
     expected: ['namespace portcullis webhook', 'namespace portcullis SCC', 'user bob Pod Security'],
   },
   {
-    name: 'contains namespaces with labels that exempt them from SCCs, but not one with an invalid label',
+    name: 'contains namespaces with labels that exempt them from SCCs, but not a namespace with an invalid label',
     stdin: ['openshift.io/run-level: "1"', 'portcullis.dev/scc: none', 'portcullis.dev/scc: report']
       .map(
         (label, index) => `---\napiVersion: v1\nkind: Namespace\nmetadata: { name: n${index}, labels: { ${label} } }\n`,
@@ -136,7 +136,7 @@ subjects: [{ kind: ServiceAccount, name: ci }]
     );
   });
 
-  test('contains an exception whose approval is null, which means that it has none', async () => {
+  test('shows an exception whose approval is null as not approved', async () => {
     const allow = '[{ check: hostNamespaces, values: [hostNetwork] }]';
     const exemptions = await list(
       [],

@@ -17,7 +17,7 @@ describe('audit user-namespaces prints the findings', () => {
     });
   }
 
-  test('with finished pods', async () => {
+  test('including finished pods with --include-completed', async () => {
     const { stdout } = await audit(['--include-completed']);
     assert.match(stdout, /^UN001 {2}high {6}Pod ci\/done {2,}SCC "nested-container" admitted the pod/m);
   });
@@ -28,7 +28,7 @@ describe('audit user-namespaces prints the findings', () => {
     assert.match((await audit(['-o', 'wide', '--no-headers'])).stdout, /^UN006 /);
   });
 
-  test('of one namespace, and of cluster-scoped objects', async () => {
+  test('of one namespace and of cluster-scoped objects with --namespace', async () => {
     const { stdout } = await audit(['-n', 'ci', '-o', 'json']);
     const { findings } = JSON.parse(stdout) as { findings: readonly { namespace?: string; kind: string }[] };
     const namespaces = new Set(findings.map(({ namespace }) => namespace));
@@ -44,7 +44,7 @@ describe('audit user-namespaces prints the findings', () => {
   });
 });
 
-describe('the exit code depends on the severity of the findings', () => {
+describe('audit user-namespaces exits with code 0', () => {
   const nothing = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}';
   const harmless = {
     apiVersion: 'v1',
@@ -55,9 +55,9 @@ describe('the exit code depends on the severity of the findings', () => {
   const assumed =
     'Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings';
   const cases: readonly (readonly [name: string, stdin: string, code: number, stdout: string])[] = [
-    ['nothing', nothing, 0, `${assumed}.\n\n0 high, 0 medium, 0 info\nNo action is needed.\n`],
+    ['if there are no findings', nothing, 0, `${assumed}.\n\n0 high, 0 medium, 0 info\nNo action is needed.\n`],
     [
-      'findings of severity info',
+      'if all findings have severity info',
       JSON.stringify(harmless),
       0,
       'CODE   SEVERITY  OBJECT         FINDING\nUN007  info      Pod default/p  SCC "restricted-v3" admitted the pod and does not grant it more permissions without the user namespace\n\n' +

@@ -118,7 +118,7 @@ ${WHEN_OFF}`,
     assert.deepEqual(await stored(), original);
   });
 
-  test('a second run of on or off changes nothing', async () => {
+  test('on and off change nothing when they are repeated', async () => {
     await run('on');
     const switched = await stored();
     assert.equal(
@@ -159,7 +159,7 @@ ${REMAINING}`,
     ],
   ];
   for (const [mode, stdout] of dryRuns) {
-    test(`a dry run of the ${mode} changes nothing`, async () => {
+    test(`a ${mode}-side dry run changes nothing`, async () => {
       const original = await stored();
       assert.deepEqual(await run('on', `--dry-run=${mode}`), { code: 0, stdout, stderr: '' });
       assert.deepEqual(await stored(), original);
@@ -215,7 +215,7 @@ ${REMAINING}`,
     }
   });
 
-  test('concurrent changes by other clients are not overwritten', async () => {
+  test('does not overwrite concurrent changes by other clients', async () => {
     const changes = (async () => {
       for (let seconds = 1; seconds <= 30; seconds++) {
         const ops = [{ op: 'add', path: '/webhooks/0/timeoutSeconds', value: seconds }];
@@ -419,7 +419,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, RESTORED],
   })),
   {
-    name: 'are reported if a user lowers them as the label syncer',
+    name: 'are reported if a user lowers them with the field manager of the label syncer',
     before: [OURS],
     on: RELAXED,
     meanwhile: [
@@ -430,14 +430,14 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, ...LOWERED],
   },
   {
-    name: 'are restored if a user applies a lower level as the label syncer',
+    name: 'are restored if a user applies a lower level with the field manager of the label syncer',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: SYNCER, labels: { ...RESTRICTED, [ENFORCE]: 'privileged' }, apply: true }],
     lines: [SET, RESTORED],
   },
   {
-    name: 'are restored, but reported if a user applies an older version as the label syncer',
+    name: 'are restored, but reported if a user applies an older version with the field manager of the label syncer',
     before: [OURS],
     on: RELAXED,
     meanwhile: [{ by: SYNCER, labels: { ...RESTRICTED, [ENFORCE]: 'privileged', [VERSION]: 'v1.0' }, apply: true }],
@@ -445,7 +445,7 @@ const LABEL_CASES: readonly LabelCase[] = [
     lines: [SET, ...OLDER],
   },
   {
-    name: 'are reported if a user and the label syncer apply a lower level',
+    name: 'are reported if the label syncer and another client apply a lower level',
     before: [OURS],
     on: RELAXED,
     meanwhile: [SYNCER, 'argocd'].map((by) => ({ by, labels: { [ENFORCE]: 'privileged' }, apply: true })),
@@ -584,7 +584,7 @@ describe('namespace labels during break-glass', () => {
     });
   }
 
-  test('are reported by status, and change only once if on and off are repeated', async () => {
+  test('are reported by break-glass status, and change only once if break-glass on and off are repeated', async () => {
     await create('shop');
     await label('shop', OURS);
     const original = await read('shop');
@@ -617,7 +617,7 @@ describe('namespace labels during break-glass', () => {
     }
   });
 
-  test('without a record are restored if a user applies a lower level as the label syncer, but kept if another client also applies it', async () => {
+  test('without a record are restored if a user applies a lower level with the field manager of the label syncer, but kept if another client also applies it', async () => {
     const cases = [
       [[SYNCER], RESTORED, 'restricted'],
       [[SYNCER, 'argocd'], KEPT, 'privileged'],
@@ -636,7 +636,7 @@ describe('namespace labels during break-glass', () => {
     }
   });
 
-  test('are recorded in a webhook configuration, with the stricter level if on is repeated', async () => {
+  test('are recorded in a webhook configuration, and the record keeps the stricter level if break-glass on is repeated', async () => {
     const levels = async (): Promise<string | undefined> => {
       const { body } = await cluster.admin.send('GET', `${VALIDATING}/portcullis.dev`);
       return (body as ValidatingWebhookConfiguration).metadata?.annotations?.['portcullis.dev/break-glass-levels'];
@@ -735,7 +735,7 @@ describe('namespace labels during break-glass', () => {
     assert.equal((await run(['off'])).code, 0);
   });
 
-  test('are not changed if only policies enforce them, and on lists these policies', async () => {
+  test('do not change if only policies enforce them, and break-glass on lists these policies', async () => {
     const part = { 'app.kubernetes.io/part-of': 'portcullis' };
     const objects = [
       [POLICIES, 'enforce-restricted.psa.portcullis.dev', { ...part, 'app.kubernetes.io/component': 'policies' }],
@@ -758,7 +758,7 @@ describe('namespace labels during break-glass', () => {
 describe('break-glass rejects', () => {
   const mistakes: readonly (readonly [name: string, args: readonly string[], stderr: string])[] = [
     [
-      'no action',
+      'a command without an action',
       [],
       "error: missing required argument 'on|off|status'\nSee 'portcullis break-glass --help' for usage.\n",
     ],
@@ -768,11 +768,11 @@ describe('break-glass rejects', () => {
       ['on', 'off'],
       "error: too many arguments for 'break-glass'. Expected 1 argument but got 2: on, off.\nSee 'portcullis break-glass --help' for usage.\n",
     ],
-    ['--reason for off', ['off', '--reason=x'], 'error: --reason requires the action "on"\n'],
-    ['--keep-labels for off', ['off', '--keep-labels'], 'error: --keep-labels requires the action "on"\n'],
-    ['--force for on', ['on', '--force'], 'error: --force requires the action "off"\n'],
+    ['--reason with off', ['off', '--reason=x'], 'error: --reason requires the action "on"\n'],
+    ['--keep-labels with off', ['off', '--keep-labels'], 'error: --keep-labels requires the action "on"\n'],
+    ['--force with on', ['on', '--force'], 'error: --force requires the action "off"\n'],
     [
-      'a run without a kubeconfig',
+      'a command without a kubeconfig',
       ['on'],
       'error: no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig\n',
     ],

@@ -22,7 +22,7 @@ interface Report {
 
 const CASES = readFixture<readonly Case[]>('custom-pods.yaml');
 
-describe('check evaluates custom resources', () => {
+describe('check evaluates the pods in the custom resource', () => {
   for (const [index, { name, group, findings = [], problems = [], ...body }] of CASES.entries()) {
     test(`${name}.${group} (${index})`, async () => {
       const stdin = JSON.stringify({ apiVersion: group, kind: name, metadata: { name: 'a' }, ...body });
@@ -57,7 +57,7 @@ spec:
 describe('pods composed from a custom resource', () => {
   const evaluated = TASK.replace('"${UID}"', '1');
 
-  test('have the positions of the custom resource', async () => {
+  test('cause findings at positions in the custom resource', async () => {
     const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline'], { stdin: evaluated });
     assert.equal(
       stdout,
@@ -84,7 +84,7 @@ Evaluated pod templates of other API groups
     );
   });
 
-  test('may contain placeholders, which are reported', async () => {
+  test('cause an error if they contain placeholders', async () => {
     const { code, stderr } = await runProgram(['check', '-f', '-'], { stdin: TASK });
     assert.equal(
       stderr,
@@ -107,7 +107,7 @@ Evaluated pod templates of other API groups
     assert.match(plan.stdout, /"spec\.stepTemplate\.securityContext\.privileged"/);
   });
 
-  test('may have fields that are not evaluated, which other commands list', async () => {
+  test('exclude security fields outside known pod templates, which rollout plan lists', async () => {
     const stdin = 'apiVersion: example.com/v1\nkind: Agent\nmetadata: {name: a}\nspec: {hostNetwork: true}\n';
     const { stdout } = await runProgram(['rollout', 'plan', '-f', '-'], { stdin });
     assert.match(stdout, /no pods for security fields outside pod templates: Agent default\/a \(spec\.hostNetwork\)/);

@@ -44,15 +44,15 @@ const QUOTES = 'Put the value in quotes.';
 const NO_QUOTES = 'Remove the quotes.';
 const TYPE = 'Use a value of the required type.';
 
-describe('check fails at every level for a value that API servers cannot decode:', () => {
+describe('check fails at every level for', () => {
   const cases: readonly (readonly [name: string, text: string, line: string])[] = [
     [
-      'a number in env',
+      'a number as the value of an environment variable',
       `${POD}${CONTAINERS}    env: [{name: PORT, value: 8080}]\n`,
       `8:24 spec.containers[0].env[0].value: Invalid value: 8080: must be a string | ${QUOTES}`,
     ],
     [
-      'a word that is a boolean in YAML',
+      'a word that YAML decodes as a boolean',
       `${POD}${CONTAINERS}    args: [on]\n`,
       `8:12 spec.containers[0].args[0]: Invalid value: true: must be a string | ${QUOTES}`,
     ],
@@ -67,7 +67,7 @@ describe('check fails at every level for a value that API servers cannot decode:
       '8:5 spec.containers[0].command: Invalid value: "sh": must be a list | Write it as the item of a list.',
     ],
     [
-      'a label',
+      'a number as the value of a label',
       `${POD.replace('{name: p}', '{name: p, labels: {version: 1.10}}')}${CONTAINERS}`,
       `3:30 metadata.labels.version: Invalid value: 1.1: must be a string | ${QUOTES}`,
     ],
@@ -77,12 +77,12 @@ describe('check fails at every level for a value that API servers cannot decode:
       `4:8 spec.replicas: Invalid value: "3": must be a 32-bit integer | ${NO_QUOTES}`,
     ],
     [
-      'a number beyond 32 bits',
+      'a number that does not fit in 32 bits',
       `${POD}${CONTAINERS}    ports: [{containerPort: 4294967296}]\n`,
       `8:14 spec.containers[0].ports[0].containerPort: Invalid value: 4294967296: must be a 32-bit integer | ${TYPE}`,
     ],
     [
-      'a quantity',
+      'an invalid quantity',
       `${POD}${CONTAINERS}    resources: {limits: {memory: 1GB}}\n`,
       `8:26 spec.containers[0].resources.limits.memory: Invalid value: "1GB": must be a quantity, such as 500m or 1Gi | ${TYPE}`,
     ],
@@ -92,37 +92,37 @@ describe('check fails at every level for a value that API servers cannot decode:
       `8:31 spec.containers[0].livenessProbe.httpGet.port: Invalid value: true: must be a 32-bit integer or a string | ${QUOTES}`,
     ],
     [
-      'a date',
+      'a date instead of a time',
       `${POD.replace('{name: p}', '{name: p, creationTimestamp: "2026-01-31"}')}${CONTAINERS}`,
       `3:21 metadata.creationTimestamp: Invalid value: "2026-01-31": must be a time in RFC 3339 format, such as 2026-01-31T15:04:05Z | ${TYPE}`,
     ],
     [
-      'text in the data of a Secret',
+      'unencoded text in the data of a Secret',
       'apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {password: hunter2}\n',
       `4:8 data.password: Invalid value: "hunter2": must be text in base64 | ${TYPE}`,
     ],
     [
-      'a pod template in a custom resource',
+      'a number in the pod template of a custom resource',
       'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: r}\nspec:\n  unknown: 1\n  template: {spec: {containers: [{name: a, unknown: b, env: [{name: A, value: 1}], image: i}]}}\n',
       `6:72 spec.template.spec.containers[0].env[0].value: Invalid value: 1: must be a string | ${QUOTES}`,
     ],
     [
-      'a pod whose fields are spread over a custom resource',
+      'a quoted number in a custom resource that composes its pod from several fields',
       'apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: t}\nspec:\n  steps: [{image: a, securityContext: {runAsUser: "1"}}]\n',
       `5:40 spec.steps[0].securityContext.runAsUser: Invalid value: "1": must be a 64-bit integer | ${NO_QUOTES}`,
     ],
     [
-      'a RoleBinding',
+      'an object instead of a list in a RoleBinding',
       'apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: r}\nsubjects: {kind: User, name: u}\n',
       '4:1 subjects: Invalid value: {"kind":"User","name":"u"}: must be a list | Write it as the item of a list.',
     ],
     [
-      'a label of a Namespace',
+      'a number as the value of a Namespace label',
       'apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {pod-security.kubernetes.io/enforce: 1}}\n',
       `3:30 metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: 1: must be a string | ${QUOTES}`,
     ],
     [
-      'an item of a PodList',
+      'a number as a name in an item of a PodList',
       `apiVersion: v1\nkind: PodList\nitems: [{metadata: {name: 1}}]\n`,
       `3:21 metadata.name: Invalid value: 1: must be a string | ${QUOTES}`,
     ],
@@ -133,7 +133,7 @@ describe('check fails at every level for a value that API servers cannot decode:
     });
   }
 
-  test('no policy is evaluated for an object with such a value', async () => {
+  test('values that API servers cannot decode, without evaluating policies', async () => {
     const stdin = `${POD}  hostPID: true\n${CONTAINERS}    env: [{name: PORT, value: 8080}]\n`;
     const { stdout } = await runProgram(['check', '-f', '-'], { stdin });
     assert.equal(
@@ -157,7 +157,7 @@ test('check accepts values that Go decodes', async () => {
   assert.deepEqual(await findings(text), { code: 0, lines: [] });
 });
 
-test('other commands fail and print the positions of these values, and of validation errors', async () => {
+test('other commands fail and print the positions of validation errors and of values that API servers cannot decode', async () => {
   const invalid = `${POD}${CONTAINERS}  - {name: c, image: i}\n`;
   for (const command of ['scc plan', 'scc review --offline', 'audit user-namespaces']) {
     const { code, stderr } = await runProgram([...command.split(' '), '-f', '-'], { stdin: invalid });
@@ -183,17 +183,17 @@ stdin:8:52: ${path}[1].value: Invalid value: true: must be a string. ${QUOTES}
 
 const DROPPED = 'Correct the name or remove the field: API servers may drop it silently.';
 
-describe('check warns about an unknown field and names the place where it belongs:', () => {
+describe('check warns about an unknown field and prints a correction:', () => {
   const deployment = 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n';
   const cases: readonly (readonly [name: string, text: string, field: string, fix: string])[] = [
     [
-      'a field of a container in the security context of the pod',
+      'a container field in the security context of the pod',
       `${POD}  securityContext: {capabilities: {drop: [ALL]}}\n${CONTAINERS}`,
       '5:21 "spec.securityContext.capabilities"',
       'Move it to spec.containers[].securityContext.',
     ],
     [
-      'a field of the pod in the security context of a container',
+      'a pod field in the security context of a container',
       `${POD}${CONTAINERS}    securityContext: {fsGroup: 1}\n`,
       '8:23 "spec.containers[0].securityContext.fsGroup"',
       'Move it to spec.securityContext.',
@@ -211,37 +211,37 @@ describe('check warns about an unknown field and names the place where it belong
       'Write "hostPID".',
     ],
     [
-      'a similar name',
+      'a misspelled name',
       `${POD}  securityContex: {runAsUser: 1}\n${CONTAINERS}`,
       '5:3 "spec.securityContex"',
       'Write "securityContext".',
     ],
     [
-      'a field beside the security context',
+      'a security context field beside the security context',
       `${POD}${CONTAINERS}    privileged: true\n`,
       '8:5 "spec.containers[0].privileged"',
       'Move it to spec.containers[0].securityContext.',
     ],
     [
-      'a field of a container in the pod',
+      'a container field in the pod spec',
       `${POD}  image: i\n${CONTAINERS}`,
       '5:3 "spec.image"',
       'Move it to spec.containers[].',
     ],
     [
-      'a field of the pod in a container',
+      'a pod field in a container',
       `${POD}${CONTAINERS}    hostNetwork: true\n`,
       '8:5 "spec.containers[0].hostNetwork"',
       'Move it to spec.',
     ],
     [
-      'a field of the pod in a workload',
+      'a pod field in the spec of a workload',
       `${deployment}  serviceAccountName: a\n  template: {spec: {containers: [{name: c, image: i}]}, ${SELECTED}`,
       '5:3 "spec.serviceAccountName"',
       'Move it to spec.template.spec.',
     ],
     [
-      'init containers outside the spec of a template',
+      'init containers outside the pod spec of a template',
       `${deployment}  template: {initContainers: [], spec: {containers: [{name: c, image: i}]}, ${SELECTED}`,
       '5:14 "spec.template.initContainers"',
       'Move it to spec.template.spec.',
@@ -253,7 +253,7 @@ describe('check warns about an unknown field and names the place where it belong
       'Move it to metadata.',
     ],
     [
-      'a workload field in the pod',
+      'a workload field in the pod spec',
       `${deployment}  template: {spec: {replicas: 1, containers: [{name: c, image: i}]}, ${SELECTED}`,
       '5:21 "spec.template.spec.replicas"',
       'Move it to spec.',
@@ -264,15 +264,15 @@ describe('check warns about an unknown field and names the place where it belong
       '8:5 "spec.containers[0].httpGet"',
       DROPPED,
     ],
-    ['a name that belongs nowhere', `${POD}  colour: red\n${CONTAINERS}`, '5:3 "spec.colour"', DROPPED],
+    ['a name that no object has', `${POD}  colour: red\n${CONTAINERS}`, '5:3 "spec.colour"', DROPPED],
     [
-      'a metadata field',
+      'a misspelled metadata field',
       `${POD.replace('{name: p}', '{name: p, lables: {a: b}}')}${CONTAINERS}`,
       '3:21 "metadata.lables"',
       'Write "labels".',
     ],
     [
-      'a Namespace',
+      'an unknown field of a Namespace',
       'apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\nspecs: {}\n',
       '4:1 "specs"',
       'Write "spec".',
@@ -286,7 +286,7 @@ describe('check warns about an unknown field and names the place where it belong
     });
   }
 
-  test('fields of custom resources and the keys of maps are not checked', async () => {
+  test('check ignores unknown fields of custom resources and keys of maps', async () => {
     const text = `apiVersion: argoproj.io/v1alpha1
 kind: Rollout
 metadata: {name: r, labls: {}}
@@ -297,7 +297,7 @@ ${POD}  nodeSelector: {colour: red}\n${CONTAINERS}    resources: {limits: {examp
     assert.deepEqual(await findings(text), { code: 0, lines: [] });
   });
 
-  test('an unknown field does not affect other results', async () => {
+  test('other results do not change', async () => {
     const { code, stdout } = await runProgram(['check', '-f', '-', '--level=baseline'], {
       stdin: `${POD}  HostPID: true\n${CONTAINERS}`,
     });
@@ -336,19 +336,19 @@ function withContext(context: string, containers = CONTAINERS): string {
   return `${POD}  securityContext: {${context}}\n${containers}`;
 }
 
-describe('--fix moves and renames unknown fields', () => {
+describe('--fix corrects an unknown field', () => {
   const two = `  initContainers: [{name: a, image: i}]\n${CONTAINERS}`;
   const deployment = 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n';
   const moved = 'moved to spec.containers[0].securityContext';
   const cases: readonly (readonly [name: string, text: string, fixed: string, lines: readonly string[]])[] = [
     [
-      'to the container',
+      'by moving it to the container',
       withContext('readOnlyRootFilesystem: true, runAsUser: 1'),
       `${withContext('runAsUser: 1')}    securityContext:\n      readOnlyRootFilesystem: true\n`,
       fixed('5:21', 'spec.securityContext.readOnlyRootFilesystem', moved),
     ],
     [
-      'to all containers',
+      'by moving it to all containers',
       withContext('runAsUser: 1, capabilities: {drop: [ALL]}', two),
       withContext(
         'runAsUser: 1',
@@ -357,31 +357,31 @@ describe('--fix moves and renames unknown fields', () => {
       fixed('5:35', 'spec.securityContext.capabilities', 'moved to spec.containers[].securityContext'),
     ],
     [
-      'to a container that already has the value',
+      'by removing it if the container already has the value',
       withContext('runAsUser: 1, privileged: false', `${CONTAINERS}    securityContext: {privileged: false}\n`),
       withContext('runAsUser: 1', `${CONTAINERS}    securityContext: {privileged: false}\n`),
       fixed('5:35', 'spec.securityContext.privileged', moved),
     ],
     [
-      'to the pod',
+      'by moving it to the pod',
       `${POD}${CONTAINERS}    hostNetwork: true\n`,
       `${POD}${CONTAINERS}  hostNetwork: true\n`,
       fixed('8:5', 'spec.containers[0].hostNetwork', 'moved to spec'),
     ],
     [
-      'from the workload to the pod',
+      'by moving it from the workload to the pod',
       `${deployment}  containers: [{name: c, image: i}]\n`,
       `${deployment}  template:\n    spec:\n      containers: [{"name":"c","image":"i"}]\n`,
       fixed('5:3', 'spec.containers', 'moved to spec.template.spec'),
     ],
     [
-      'in an item of a list without types',
+      'by renaming it in an item of a PodList without types',
       `apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec: {hostpid: true, containers: []}\n`,
       `apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec: {containers: [], hostPID: true}\n`,
       ['fixed: stdin:5:10: unknownField: spec.hostpid renamed to hostPID', VERIFY.replace('1:1', '4:3')],
     ],
     [
-      'in a Project',
+      'by renaming it in a Project',
       'apiVersion: project.openshift.io/v1\nkind: Project\nmetadata: {name: a, Labels: {b: c}}\n',
       'apiVersion: project.openshift.io/v1\nkind: Project\nmetadata: {name: a, labels: {b: c}}\n',
       fixed('3:21', 'metadata.Labels', 'renamed to labels'),
@@ -402,7 +402,7 @@ describe('--fix does not move an unknown field', () => {
       unfixed('5:21', 'spec.securityContext.privileged', `${place}.privileged has another value: keep one of them`),
     ],
     [
-      'to an object of another type that does not exist',
+      'that belongs to an object of another type that is missing',
       `${POD}${CONTAINERS}  volumes: [{name: v, emptyDir: {secretName: a}}]\n`,
       unfixed('8:34', 'spec.volumes[0].emptyDir.secretName', 'correct the name, or remove the field'),
     ],

@@ -157,7 +157,7 @@ test('--fix prints a condition to verify for each fix that may affect the applic
   );
 });
 
-describe('API servers accept the fixed pods', () => {
+describe('--fix makes no change that API servers would reject:', () => {
   const spec = (text: string): string => `apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n${text}`;
   const SAFE =
     'allowPrivilegeEscalation: false, runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}, capabilities: {drop: [ALL]';
@@ -222,7 +222,7 @@ describe('API servers accept the fixed pods', () => {
       ],
     ],
     [
-      'the host network of a HostProcess pod',
+      'a HostProcess pod keeps the host network',
       '--level=baseline',
       spec(
         `  hostNetwork: true\n  securityContext: {windowsOptions: {hostProcess: true}}\n  containers: [{name: c}]\n${exception('windowsHostProcess')}`,
@@ -234,7 +234,7 @@ describe('API servers accept the fixed pods', () => {
       ],
     ],
     [
-      'Linux fields in a Windows pod of an old version',
+      'a Windows pod does not get Linux fields at an old version',
       '--level=restricted --kubernetes-version=v1.24',
       spec(
         '  os: {name: windows}\n  securityContext: {runAsNonRoot: true}\n  containers: [{name: c, securityContext: {capabilities: {drop: [ALL]}}}]\n',
@@ -248,7 +248,7 @@ describe('API servers accept the fixed pods', () => {
       ],
     ],
     [
-      'the operating system of a pod that selects Windows nodes',
+      'a pod that selects Windows nodes gets the operating system',
       '--level=restricted',
       WINDOWS.replace('  containers', '  securityContext: {runAsNonRoot: true}\n  containers'),
       0,
@@ -256,7 +256,7 @@ describe('API servers accept the fixed pods', () => {
       ['fixed: stdin:4:1: allowPrivilegeEscalation: spec.os.name set to windows'],
     ],
     [
-      'the operating system of a pod whose node affinity requires Windows',
+      'a pod whose node affinity requires Windows gets the operating system',
       '--level=restricted',
       WINDOWS.replace(
         'nodeSelector: {kubernetes.io/os: windows}',
@@ -267,7 +267,7 @@ describe('API servers accept the fixed pods', () => {
       ['fixed: stdin:4:1: allowPrivilegeEscalation: spec.os.name set to windows'],
     ],
     [
-      'a Linux field of a pod that selects Windows nodes',
+      'a pod that selects Windows nodes keeps its Linux field',
       '--level=restricted',
       WINDOWS.replace(
         '  containers',
@@ -288,7 +288,7 @@ describe('API servers accept the fixed pods', () => {
         .concat('stdin: 0 fields fixed, 3 not fixed'),
     ],
     [
-      'capability names in the form that container runtimes accept',
+      'capability names that container runtimes also accept are normalized',
       '--level=restricted',
       spec(
         `  containers: [{name: c, securityContext: {${SAFE.replace('ALL', 'all')}, add: [CAP_NET_BIND_SERVICE]}}, image: i}]\n`,
@@ -639,15 +639,15 @@ describe('check --platform=openshift', () => {
   });
 });
 
-describe('check --fix rejects options that cannot be combined, and reports missing programs', () => {
+describe('check --fix rejects', () => {
   const cases: readonly (readonly [name: string, args: readonly string[], message: string])[] = [
     [
-      'a stream and a file',
+      'standard input together with a file',
       ['-f', '-', '-f', 'package.json', '--fix'],
       '--fix cannot write standard input: use --fix=diff',
     ],
     [
-      'another format for a stream',
+      'another output format for standard input',
       ['-f', '-', '--fix', '-o', 'json'],
       '-o json cannot be combined with --fix if the changes are printed to stdout',
     ],
@@ -661,7 +661,7 @@ describe('check --fix rejects options that cannot be combined, and reports missi
   }
 });
 
-describe('--fix=patch reports objects that kustomize cannot match', () => {
+describe('--fix=patch reports what kustomize cannot match:', () => {
   const pod = (metadata: string, field = 'hostPID'): string =>
     `apiVersion: v1\nkind: Pod\nmetadata: ${metadata}\nspec: {${field}: true}\n`;
   const same = (other: string): string =>
@@ -673,11 +673,11 @@ describe('--fix=patch reports objects that kustomize cannot match', () => {
     refusals: readonly (readonly [at: string, choice: string])[],
   ])[] = [
     ['an object without metadata', 'apiVersion: v1\nkind: Pod\nspec: {hostPID: true}\n', [['3:8', unnamed]]],
-    ['an empty name', pod('{name: ""}'), [['4:8', unnamed]]],
-    ['a name that is not a string', pod('{name: 8080}'), [['4:8', unnamed]]],
+    ['an object with an empty name', pod('{name: ""}'), [['4:8', unnamed]]],
+    ['an object whose name is not a string', pod('{name: 8080}'), [['4:8', unnamed]]],
     ['generateName', pod('{generateName: p-}'), [['4:8', unnamed]]],
     [
-      'items of a typed list',
+      'the items of a typed list',
       'apiVersion: v1\nkind: PodList\nitems:\n  - metadata: {name: p}\n    spec: {hostPID: true}\n',
       [['5:12', 'set apiVersion and kind of the list item, because kustomize rejects items without them']],
     ],
@@ -715,7 +715,7 @@ describe('--fix=patch reports objects that kustomize cannot match', () => {
     });
   }
 
-  test('but patches other objects', async () => {
+  test('other objects are patched', async () => {
     const stdin = `${pod('{generateName: p-}')}---\n${pod('{name: a}')}`;
     const { code, stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix=patch'], { stdin });
     assert.deepEqual([code, stdout.match(/name: .*/g)], [1, ['name: a']]);
@@ -769,7 +769,7 @@ patches:
     assert.deepEqual(fixed, { code: 0, stdout: '1 passed, 0 failed\n', stderr: '' });
   });
 
-  test('passes with patches for objects with similar names, in several namespaces and in a list', async () => {
+  test('passes with patches for objects that have similar names, are in several namespaces, or are in a list', async () => {
     const pod = (metadata: string, field: string): string =>
       `{apiVersion: v1, kind: Pod, metadata: ${metadata}, spec: {${field}: true, containers: [{ name: c, image: i }]}}`;
     const pods = [

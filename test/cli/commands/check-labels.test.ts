@@ -20,42 +20,50 @@ spec: {template: {metadata: {${template}labels: {a: b}}, spec: {containers: [{ n
 `;
 }
 
-describe('check warns about Pod Security labels and annotations that have no effect', () => {
+describe('check reviews Pod Security labels and annotations of', () => {
   const cases: readonly (readonly [name: string, text: string, finding: string | undefined])[] = [
-    ['all labels', namespace(`labels: {${PREFIX}/enforce: baseline, ${PREFIX}/warn-version: v1.30}`), undefined],
-    ['a label with another prefix', namespace('annotations: {security.kubernetes.io/enforce: baseline}'), undefined],
     [
-      'an annotation',
+      'a Namespace with valid labels, without a warning',
+      namespace(`labels: {${PREFIX}/enforce: baseline, ${PREFIX}/warn-version: v1.30}`),
+      undefined,
+    ],
+    [
+      'a Namespace with a key that has another prefix, without a warning',
+      namespace('annotations: {security.kubernetes.io/enforce: baseline}'),
+      undefined,
+    ],
+    [
+      'a Namespace with an annotation instead of a label, with a warning',
       namespace(`annotations: {${PREFIX}/enforce: baseline}`),
       `3:38 annotation without effect ("${PREFIX}/enforce") Set it as the label "${PREFIX}/enforce", because API servers do not read annotations.`,
     ],
     [
-      'an unknown label',
+      'a Namespace with an unknown label, with a warning',
       namespace(`labels: {${PREFIX}/level: baseline}`),
       `3:33 label without effect ("${PREFIX}/level") ${ALL}`,
     ],
     [
-      'a label with other capitalization',
+      'a Namespace with a label in other capitalization, with a warning',
       namespace(`labels: {${PREFIX}/Enforce: baseline}`),
       `3:33 label without effect ("${PREFIX}/Enforce") Write "${PREFIX}/enforce".`,
     ],
     [
-      'a misspelled prefix',
+      'a Namespace with a misspelled prefix, with a warning',
       namespace('labels: {podsecurity.kubernetes.io/enforce: baseline}'),
       `3:33 label without effect ("podsecurity.kubernetes.io/enforce") Write "${PREFIX}/enforce".`,
     ],
     [
-      'a label of a workload',
+      'a workload with a label, with a warning',
       deployment(`labels: {${PREFIX}/enforce: privileged}`, ''),
       `3:49 label without effect ("${PREFIX}/enforce") ${ONLY_NAMESPACES('Deployment')}`,
     ],
     [
-      'an annotation of a pod template',
+      'a pod template with an annotation, with a warning',
       deployment('', `annotations: {${PREFIX}/enforce: privileged}, `),
       `4:44 annotation without effect ("${PREFIX}/enforce") ${ONLY_NAMESPACES('Deployment')}`,
     ],
     [
-      'a Project',
+      'a Project with an unknown label, with a warning',
       namespace(`labels: {${PREFIX}/enforced: baseline}`).replace(
         'v1\nkind: Namespace',
         'project.openshift.io/v1\nkind: Project',

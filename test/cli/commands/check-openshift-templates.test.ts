@@ -152,7 +152,7 @@ const CASES: readonly (readonly [name: string, text: string, code: number, resul
 
 describe('check evaluates the objects in OpenShift Templates', () => {
   for (const [name, stdin, code, results] of CASES) {
-    test(name, async () => {
+    test(`with ${name}`, async () => {
       const result = await runProgram(['check', '-f', '-', '--level=baseline', '-o', 'json'], { stdin });
       const { objects, notEvaluated, errors } = JSON.parse(result.stdout) as Report;
       const found = objects.map(
@@ -163,7 +163,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     });
   }
 
-  test('findings have the positions of the objects in the template', async () => {
+  test('and reports the positions of the objects in the template', async () => {
     const stdin = template(
       '- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    hostNetwork: ${{FLAG}}\n    containers: [{name: c, image: i}]\n',
     );
@@ -171,7 +171,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     assert.match(stdout, /^ {2}stdin:19:5 {2}hostNamespaces /m);
   });
 
-  test('--fix changes only objects without parameter references', async () => {
+  test('but --fix changes only objects without parameter references', async () => {
     const objects = `- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}
 - {apiVersion: v1, kind: Pod, metadata: {name: "\${TEXT}"}, spec: {hostPID: true, containers: [{ name: c, image: i }]}}
 `;
@@ -185,7 +185,7 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     );
   });
 
-  test('other commands evaluate the objects in OpenShift Templates', async () => {
+  test('as other commands do', async () => {
     const stdin = pod('{hostNetwork: "${{FLAG}}", containers: [{name: a, image: i}]}');
     const { stdout } = await runProgram(['explain', '-f', '-', '--offline'], { stdin });
     assert.match(stdout, /^Pod default\/a: /);

@@ -5,7 +5,7 @@ import { printYaml } from '../../../src/config/yaml.ts';
 import { STANDARD_SCCS } from '../../../src/policy/scc/index.ts';
 import { runProgram } from '../../support/memory-io.ts';
 
-describe('check validates the SCC mode label of a namespace', () => {
+describe('check accepts or reports the SCC mode label of a namespace with', () => {
   const rule = 'must be one of enforce, report, off';
   const fix = '                        Fix: Use one of enforce, report, off, in lower case.\n\n';
   const title = 'Namespace a has an invalid SCC mode (warn)\n  stdin:6:5  scc-label  invalid label';
@@ -46,14 +46,18 @@ const UNUSABLE = `${SCC},"runAsUser":{"type":"MustRunAs"},"seLinuxContext":{"typ
 
 const codes: readonly (readonly [name: string, scc: string, code: number, ...args: string[]])[] = [
   ['a valid SCC', `${SCC},${RIGHT}}`, 0],
-  ['an unknown field', `${SCC},${RIGHT},"x":null}`, 1],
-  ['the key __proto__', `${SCC},${RIGHT},"__proto__":{}}`, 1],
-  ['a wrong type', `${SCC},${RIGHT},"users":"a"}`, 1],
-  ['a number beyond 32 bits', `${SCC},${RIGHT},"priority":3000000000}`, 1],
+  ['an SCC with an unknown field', `${SCC},${RIGHT},"x":null}`, 1],
+  ['an SCC with the key __proto__', `${SCC},${RIGHT},"__proto__":{}}`, 1],
+  ['an SCC with a field of the wrong type', `${SCC},${RIGHT},"users":"a"}`, 1],
+  ['an SCC with a number that does not fit in 32 bits', `${SCC},${RIGHT},"priority":3000000000}`, 1],
   ['an SCC without a required field', `${SCC},"seLinuxContext":{"type":"RunAsAny"}}`, 1],
   ['an SCC that admits no pod', UNUSABLE, 0],
   ['an SCC that admits no pod, with --fail-on=warn', UNUSABLE, 1, '--fail-on=warn'],
-  ['fields that are null', `${SCC},${RIGHT},"priority":null,"fsGroup":null,"allowHostPID":null,"users":null}`, 0],
+  [
+    'an SCC with fields that are null',
+    `${SCC},${RIGHT},"priority":null,"fsGroup":null,"allowHostPID":null,"users":null}`,
+    0,
+  ],
   ['an SCC without a name', `${SCC.replace('"name":"a"', '')},${RIGHT}}`, 1],
 ];
 
@@ -64,16 +68,16 @@ test('an SCC with the largest 64-bit ID is valid', async () => {
   assert.deepEqual([code, /invalid/.test(stdout)], [0, false], stdout);
 });
 
-describe('the exit code depends on the findings about SCCs', () => {
+describe('the exit code of check depends on the SCC:', () => {
   for (const [name, scc, code, ...args] of codes) {
-    test(name, async () => {
+    test(`${code} for ${name}`, async () => {
       const outcome = await runProgram(['check', '-f', '-', ...args], { stdin: scc });
       assert.equal(outcome.code, code, outcome.stdout);
     });
   }
 });
 
-test('SCC values that match nothing cause warnings', async () => {
+test('check warns about SCC values that match nothing', async () => {
   const lists =
     '"volumes":["secret","configmap","disk"],"allowedCapabilities":["CAP_NET_ADMIN"],"seccompProfiles":["RuntimeDefault"]';
   const stdin = `${SCC},${RIGHT},${lists},"users":["system:serviceaccount:payments"]}`;

@@ -74,35 +74,45 @@ const LABEL = '--namespace-labels=pod-security.kubernetes.io';
 
 /** The expected exit code, followed by each object with its number of findings by mode and policy. */
 const policies: readonly (readonly [name: string, namespaces: Namespaces, args: string, expected: string])[] = [
-  ['restricted by default', [], '', '1: p {enforce restricted:latest: 5}'],
-  ['a level', [], '--level=baseline', '1: p {enforce baseline:latest: 1}'],
-  ['a level that allows everything', [], '--level privileged', '0: p {}'],
-  ['a version', [], '--kubernetes-version=v1.7', '1: p {enforce restricted:v1.7: 2}'],
-  ['a future version', [], '--level=baseline --kubernetes-version v1.999', '1: p {enforce baseline:v1.999: 1}'],
+  ['restricted is enforced by default', [], '', '1: p {enforce restricted:latest: 5}'],
+  ['--level sets the enforced level', [], '--level=baseline', '1: p {enforce baseline:latest: 1}'],
+  ['--level=privileged allows everything', [], '--level privileged', '0: p {}'],
+  ['--kubernetes-version sets the version', [], '--kubernetes-version=v1.7', '1: p {enforce restricted:v1.7: 2}'],
   [
-    'labels for namespaces that the manifests do not contain',
+    '--kubernetes-version may be a future version',
+    [],
+    '--level=baseline --kubernetes-version v1.999',
+    '1: p {enforce baseline:v1.999: 1}',
+  ],
+  [
+    'labels in an option apply to namespaces that the manifests do not contain',
     [],
     `${LABEL}/enforce=privileged,pod-security.kubernetes.io/audit=baseline,a=b`,
     '0: p {audit baseline:latest: 1}',
   ],
   [
-    'labels in repeated options',
+    'labels in repeated options are combined',
     [],
     `${LABEL}/enforce=baseline ${LABEL}/enforce-version=v1.5`,
     '1: p {enforce baseline:v1.5: 1}',
   ],
-  ['the labels of the namespace', LABELED, '', '1: p {enforce baseline:latest: 1} default {}'],
+  ['the labels of the namespace apply', LABELED, '', '1: p {enforce baseline:latest: 1} default {}'],
   [
     'the labels of the namespace take precedence over the option',
     LABELED,
     `${LABEL}/enforce=privileged`,
     '1: p {enforce baseline:latest: 1} default {}',
   ],
-  ['another namespace', OTHER, '', '1: p {enforce restricted:latest: 5} other {}'],
-  ['the namespace for objects without one', OTHER, '-n other', '0: p {} other {}'],
-  ['no labels', [['default', {}]], '--level=baseline', '1: p {enforce baseline:latest: 1} default {}'],
+  ['the labels of another namespace do not apply', OTHER, '', '1: p {enforce restricted:latest: 5} other {}'],
+  ['--namespace sets the namespace of objects without one', OTHER, '-n other', '0: p {} other {}'],
   [
-    'labels without enforce',
+    '--level applies to a namespace without labels',
+    [['default', {}]],
+    '--level=baseline',
+    '1: p {enforce baseline:latest: 1} default {}',
+  ],
+  [
+    '--level applies if the labels do not set enforce',
     [['default', { warn: 'restricted' }]],
     '--level=baseline --kubernetes-version=v1.20',
     '1: p {enforce baseline:v1.20: 1, warn restricted:v1.20: 3} default {}',
@@ -115,7 +125,7 @@ const policies: readonly (readonly [name: string, namespaces: Namespaces, args: 
   ],
   ['the last of two namespaces with the same name applies', TWICE, '', '0: p {} default {} default {}'],
   [
-    'an invalid label fails',
+    'an invalid label is a violation',
     [['a', { enforce: 'Baseline', warn: 'x' }]],
     '--level=privileged',
     '1: p {} a {enforce labels: 2}',
@@ -157,7 +167,7 @@ async function report(args: readonly string[], stdin: string): Promise<JsonRepor
   return { code, ...(JSON.parse(stdout) as JsonReport) };
 }
 
-describe('check evaluates the policies of the namespace', () => {
+describe('check selects the levels and fails for violations:', () => {
   for (const [name, namespaces, args, expected] of policies) {
     test(name, async () => {
       const words = args.split(' ').filter((word) => word !== '');
@@ -224,9 +234,9 @@ const kinds: readonly (readonly [apiVersion: string, kind: string, body: string,
   }),
 ];
 
-describe('check evaluates every kind with pods', () => {
+describe('check evaluates pod fields of every kind with pods:', () => {
   for (const [apiVersion, kind, body, expected] of kinds) {
-    test(`${apiVersion} ${kind} with ${body}`, async () => {
+    test(`${apiVersion} ${kind} with ${body}: ${expected}`, async () => {
       const text = `{"apiVersion":"${apiVersion}","kind":"${kind}","metadata":{"name":"x"},${body}}`;
       const { code, summary, objects, notEvaluated } = await report(['--level=baseline'], text);
       const [finding] = objects.flatMap(({ findings }) => findings);
@@ -240,7 +250,7 @@ describe('check evaluates every kind with pods', () => {
     });
   }
 
-  test('with the defaults of the API server', async () => {
+  test('the defaults of the API server apply', async () => {
     const spec =
       '{"hostNetwork":true,"restartPolicy":"Never","containers":[{"name":"c","image":"i","ports":[{"containerPort":80}]}],"volumes":[{"name":"v"}]}';
     const template = `{"template":{"spec":${spec}}}`;
@@ -324,7 +334,7 @@ describe('check evaluates pod templates of other API groups', () => {
     ['Deployment.apps', 'Deployment.apps is always checked'],
     ['Workflow', 'must be KIND.GROUP, such as Prometheus.monitoring.coreos.com'],
   ] as const) {
-    test(`--skip-kind does not accept ${kind}`, async () => {
+    test(`and --skip-kind rejects ${kind}`, async () => {
       const { code, stderr } = await runProgram(['check', '-f', '-', '--skip-kind', kind], { stdin: POD });
       assert.equal(stderr.split('\n')[0], `error: invalid argument "${kind}" for "--skip-kind" flag: ${problem}`);
       assert.equal(code, 2);
@@ -462,7 +472,7 @@ const AMBIGUOUS_TEXTS: readonly (readonly [name: string, text: string, code: num
   ],
 ];
 
-test('check warns about text that only new versions of kubectl read', async () => {
+test('check warns about text that kubectl before version 1.34 rejects', async () => {
   const object = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}';
   const warning =
     'kubectl before version 1.34 rejects this text, because it begins with a brace but is not JSON: correct the JSON, or put a line with --- before the brace';
@@ -479,7 +489,7 @@ test('check warns about text that only new versions of kubectl read', async () =
 });
 
 for (const [name, text, code, warning] of AMBIGUOUS_TEXTS) {
-  test(`check reads ${name} as kubectl does`, async () => {
+  test(`check reads ${name} like kubectl, and warns if kustomize or a user would read it differently`, async () => {
     const lines = [
       'apiVersion: v1',
       'kind: Pod',
@@ -577,7 +587,7 @@ spec:
     );
   });
 
-  test('do not apply to the PodSecurity plugin, which enforces the upstream label', async () => {
+  test('do not affect the PodSecurity plugin, which enforces the upstream label', async () => {
     const namespace = '---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {LABEL: baseline}}\n';
     const manifests = POD + exception('"2027-01-15T00:00:00Z"');
     const upstream = namespace.replace('LABEL', 'pod-security.kubernetes.io/enforce');
@@ -597,7 +607,7 @@ spec:
     assert.equal((await check(manifests, '--at', '2027-01-14')).code, 1);
   });
 
-  test('are invalid if API servers reject them', async () => {
+  test('are reported as invalid if API servers reject them', async () => {
     const manifests = POD + exception('2027-01-15').replace('hostNamespaces', 'hostNamespace');
     const { code, stdout, stderr } = await check(manifests, '--at', '2027-01-14');
     assert.deepEqual([code, stderr], [1, '']);
@@ -628,9 +638,9 @@ spec:
   const impossible = (column: number, path: string, reason: string): string =>
     `warning: stdin:11:${column}: the exception "host": spec.allow[0]${path} has no effect, because ${reason}\n`;
   const entries: readonly (readonly [name: string, change: readonly [from: string, to: string], warnings: string])[] = [
-    ['another value', ['[hostPID]', '[hostIPC]'], noEffect(0)],
-    ['another check', ['hostNamespaces, values: [hostPID]', 'sysctls, values: [x]'], noEffect(0)],
-    ['one of two entries', ['hostPID]}', 'hostPID]}, {check: sysctls, values: ["80"]}'], noEffect(1)],
+    ['a value that no pod needs', ['[hostPID]', '[hostIPC]'], noEffect(0)],
+    ['a check that no pod violates', ['hostNamespaces, values: [hostPID]', 'sysctls, values: [x]'], noEffect(0)],
+    ['one of two entries is not needed', ['hostPID]}', 'hostPID]}, {check: sysctls, values: ["80"]}'], noEffect(1)],
     ['a service account without pods in the manifests', ['Name: default', 'Name: other'], ''],
     [
       'a container, for a field of the pod',
@@ -666,7 +676,7 @@ spec:
     });
   }
 
-  test('are not evaluated if the value of --at is invalid', async () => {
+  test('are not evaluated, and check fails, if the value of --at is invalid', async () => {
     const { code, stderr } = await check(POD, '--at', 'tomorrow');
     assert.equal(code, 2);
     assert.match(stderr, /must be a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z/);

@@ -117,7 +117,7 @@ describe('commands for several contexts', () => {
     ['report -o table', `STATE +DEFAULT +${HEADER}`, 'Off +privileged +5 +1 +0 +0 +0 +Set spec.rollout.phase '],
   ];
   for (const [args, header, row] of COMMANDS) {
-    test(`print one row for each cluster, and exit with the highest code: ${args}`, async () => {
+    test(`print one row for each cluster, and exit with the highest exit code of the clusters: ${args}`, async () => {
       const { code, stdout, stderr } = await run(`${args} --context=prod-*`);
       assert.deepEqual([code, stderr], [2, '']);
       const [first, ...rows] = stdout.trimEnd().split('\n');
@@ -183,20 +183,20 @@ describe('commands for several contexts', () => {
     );
   });
 
-  test('limit the time for each cluster with --cluster-timeout', async () => {
+  test('limit the time for each cluster to the value of --cluster-timeout', async () => {
     const { code, stdout } = await run('exception list --context=hung --context=prod-3 --cluster-timeout=1s');
     assert.equal(code, 2);
     assert.match(stdout, /\nhung +\? +\? +no result within 1 s \(--cluster-timeout\)\n/);
   });
 
-  test('print the same output for one context as for the current context', async () => {
+  test('print the same output for one selected context as for the current context', async () => {
     for (const [args] of COMMANDS.slice(0, -1)) {
       const [current, named] = [await run(args), await run(`${args} --context=prod-1`)];
       assert.deepEqual(named, current);
     }
   });
 
-  test('exit with the highest code of all clusters', async () => {
+  test('exit with the highest exit code of all clusters', async () => {
     const codes = [];
     for (const args of ['rollout plan --context=prod-1*', 'exception list --context=prod-1*'])
       codes.push((await run(args)).code);
@@ -212,7 +212,7 @@ describe('commands for several contexts', () => {
     );
   });
 
-  test('save reports of many contexts as a list that --fleet joins', async () => {
+  test('print a report for each context as JSON, from which report --fleet creates a fleet report', async () => {
     const saved = await run('report -o json --context=prod-*');
     const file = join(folder, 'prod.json');
     await writeFile(file, saved.stdout);
@@ -232,7 +232,7 @@ describe('commands for several contexts', () => {
     assert.match(page.stdout, /<title>Portcullis fleet report<\/title>/);
   });
 
-  test('reject invalid selections', async () => {
+  test('reject selections that match no context, and options that need one cluster', async () => {
     const choices = 'the contexts are prod-1, prod-2, prod-3, hung';
     const cases: readonly (readonly [args: string, error: string])[] = [
       ['doctor --context=stage-*', `no context matches "stage-*"; ${choices}`],

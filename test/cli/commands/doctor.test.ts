@@ -296,7 +296,7 @@ Writes of SCCs: denied
     );
   });
 
-  test('reports an outage, and break-glass', async () => {
+  test('reports an outage, and then break-glass', async () => {
     await server.stop();
     const { code, stdout } = await run();
     assert.equal(code, 1);

@@ -22,7 +22,7 @@ spec:
 const SHARED =
   'warning: the exception applies to all pods with the default service account, so give the workload its own service account\n';
 
-describe('exception create evaluates the stricter of the level in force and the level that the rollout plans', () => {
+describe('exception create evaluates the stricter of the current level and the level that the rollout plans', () => {
   const settings = (phase: string): string => `
 apiVersion: config.portcullis.dev/v1alpha1
 kind: PortcullisConfiguration
@@ -79,7 +79,7 @@ seccompProfiles: [runtime/default]
   );
 });
 
-test('exception create prints no exception that API servers reject', async () => {
+test('exception create fails instead of printing an exception that API servers reject', async () => {
   const path = `/${'x'.repeat(512)}`;
   const spec = { containers: [{ name: 'web', image: 'i' }], volumes: [{ name: 'v', hostPath: { path } }] };
   const deployment = {
@@ -207,16 +207,21 @@ describe('exception approve', () => {
       [2, SHOWN, `${QUESTION}${DENIED}`],
     ],
     ['changes nothing at the end of input', [], { terminals: TERMINAL }, [2, SHOWN, `${QUESTION}${DENIED}`]],
-    ['refuses without a terminal and without the hash', [], { stdin: 'yes\n' }, [2, SHOWN, REFUSED]],
+    ['refuses if there is neither a terminal nor a hash', [], { stdin: 'yes\n' }, [2, SHOWN, REFUSED]],
     ['refuses if the spec has another hash', [`--spec-hash=${HOSTILE_HASH}`], {}, [2, SHOWN, OTHER_HASH]],
-    ['refuses a value that is not a hash', ['--spec-hash=abc'], {}, [2, '', NO_HASH]],
+    ['refuses if the value for the hash is not a hash', ['--spec-hash=abc'], {}, [2, '', NO_HASH]],
     [
       'only prints the spec in a client-side dry run',
       ['--dry-run=client'],
       {},
       [0, `${SHOWN}podsecurityexception/e approved (dry run)\n`, ''],
     ],
-    ['compares the hash in a dry run', ['--dry-run=client', `--spec-hash=${HOSTILE_HASH}`], {}, [2, SHOWN, OTHER_HASH]],
+    [
+      'compares the hash in a server-side dry run',
+      ['--dry-run=client', `--spec-hash=${HOSTILE_HASH}`],
+      {},
+      [2, SHOWN, OTHER_HASH],
+    ],
   ];
   for (const [name, args, environment, [code, stdout, stderr]] of cases) {
     test(name, async () => {
@@ -225,7 +230,7 @@ describe('exception approve', () => {
     });
   }
 
-  test('list prints the same hash for the cluster and for a manifest', async () => {
+  test('exception list prints the same hash for the cluster and for a manifest', async () => {
     const manifest = {
       apiVersion: 'policy.portcullis.dev/v1alpha1',
       kind: 'PodSecurityException',

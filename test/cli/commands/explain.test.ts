@@ -14,7 +14,7 @@ after(() => process.chdir(folder));
 const explain = (args: string, surroundings?: Environment) =>
   runProgram(['explain', ...args.split(' ').filter((arg) => arg !== '')], surroundings);
 
-describe('explain explains the decisions for a pod', () => {
+describe('explain', () => {
   const cases: readonly (readonly [args: string, code: number, expected: string])[] = [
     ['unknown-required-scc.yaml', 1, 'unknown-required-scc.txt'],
     ['windows.yaml', 0, 'windows.txt'],
@@ -25,13 +25,13 @@ describe('explain explains the decisions for a pod', () => {
     ['root.yaml -o yaml', 1, 'root.yaml.txt'],
   ];
   for (const [args, code, expected] of cases) {
-    test(args, async () => {
+    test(`prints the decisions for ${args}`, async () => {
       const stdout = await readFile(join('expected', expected), 'utf8');
       assert.deepEqual(await explain(`-f cluster.yaml -f ${args}`), { code, stdout, stderr: '' });
     });
   }
 
-  test('--as with a service account adds its groups', async () => {
+  test('adds the groups of a service account that --as names', async () => {
     const { stdout } = await explain('-f root.yaml,cluster.yaml --as system:serviceaccount:shop:builder');
     assert.match(
       stdout,
@@ -49,7 +49,7 @@ describe('explain explains the decisions for a pod', () => {
       'Pod shop/p: denied, violates PodSecurity "baseline:latest"',
     ]);
   });
-  test('assumes standard SCCs, namespaces, accounts and ranges that the manifests lack, and lists them', async () => {
+  test('assumes and lists the standard SCCs, namespaces, accounts and ranges that the manifests lack', async () => {
     const { code, stdout } = await explain('-f root.yaml');
     assert.equal(code, 0);
     assert.match(stdout, /^Pod shop\/root: admitted\n/);
@@ -67,7 +67,7 @@ describe('explain explains the decisions for a pod', () => {
       /\n\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; namespaces: shop; service accounts: shop\/default; UID ranges of namespaces: shop; SCC mode report for namespaces without the label \(set --scc-mode\)\.\n$/,
     );
   });
-  test('--offline reads no kubeconfig', async () => {
+  test('does not read a kubeconfig with --offline', async () => {
     const env = { KUBECONFIG: '/nonexistent' };
     assert.deepEqual(await explain('-f root.yaml --offline', { env }), await explain('-f root.yaml'));
   });
@@ -84,7 +84,7 @@ describe('explain explains the decisions for a pod', () => {
     );
     assert.equal(code, 2);
   });
-  test('prints colors on a terminal, except with NO_COLOR', async () => {
+  test('prints colors on a terminal unless NO_COLOR is set', async () => {
     const args = '-f root.yaml,cluster.yaml';
     assert.ok((await explain(args, { terminals: ['stdout'] })).stdout.startsWith('\u001b[1mPod shop/root'));
     assert.deepEqual(await explain(args, { terminals: ['stdout'], env: { NO_COLOR: '1' } }), await explain(args));
@@ -129,46 +129,46 @@ const ENFORCED = [
   },
 ];
 
-describe('explain states whether a pod would be created, and if not, which policies deny it', () => {
+describe('explain prints the result and its cause:', () => {
   const CASES: readonly (readonly [name: string, given: Situation, result: string, rows: readonly string[]])[] = [
     [
-      'the level in the label denies it',
+      'the level in the label denies the pod',
       { labels: { [LEVEL]: 'baseline' }, spec: NETWORK },
       'denied, violates PodSecurity "baseline:latest"',
       [`Denied because   ${WOULD_NOT}`, 'Pod Security     baseline:latest (label)'],
     ],
     [
-      'the default level denies it',
+      'the default level denies the pod',
       { settings: { podSecurity: { defaults: { enforce: 'baseline' } } }, spec: NETWORK },
       'denied, violates PodSecurity "baseline:latest"',
       [`Denied because   ${WOULD_NOT}`, 'Pod Security     baseline:latest (default)'],
     ],
     [
-      'the rollout denies it',
+      'the level of the rollout denies the pod',
       { settings: { rollout: { phase: 'Enforce' } }, others: ENFORCED },
       'denied, violates PodSecurity "restricted:latest"',
       ['Pod Security     restricted:latest (rollout)'],
     ],
     [
-      'SCCs and the level deny it',
+      'SCC admission and the level deny the pod',
       { labels: { [LEVEL]: 'baseline', 'portcullis.dev/scc': 'enforce' }, spec: NETWORK },
       'denied, no SCC admits it, violates PodSecurity "baseline:latest"',
       [`Denied because   ${WOULD_NOT}`],
     ],
     [
-      'SCC admission defaults it, so the level admits it',
+      'SCC admission sets fields, so the level admits the pod',
       { labels: { [LEVEL]: 'restricted', 'portcullis.dev/scc': 'enforce' } },
       'admitted by SCC restricted-v2',
       ['Pod Security     restricted:latest (label)', 'SCC mode         enforce'],
     ],
     [
-      'SCCs are only reported, so the level denies it',
+      'SCC admission in report mode does not set fields, so the level denies the pod',
       { labels: { [LEVEL]: 'restricted' } },
       'denied, violates PodSecurity "restricted:latest"',
       ['In enforce mode  SCC restricted-v2 would admit the pod'],
     ],
     [
-      'pod defaults let the level admit it',
+      'pod defaults set fields, so the level admits the pod',
       {
         labels: { [LEVEL]: 'restricted' },
         settings: { defaults: { mode: 'apply' } },
@@ -177,7 +177,7 @@ describe('explain states whether a pod would be created, and if not, which polic
       ['Pod Security     restricted:latest (label)'],
     ],
     [
-      'an exempt runtime class',
+      'the runtime class is exempt, so Pod Security admits the pod',
       {
         labels: { [LEVEL]: 'baseline' },
         settings: { podSecurity: { exemptions: { runtimeClasses: ['kata'] } } },
@@ -186,7 +186,12 @@ describe('explain states whether a pod would be created, and if not, which polic
       'admitted',
       ['Pod Security     exempt (runtimeClass)'],
     ],
-    ['a finished Job', { others: [FINISHED], labels: { [LEVEL]: 'restricted' } }, 'finished, creates no more pods', []],
+    [
+      'a finished Job creates no pods',
+      { others: [FINISHED], labels: { [LEVEL]: 'restricted' } },
+      'finished, creates no more pods',
+      [],
+    ],
   ];
   for (const [
     name,
@@ -244,7 +249,7 @@ describe('explain with a cluster', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('evaluates pods without a controller as created by the kubeconfig user', async () => {
+  test('assumes that the kubeconfig user creates a pod without a controller', async () => {
     const { code, stdout } = await explain('-f root.yaml --scc-mode enforce', { env: { KUBECONFIG: kubeconfig } });
     assert.equal(code, 0, stdout);
     assert.match(
@@ -252,7 +257,7 @@ describe('explain with a cluster', () => {
       /^Pod shop\/root: admitted by SCC anyuid\n {2}Created by {7}admin \(assumed: the user of the kubeconfig; set --as\)\n/,
     );
   });
-  test('evaluates another creator with --as', async () => {
+  test('evaluates the pod for the creator in --as', async () => {
     const { code, stdout } = await explain(`-f root.yaml --kubeconfig ${kubeconfig} --as alice --scc-mode enforce`);
     assert.equal(code, 1, stdout);
     assert.match(stdout, /^Pod shop\/root: denied, no SCC admits it\n {2}Created by {7}alice\n/);
@@ -277,7 +282,7 @@ describe('explain with a cluster', () => {
       [[false, [{ by: 'ServiceAccount', message: reason }]]],
     );
   });
-  test('assumes the ranges that SCC enforcement would allocate', async () => {
+  test('assumes the ranges that Portcullis would allocate in enforce mode', async () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec: SPEC };
     const args = `-f - --kubeconfig ${kubeconfig} -n bare --scc-mode enforce --as alice`;
     const { code, stdout } = await explain(args, { stdin: JSON.stringify(pod) });
@@ -295,7 +300,7 @@ describe('explain with a cluster', () => {
     const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop`, { stdin });
     assert.equal(code, 0, stdout);
   });
-  test('states that the ephemeral containers of a pod deny only exec and attach', async () => {
+  test('states that the ephemeral containers of a pod affect only exec and attach', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const spec = { ...SPEC, ephemeralContainers: [debug] };
     const stdin = JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name: 'web' }, spec });
@@ -365,7 +370,7 @@ describe('explain with a cluster', () => {
       assert.doesNotMatch(stdout, /SCC|SecurityContextC|UID/i);
     }
   });
-  test('lists the exceptions of a namespace in manifests', async () => {
+  test('lists the exceptions that the manifests contain for a namespace', async () => {
     const { code, stdout } = await explain('namespace/shop -f ../rollout/exception.yaml');
     assert.equal(code, 0);
     assert.ok(

@@ -84,7 +84,7 @@ describe('report --fleet', () => {
     );
   });
 
-  test('orders the checks by the workloads of all clusters that their fixes admit', async () => {
+  test('sorts the checks by the number of workloads in all clusters that their fixes would admit', async () => {
     const both = await save('both', await computeReport(HOST_PATH, HOST_NETWORK));
     const one = await save('one', await computeReport(HOST_PID_AND_NETWORK));
     const { checks } = await joinFiles(both, one);
@@ -98,7 +98,7 @@ describe('report --fleet', () => {
     assert.ok(checks.every(({ fix }) => fix !== ''));
   });
 
-  test('does not count a namespace that was not evaluated as clean', async () => {
+  test('does not count a namespace as clean if it was not evaluated', async () => {
     const report = await computeReport(HOST_NETWORK);
     const namespaces = report.namespaces.map((one) => {
       return { ...one, verdict: 'inconclusive', error: 'the pods could not be read', workloads: [] };
@@ -132,7 +132,7 @@ describe('report --fleet', () => {
     );
   });
 
-  test('uses the latest report of a cluster, and warns about older reports', async () => {
+  test('uses the latest report of each cluster, and warns about older reports', async () => {
     const report = await computeReport(HOST_NETWORK);
     const cluster = { uid: 'c0ffee', context: 'prod' };
     const monday = await save('monday', { ...report, cluster, time: '2026-11-23T08:00:00Z' });
@@ -151,7 +151,7 @@ describe('report --fleet', () => {
     }
   });
 
-  test('counts clusters that were cloned from one image by their names in the settings', async () => {
+  test('uses the names in the settings to distinguish clusters that were cloned from one image', async () => {
     const report = await computeReport();
     const names = [undefined, 'paris', 'rome', 'rome'];
     const files = await Promise.all(
@@ -178,7 +178,7 @@ describe('report --fleet', () => {
     );
   });
 
-  test('adds the file to the names of clusters with the same context name', async () => {
+  test('adds the file name to the names of clusters with the same context name', async () => {
     const report = await computeReport();
     const files = await Promise.all(
       ['a', 'b'].map(async (uid) => await save(uid, { ...report, cluster: { uid, context: 'admin' } })),

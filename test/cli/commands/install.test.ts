@@ -255,7 +255,7 @@ describe('install for a cluster', () => {
     assert.equal(code, 0);
   });
 
-  test('a cluster that does not serve the SCC API group gets the SCC CRD', async () => {
+  test('a cluster that does not serve the SCC API group gets manifests with the SCC CRD', async () => {
     const { code, stdout, stderr } = await install('--scc');
     assert.match(stderr, seen(CHARTS));
     assert.deepEqual(read(stdout), printed(PROFILES.scc));
@@ -275,7 +275,7 @@ describe('install for a cluster', () => {
     await cluster.admin.send('DELETE', `${deployments}/portcullis`);
   });
 
-  test('an installation without pods is changed with its profile', async () => {
+  test('an installation without running pods is changed, and keeps its profile', async () => {
     const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'portcullis' };
     const subjects = [{ kind: 'ServiceAccount', name: 'portcullis', namespace: 'portcullis' }];
     const labels = { 'app.kubernetes.io/part-of': 'portcullis' };
@@ -308,13 +308,13 @@ describe('install for a cluster', () => {
     for (const [path, { metadata }] of objects) await cluster.admin.send('DELETE', `${path}/${metadata.name}`);
   });
 
-  test('an installation that cannot be read is not overwritten', async () => {
+  test('install fails if the installation cannot be read', async () => {
     const { code, stdout, stderr } = await runProgram(['install', '--kubeconfig', await cluster.kubeconfig('alice')]);
     assert.match(stderr, /^error: https:\/\/127\.0\.0\.1:\d+: .* is forbidden: /);
     assert.deepEqual([code, stdout], [2, '']);
   });
 
-  test('an upgrade without an installation is rejected', async () => {
+  test('upgrade fails if there is no installation', async () => {
     const { code, stderr } = await runProgram(['upgrade', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual(
       [code, stderr],
@@ -322,13 +322,13 @@ describe('install for a cluster', () => {
     );
   });
 
-  test('options for missing operators are rejected', async () => {
+  test('options that require a missing operator are rejected', async () => {
     const { code, stdout, stderr } = await install('--cert-manager');
     const message = `error: --cert-manager: https://127.0.0.1:${cluster.port} does not serve cert-manager.io: install cert-manager first, or remove the option`;
     assert.deepEqual([code, stdout, stderr.split('\n')[0]], [2, '', message]);
   });
 
-  test('a cluster with monitoring operators gets a ServiceMonitor and alerts, with a note', async () => {
+  test('a cluster with monitoring operators gets a ServiceMonitor and alerts, which a note mentions', async () => {
     for (const definition of CRDS) await send(definition);
     await define('servicemonitors.monitoring.coreos.com', 'ServiceMonitor');
     await define('certificates.cert-manager.io', 'Certificate');
@@ -341,7 +341,7 @@ describe('install for a cluster', () => {
     assert.deepEqual(read(stdout), printed({ monitoring: 'prometheus-operator' }));
   });
 
-  test('on OpenShift, the rollout is omitted and --scc is rejected', async () => {
+  test('an OpenShift cluster gets no rollout, and --scc is rejected', async () => {
     await define('routes.route.openshift.io', 'Route');
     const { stdout, stderr } = await install('--monitoring=false', '--cert-manager');
     assert.match(stderr, seen('Note: detected OpenShift, which manages SCCs, their CRDs and ranges\n'));
@@ -421,7 +421,7 @@ describe('findWeakenings lists the settings that enforce less than before', () =
   }
 });
 
-test('install --scc=false is a weakening only if the label of a namespace enforces SCCs', async (t) => {
+test('install --scc=false is rejected as a weakening only if the label of a namespace enforces SCCs', async (t) => {
   const started = await startCluster();
   t.after(() => started.stop());
   const installed = printed(PROFILES.scc).find((object) => (object as KubeObject).kind === 'Deployment');

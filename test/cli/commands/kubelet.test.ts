@@ -5,7 +5,7 @@ import { runProgram } from '../../support/memory-io.ts';
 
 const NODES = 'test/fixtures/kubelets/nodes.yaml';
 
-describe('the kubelet commands print the expected output', () => {
+describe('the kubelet commands print the expected output for', () => {
   const cases: readonly (readonly [args: string, code: number, expected: string])[] = [
     [`kubelet status -f ${NODES}`, 1, 'status.txt'],
     [`kubelet status -f ${NODES} -o yaml`, 1, 'status.yaml.txt'],
@@ -20,7 +20,7 @@ describe('the kubelet commands print the expected output', () => {
   }
 });
 
-test('kubelet status names the setting if there is no minimum', async () => {
+test('kubelet status names the setting to set if there is no minimum version', async () => {
   const stdout = 'No minimum kubelet version is set in spec.kubelet.\n';
   const stdin = 'apiVersion: v1\nkind: Namespace\nmetadata: { name: shop }\n';
   assert.deepEqual(await runProgram(['kubelet', 'status', '-f', '-'], { stdin }), { code: 0, stdout, stderr: '' });

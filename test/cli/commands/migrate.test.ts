@@ -70,7 +70,7 @@ const podSecurity = ({ objects }: Output): unknown =>
   (objects[0]?.['spec'] as { readonly podSecurity?: unknown } | undefined)?.podSecurity;
 
 describe('migrate kyverno prints', () => {
-  test('the rules that have no counterpart, and the controls that the level adds', async () => {
+  test('the rules that have no counterpart, and the controls that the level adds to them', async () => {
     const { code, stdout, stderr } = await run('kyverno', [
       published('disallow-host-path'),
       published('disallow-host-ports-range'),
@@ -135,7 +135,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       { enforce: 'baseline', enforceVersion: 'v1.24' },
     ],
     [
-      'audit and warn for rules that only report',
+      'the level as audit and warn for rules that only report',
       [
         clusterPolicy(
           'a',
@@ -145,22 +145,22 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       { audit: 'baseline', warn: 'baseline' },
     ],
     [
-      'restricted for a published policy of that level',
+      'the restricted level for a published policy of that level',
       [published('restrict-volume-types')],
       { enforce: 'restricted' },
     ],
     [
-      'the actions of a ValidatingPolicy',
+      'the level in the modes that match the actions of a ValidatingPolicy',
       [validatingPolicy('disallow-host-path', { validationActions: ['Audit', 'Warn'] })],
       { audit: 'baseline', warn: 'baseline' },
     ],
     [
-      'the level of a part of a published policy that is a separate ValidatingPolicy',
+      'the level of a ValidatingPolicy that is one part of a published policy',
       [validatingPolicy('adding-capabilities-strict', { matchConstraints: {} })],
       { enforce: 'restricted' },
     ],
     [
-      'enforce for a ValidatingPolicy without actions',
+      'the level as enforce for a ValidatingPolicy without actions',
       [validatingPolicy('disallow-selinux', { matchConstraints: {} })],
       { enforce: 'baseline' },
     ],
@@ -169,7 +169,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       assert.deepEqual(podSecurity(await convert('kyverno', policies)), { defaults: expected });
     });
 
-  test('exemptions of namespaces and users that no rule evaluates, and labels for namespaces with other rules', async () => {
+  test('exemptions for namespaces and users that no rule evaluates, and labels for namespaces that only some rules evaluate', async () => {
     const excluded = {
       any: [
         { resources: { namespaces: ['kube-*'] } },
@@ -243,7 +243,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       [['cache', ['capabilities_baseline'], reason]],
     ],
     [
-      'an exception only from the controls of a PolicyException',
+      'an exception from only the controls of a PolicyException',
       [
         clusterPolicy('a', levelRule('baseline')),
         exception({
@@ -261,7 +261,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       [['cache', ['capabilities_baseline'], reason]],
     ],
     [
-      'no exception from another control, because the rule denies the workload',
+      'no exception from a control that denies the workload in Kyverno',
       [
         clusterPolicy('a', levelRule('baseline')),
         exception({ match: inShop, podSecurity: [{ controlName: 'Seccomp' }] }),
@@ -272,7 +272,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       ],
     ],
     [
-      'an exception from checks that the policies did not contain',
+      'an exception from checks that only the level contains',
       [published('disallow-selinux')],
       [
         ['cache', ['capabilities_baseline'], 'not checked by the migrated policies'],
@@ -308,7 +308,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     assert.equal((objects[1]?.['spec'] as JsonObject)['expiresAt'], expiresAt);
   });
 
-  describe('no exclusion that is wider than in Kyverno, for', () => {
+  describe('only the level, without exemptions or exceptions, for exclusions of', () => {
     const block = (resources: object, others: object = {}) => ({ exclude: { any: [{ resources, ...others }] } });
     const rule = (others: object, controls: object = {}) => clusterPolicy('a', levelRule('baseline', others, controls));
     const bob = { subjects: [{ kind: 'User', name: 'bob' }] };
@@ -320,9 +320,9 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     for (const [claim, policies, reasons = []] of [
       ['deletions', [rule(block({ operations: ['DELETE'] }))]],
       ['subresources', [rule(block({ kinds: ['*/*', 'Pod/exec'] }))]],
-      ['other kinds', [rule(block({ kinds: ['Deployment'] }))]],
+      ['workloads instead of pods', [rule(block({ kinds: ['Deployment'] }))]],
       [
-        'users in one namespace',
+        'users in a single namespace',
         [rule(block({ namespaces: ['ci'] }, bob))],
         [`user exemptions apply in all namespaces, but exclude also has namespaces: ${evaluated}`],
       ],
@@ -332,7 +332,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
         [`exclude has annotations, which exceptions and exemptions do not support: ${evaluated}`],
       ],
       [
-        'names and labels of namespaces',
+        'objects by both name and namespace label',
         [rule(block({ names: ['a*'], namespaceSelector: { matchLabels: { a: 'b' } } }))],
         [`exclude has both names and namespaceSelector, which exceptions do not support: ${evaluated}`],
       ],
@@ -340,9 +340,12 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
         'fields of init containers',
         [rule({}, field('spec.initContainers[*].securityContext.capabilities.add', ['SYS_ADMIN']))],
       ],
-      ['other values', [rule({}, field('spec.containers[*].securityContext.capabilities.add', ['NET_ADMIN']))]],
       [
-        'fields whose values differ',
+        'capabilities that the pod does not add',
+        [rule({}, field('spec.containers[*].securityContext.capabilities.add', ['NET_ADMIN']))],
+      ],
+      [
+        'fields with restricted values',
         [
           rule(
             {},
@@ -361,27 +364,31 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
         [`the restrictedField "spec.containers[*].securityContext.privileged" is not converted, so ${evaluated}`],
       ],
       [
-        'an expired exception',
+        'pods by an expired PolicyException',
         [rule({}), exception({ expiresAt: '2020-01-01T00:00:00Z' })],
         ['it expired at 2020-01-01T00:00:00Z'],
       ],
       [
-        'an exception for users',
+        'users by a PolicyException',
         [rule({}), exception({ match: { any: [{ resources: { namespaces: ['shop'] }, ...bob }] } })],
         [`subjects ${cannot}`],
       ],
       [
-        'an exception for labels',
+        'labels by a PolicyException',
         [rule({}), exception({ match: { any: [{ resources: { selector: { matchLabels: { a: 'b' } } } }] } })],
         [`selector ${cannot}`],
       ],
-      ['an exception for values', [rule({}), exception({ allowedValues: ['NET_ADMIN'] })], [`allowedValues ${cannot}`]],
       [
-        'an exception for controllers',
+        'values by a PolicyException',
+        [rule({}), exception({ allowedValues: ['NET_ADMIN'] })],
+        [`allowedValues ${cannot}`],
+      ],
+      [
+        'controllers by a PolicyException',
         [rule({}), exception({ match: { any: [{ resources: { kinds: ['Deployment'] } }] } })],
       ],
       [
-        'an exception of another kind of policy',
+        'pods from another kind of policy by a PolicyException',
         [rule({}), exception({ exceptions: [], policyRefs: [{ kind: 'ValidatingPolicy', name: 'a' }] })],
         ['no converted policy is referenced'],
       ],
@@ -396,7 +403,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       });
   });
 
-  test('labels for namespaces whose labels are weaker, but not for namespaces with stricter labels', async () => {
+  test('labels for namespaces whose labels are weaker than the policies, but not for namespaces with stricter labels', async () => {
     const enforce = 'pod-security.kubernetes.io/enforce';
     const { objects } = await convert('kyverno', [
       clusterPolicy('a', levelRule('baseline', { exclude: { any: [{ resources: { namespaces: ['own'] } }] } })),
@@ -428,7 +435,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     );
   });
 
-  test('the exceptions that it cannot convert', async () => {
+  test('the exceptions that cannot be converted', async () => {
     const { remainders } = await convert('kyverno', [
       clusterPolicy('a', levelRule('baseline')),
       exception({ conditions: { any: [{ key: 'a' }] } }),
@@ -468,23 +475,23 @@ describe('migrate gatekeeper prints', () => {
     spec,
   });
   for (const [claim, spec, defaults, reasons = []] of [
-    ['enforce without an enforcement action', {}, { enforce: 'baseline' }],
+    ['the level as enforce for a constraint without an enforcement action', {}, { enforce: 'baseline' }],
     ['warn', { enforcementAction: 'warn' }, { warn: 'baseline' }],
-    ['audit for a dry run', { enforcementAction: 'dryrun' }, { audit: 'baseline' }],
+    ['the level as audit for the enforcement action dryrun', { enforcementAction: 'dryrun' }, { audit: 'baseline' }],
     [
-      'nothing for scoped actions',
+      'no level for scoped enforcement actions',
       { enforcementAction: 'scoped' },
       undefined,
       ['the enforcement action scoped has no counterpart'],
     ],
     [
-      'nothing for a constraint that selects pods',
+      'no level for a constraint that selects pods by label',
       { match: { labelSelector: { matchLabels: { a: 'b' } } } },
       undefined,
       ['levels apply to all pods of a namespace, but match has labelSelector'],
     ],
     [
-      'the parameters that a level does not have',
+      'the parameters that have no counterpart in the level',
       { parameters: { min: 80, max: 90, exemptImages: ['reg.example/*/app'] } },
       { enforce: 'baseline' },
       ['the level has its own values, so compare the parameters min, max with the check hostPorts, hostNamespaces'],
@@ -508,7 +515,7 @@ describe('migrate gatekeeper prints', () => {
     }
   });
 
-  test('the constraints that do not concern Pod Security', async () => {
+  test('the constraints that do not correspond to a Pod Security control', async () => {
     const { remainders } = await convert('gatekeeper', [
       constraint('K8sRequiredLabels', {}),
       constraint('K8sPSPFSGroup', {}),
@@ -534,7 +541,7 @@ describe('migrate', () => {
     spec,
   });
 
-  test('psp prints an SCC, and the fields that SCCs do not have', async () => {
+  test('migrate psp prints an SCC, and the fields that have no counterpart in SCCs', async () => {
     const { objects, remainders, notes } = await convert('psp', [
       policy({
         ...{
@@ -586,12 +593,12 @@ describe('migrate', () => {
     );
   });
 
-  test('psp allows no volumes for a policy without volumes, because an SCC without the field would allow most volumes', async () => {
+  test('migrate psp sets no volumes for a policy without volumes, because an SCC without the field would allow most volumes', async () => {
     const { objects } = await convert('psp', [policy({})]);
     assert.deepEqual([objects[0]?.['volumes'], objects[0]?.['allowHostDirVolumePlugin']], [[], false]);
   });
 
-  test('rejects an unknown system', async () => {
+  test('migrate rejects an unknown system', async () => {
     const { code, stderr } = await runProgram(['migrate', 'opa', '-f', '-'], { stdin: '' });
     assert.deepEqual([code, stderr.split('\n')[0]], [2, 'error: the system must be one of kyverno, gatekeeper, psp']);
   });

@@ -63,7 +63,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     assert.deepEqual(await runProgram(args), { code: 1, stdout, stderr: '' });
   });
 
-  test('the changes to a workload, and the object to change for a Deployment that OLM restores', async () => {
+  test('the changes to a workload, and for a Deployment that OLM restores, the object to change instead', async () => {
     const args = ['olm', 'harden', '-f', 'examples/olm/00-namespaces.yaml', '-f', 'examples/olm/controllers.yaml'];
     const { stdout } = await runProgram(args);
     const lines = stdout.split('\n').filter((line) => !line.includes('kubectl'));
@@ -89,7 +89,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     ]);
   });
 
-  test('patches for manifests, after which only the Deployment that OLM restores still needs changes', async () => {
+  test('patches for manifests, after which only a Deployment that OLM restores still needs changes', async () => {
     const { code, objects } = await harden(FILES.flatMap((file) => ['-f', file]));
     assert.equal(code, 1);
     const patched = readObjects().map((object) => {
@@ -109,7 +109,7 @@ CatalogSource openshift-marketplace/sqlite: legacy (spec.disableSecurity)
     );
   });
 
-  test('the less strict values that it keeps without --force', async () => {
+  test('the less strict values that are kept without --force', async () => {
     const deployment = {
       apiVersion: 'apps/v1',
       kind: 'Deployment',

@@ -8,7 +8,7 @@ import { runProgram } from '../../support/memory-io.ts';
 const FILES = ['-f', 'test/fixtures/olm-namespaces.yaml'];
 
 describe('olm status prints', () => {
-  test('the namespaces of operators and their rows', async () => {
+  test('the namespaces of operators, one per row', async () => {
     const stdout = `\
 NAMESPACE             OPERATORS      LABEL     SET BY             ROW   STATE                                             NEXT
 openshift-logging     logging.v5     <none>    <none>             9     an operator is installed                          sets the label and the annotation
@@ -21,7 +21,7 @@ Mode of the auto-labeler: managed.
     assert.deepEqual(await runProgram(['olm', 'status', ...FILES]), { code: 0, stdout, stderr: '' });
   });
 
-  test('one namespace as JSON', async () => {
+  test('the result for one namespace as JSON', async () => {
     const { stdout } = await runProgram(['olm', 'status', ...FILES, '-n', 'openshift-copies', '-o', 'json']);
     assert.deepEqual(JSON.parse(stdout), {
       isInstalled: true,
@@ -40,7 +40,7 @@ Mode of the auto-labeler: managed.
     });
   });
 
-  test('the mode in the settings, and the namespaces that it does not change', async () => {
+  test('the mode in the settings, and the namespaces that this mode does not change', async () => {
     const config = 'test/fixtures/config/olm-shipped.yaml';
     const { stdout } = await runProgram(['olm', 'status', ...FILES, '--config', config, '-n', 'openshift-logging']);
     assert.equal(
@@ -105,13 +105,13 @@ Settings: PortcullisConfiguration "cluster".
   const accepted = { type: 'Accepted', status: 'True', reason: 'Valid', message: '', lastTransitionTime };
   const available = { ...accepted, type: 'OLMAvailable', reason: 'Installed' };
   const installations: readonly (readonly [name: string, object: object, isInstalled: boolean])[] = [
-    ['a Deployment without the feature', deployment(['serve', '--features=kubelet']), false],
-    ['a Deployment with the feature', deployment(['serve', '--features=kubelet,olm']), true],
-    ['replicas outside the cluster without the feature', settings([accepted]), false],
-    ['replicas outside the cluster with the feature', settings([accepted, available]), true],
+    ['a Deployment without the OLM feature', deployment(['serve', '--features=kubelet']), false],
+    ['a Deployment with the OLM feature', deployment(['serve', '--features=kubelet,olm']), true],
+    ['replicas outside the cluster without the OLM feature', settings([accepted]), false],
+    ['replicas outside the cluster with the OLM feature', settings([accepted, available]), true],
   ];
   for (const [name, object, isInstalled] of installations) {
-    test(`whether the auto-labeler runs: ${name}`, async () => {
+    test(`whether the auto-labeler runs, with ${name}`, async () => {
       const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'openshift-demo' } };
       const owner = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'portcullis' } };
       const csv = {
@@ -145,7 +145,7 @@ describe('olm status with a cluster', () => {
     return stdout;
   };
 
-  test('reads the metadata of operators, with or without the Operator Lifecycle Manager', async () => {
+  test('reads the metadata of operators, whether or not the Operator Lifecycle Manager is installed', async () => {
     assert.equal(await status(), 'No namespaces with operators found.\n\nMode of the auto-labeler: managed.\n');
     const { cluster } = started;
     await createAll(

@@ -72,7 +72,7 @@ for (const [name, text, target] of CASES) {
   });
 }
 
-test('patches apply the version of a pinned level', async () => {
+test('the patches in the report follow the version to which a level is pinned', async () => {
   const spec = `{ ${SELECTOR}, template: { metadata: { labels: { app: web } }, spec: { securityContext: { runAsNonRoot: true, seccompProfile: { type: RuntimeDefault }, sysctls: [{ name: net.ipv4.tcp_rmem, value: '4096' }] }, containers: [{ name: a, image: i, securityContext: { allowPrivilegeEscalation: false } }] } } }`;
   const items = [
     parse(NAMESPACE.replace('restricted }', 'restricted, pod-security.kubernetes.io/enforce-version: v1.20 }')),
@@ -97,7 +97,7 @@ const CLUSTER = `
 ---${NAMESPACE}---
 ${CASES[0]?.[1]}`;
 
-test('--standard prints the level of each control, the namespaces that enforce it, and the workloads that violate it', async () => {
+test('report --standard prints the level of each control, the namespaces that enforce it, and the workloads that violate it', async () => {
   const run = async (...args: readonly string[]) =>
     await runProgram(['report', '-f', '-', '--standard', ...args], { stdin: CLUSTER });
   const { stdout } = await run('cis');

@@ -39,7 +39,7 @@ function workloadSpec(spec: object): object {
   return { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } };
 }
 
-describe('the rollout commands print the expected output', () => {
+describe('the rollout commands print the expected output for rollout', () => {
   const OUTPUTS: readonly (readonly [args: string, code: number, file: string])[] = [
     ['plan', 1, 'plan.table.txt'],
     ['plan -o wide', 1, 'plan.wide.txt'],
@@ -67,7 +67,7 @@ function withManagedLabel(text: string, level: string): string {
 }
 
 describe('rollout plan', () => {
-  test('plans a new label instead of a managed label', async () => {
+  test('plans a new label instead of the label that the label syncer manages', async () => {
     const { stdout } = await runWith((text) => withManagedLabel(text, 'restricted'), 'plan');
     assert.match(stdout, /\nagents +restricted \(label\) +privileged +denied now +1\n/);
   });
@@ -123,7 +123,7 @@ describe('rollout plan', () => {
         assert.ok(stdout.includes(`\nshop (restricted)\n${block}`), stdout);
       });
     }
-    test('as JSON in the report, which lists the exceptions', async () => {
+    test('and contains the exception in the JSON report', async () => {
       const { stdout } = await runProgram(['report', '-f', 'test/fixtures/rollout/exception.yaml', '-o', 'json']);
       const { namespaces, exceptions, summary } = JSON.parse(stdout) as ReportData;
       assert.deepEqual(summary.workloads.deniedNow, { workloads: 0, pods: 0 });
@@ -141,7 +141,7 @@ describe('rollout plan', () => {
     });
   });
 
-  describe('keeps the label of a namespace or plans a stricter label, depending on the arguments', () => {
+  describe('keeps the label of a namespace, or plans a stricter label, with', () => {
     const stdin = `
 apiVersion: v1
 kind: Namespace
@@ -209,7 +209,7 @@ store (baseline:v1.18)
     }
   });
 
-  describe('compares with the levels in force', () => {
+  describe('compares the planned levels with the levels in force:', () => {
     const label = (level: string) => ({ 'pod-security.kubernetes.io/enforce': level });
     const deployment = (namespace: string, spec: object): object => ({
       apiVersion: 'apps/v1',
@@ -241,7 +241,7 @@ store (baseline:v1.18)
       namespace('c', label('restricted')),
     ];
 
-    test('reports workloads that the label of their namespace denies', async () => {
+    test('reports workloads that the label of their namespace already denies', async () => {
       const { code, stdout } = await run(own, '-o', 'wide');
       assert.equal(
         stdout.slice(stdout.indexOf('NAMESPACE')),
@@ -263,7 +263,7 @@ a (baseline)
       assert.equal(code, 1);
     });
 
-    test('counts 134 of 323 denied workloads in namespaces with a label', async () => {
+    test('counts 134 of the 323 denied workloads in namespaces with a label', async () => {
       const items = Array.from({ length: 323 }, (_, index) => [
         namespace(`n${index}`, index < 134 ? label('restricted') : {}),
         deployment(`n${index}`, { hostNetwork: true }),
@@ -377,7 +377,7 @@ describe('rollout plan --kubernetes-version', () => {
   const plan = (...args: readonly string[]): Promise<Outcome> =>
     runProgram(['rollout', 'plan', '-f', '-', ...args], { stdin });
 
-  test('lists the workloads that this version denies and the previous version admits', async () => {
+  test('lists the workloads that the level would newly deny at this version', async () => {
     const { code, stdout } = await plan('--kubernetes-version=v1.34', '-o', 'wide');
     const [assumed = '', ...rest] = stdout.split('\n\n');
     assert.match(assumed, /; Kubernetes v1\.33 as the current version\.$/);
@@ -401,7 +401,7 @@ shop (baseline)
     assert.equal(code, 1);
   });
 
-  test('evaluates an unknown future version as the newest known version', async () => {
+  test('evaluates an unknown future version with the checks of the newest known version', async () => {
     const { code, stdout } = await plan('--kubernetes-version', 'v1.50', '-n', 'shop');
     assert.match(stdout, /; Kubernetes v1\.36 as the current version\.\n/);
     assert.match(
@@ -411,14 +411,14 @@ shop (baseline)
     assert.equal(code, 0);
   });
 
-  test('applies to the level in the arguments', async () => {
+  test('applies to the level in --level', async () => {
     const { code, stdout } = await plan('--kubernetes-version=v1.34', '--level=baseline');
     assert.match(stdout, /\nopen +privileged \(label\) +baseline +violating +1\n/);
     assert.match(stdout, /; 2 workloads \(0 running pods\) would be denied by Kubernetes v1\.34 but not by v1\.33\n$/);
     assert.equal(code, 1);
   });
 
-  test('compares with the version in the settings', async (context) => {
+  test('compares the results with those of the version in the settings', async (context) => {
     const folder = await mkdtemp(join(tmpdir(), 'portcullis-plan-'));
     context.after(() => rm(folder, { recursive: true }));
     const file = join(folder, 'configuration.yaml');
@@ -430,7 +430,7 @@ shop (baseline)
 });
 
 describe('rollout status', () => {
-  test('reports assumptions without an installation', async () => {
+  test('lists its assumptions if Portcullis is not installed', async () => {
     const { stdout } = await runProgram(['rollout', 'status', '-f', '-'], {
       stdin: 'apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n',
     });
@@ -490,7 +490,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
     );
   });
 
-  test('abbreviates the list if there are many violating namespaces', async () => {
+  test('abbreviates a long list of violating namespaces', async () => {
     const names = Array.from({ length: 300 }, (_, index) => `n${index}`);
     const stdin = names
       .flatMap((name, index) =>
@@ -516,7 +516,7 @@ Outdated     status of psaenforcementconfig cluster, since the leader has not up
     assert.match(selected.stdout, /\n300 namespaces: 300 violating; 308 workloads /);
   });
 
-  test('reports that the cluster enforces', async () => {
+  test('reports that the default level is enforced', async () => {
     const enforced = (text: string): string =>
       text
         .replace('phase: Evaluate,', 'phase: Enforce,')
@@ -586,7 +586,7 @@ Next: Evaluate the cluster with portcullis rollout plan, and then install Portcu
     });
   });
 
-  test('read the settings of the installation, and write nothing', async () => {
+  test('read the settings of the installation, and change no object', async () => {
     const list = async (): Promise<string> => (await live.admin.send('GET', '/api/v1/namespaces')).text;
     const earlier = await list();
     const { stdout, stderr } = await runProgram(['rollout', 'status', '--kubeconfig', kubeconfig, '-o', 'json']);
@@ -658,7 +658,7 @@ const NO_LEADER = 'there is no leader, so nothing is evaluated or decided';
 const STALE = 'the last complete evaluation of all namespaces is too old';
 const RAISING = 'the default level is raised after a waiting period';
 
-describe('rollout status prints the state of the rollout, its reasons, and the next action', () => {
+describe('rollout status prints the state of the rollout, its reasons, and the next action for', () => {
   const CASES: readonly (readonly [
     state: Partial<RolloutState>,
     counts: Partial<NamespaceCounts>,
@@ -760,7 +760,7 @@ describe('rollout status prints the state of the rollout, its reasons, and the n
   }
 });
 
-test('rollout plan evaluates pod templates of custom resources, but they do not block enforcement, because the leader may not read them', async () => {
+test('rollout plan evaluates pod templates of custom resources, but they do not block enforcement, because the leader may not be permitted to read them', async () => {
   const template = { spec: { containers: [{ name: 'c', image: 'i' }] } };
   const rollout = {
     apiVersion: 'argoproj.io/v1alpha1',

@@ -9,7 +9,7 @@ const CLUSTER = ['-f', 'test/fixtures/scc-access/cluster.yaml'];
 const ASSUMED =
   '\nAssumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; ClusterRole cluster-admin.\n';
 
-describe('scc who-can and scc pods print the expected output', () => {
+describe('scc who-can and scc pods print the expected output for', () => {
   const cases: readonly (readonly [args: string, expected: string])[] = [
     ['scc who-can anyuid', 'who-can-anyuid.txt'],
     ['scc who-can privileged -n bank', 'who-can-privileged-bank.txt'],
@@ -28,8 +28,8 @@ describe('scc who-can and scc pods print the expected output', () => {
   }
 });
 
-describe('scc pods shows', () => {
-  test('names with formulas as text in CSV', async () => {
+describe('scc pods prints', () => {
+  test('names that begin with a formula as text in CSV', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '--scc-mode=enforce', '-o', 'csv', ...CLUSTER]);
     const lines = stdout.split('\r\n');
     assert.equal(lines[0], 'namespace,pod,scc,subject,granted through,since,owner,service account');
@@ -85,7 +85,7 @@ describe('scc pods shows', () => {
     assert.equal(stdout, `No pods found.\n${ASSUMED}`);
   });
 
-  test('that SCC admission does not apply to pods', async () => {
+  test('that SCC admission does not apply to the pods of an exempt namespace', async () => {
     const args = ['-n', 'shop', '--config=test/fixtures/scc-access/exempt.json', '-o', 'csv'];
     const { stdout } = await runProgram(['scc', 'pods', ...args, ...CLUSTER]);
     assert.match(stdout, /^"shop","old","","","exempt namespace",/m);
@@ -112,7 +112,7 @@ function claiming(spec: object, labels: object = {}): string {
     .join('\n');
 }
 
-describe('scc pods', () => {
+describe('scc pods prints', () => {
   const privileged = { image: 'i', securityContext: { privileged: true } };
   const through =
     'ClusterRoleBinding system:openshift:scc:restricted-v2, ClusterRole system:openshift:scc:restricted-v2';
@@ -126,17 +126,25 @@ describe('scc pods', () => {
   const debug = { ephemeralContainers: [{ name: 'd', ...privileged }] };
   const added = `added under another SCC: spec.ephemeralContainers[0].${path}`;
   const cases: readonly (readonly [name: string, stdin: string, note: string, args?: readonly string[]])[] = [
-    ['nothing for namespaces in enforce mode', claiming({}, enforced), ''],
-    ['nothing with --scc-mode=enforce', claiming({}), '', ['--scc-mode=enforce']],
-    ['report mode of the namespace', claiming({}, { 'portcullis.dev/scc': 'report' }), reported],
-    ['report mode by default', claiming({}), reported],
-    ['fields that the recorded SCC does not allow', claiming(unconfined, enforced), misfit],
-    ['disallowed fields in report mode', claiming(unconfined), `${reported}; ${misfit}`],
-    ['ephemeral containers that were added later', claiming(debug, enforced), added],
-    ['only the first of many fields', claiming({ ...host, ...unconfined }, enforced), many],
+    ['no note for a namespace in enforce mode', claiming({}, enforced), ''],
+    ['no note with --scc-mode=enforce', claiming({}), '', ['--scc-mode=enforce']],
+    [
+      'a note about report mode in the label of the namespace',
+      claiming({}, { 'portcullis.dev/scc': 'report' }),
+      reported,
+    ],
+    ['a note about report mode by default', claiming({}), reported],
+    ['a note about fields that the recorded SCC does not allow', claiming(unconfined, enforced), misfit],
+    [
+      'notes about report mode and about fields that the recorded SCC does not allow',
+      claiming(unconfined),
+      `${reported}; ${misfit}`,
+    ],
+    ['a note about ephemeral containers that were added later', claiming(debug, enforced), added],
+    ['a note with only the first of many fields', claiming({ ...host, ...unconfined }, enforced), many],
   ];
   for (const [name, stdin, note, args = []] of cases) {
-    test(`notes ${name}`, async () => {
+    test(name, async () => {
       const outcome = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv', ...args], { stdin });
       const granted = [through, note].filter((part) => part !== '').join('; ');
       assert.deepEqual(outcome, {
@@ -147,13 +155,13 @@ describe('scc pods', () => {
     });
   }
 
-  test('prints the names of SCCs in CSV without formulas and control characters', async () => {
+  test('names of SCCs in CSV without formulas and control characters', async () => {
     const stdin = claiming({}).replace('"restricted-v2"', String.raw`"=\u001b[2J\r\n\u202e"`);
     const { stdout } = await runProgram(['scc', 'pods', '-f', '-', '-o', 'csv'], { stdin });
     assert.equal(stdout.split('\r\n')[1]?.split(',')[2], String.raw`"'=\u001b[2J\r\n\u202e"`);
   });
 
-  test('states that pods without an SCC are in report mode', async () => {
+  test('a note that SCC admission is in report mode for pods without an SCC', async () => {
     const { stdout } = await runProgram(['scc', 'pods', '-n', 'shop', ...CLUSTER]);
     assert.match(stdout, /^shop +old +<none> +<none> +SCC admission only reports here /m);
     assert.ok(stdout.endsWith('; SCC mode report for namespaces without the label (set --scc-mode).\n'), stdout);
@@ -173,7 +181,7 @@ describe('scc pods with a cluster', () => {
   });
   after(async () => await cluster.stop());
 
-  test('prints its pods', async () => {
+  test('prints the pods of the cluster', async () => {
     const args = ['--kubeconfig', await cluster.kubeconfig(), '-n', 'default', '-o', 'csv', '--scc-mode=enforce'];
     const { code, stdout, stderr } = await runProgram(['scc', 'pods', ...args], { terminals: ['stderr'] });
     assert.equal(code, 0);

@@ -129,7 +129,7 @@ subjects:
     ]);
   });
 
-  test('create a separate binding for a grant that expires, which scc who-can lists with the expiry time', async () => {
+  test('create a separate binding for a grant with an expiry time, which scc who-can lists', async () => {
     const { stdout, stderr } = await run('grant anyuid -z builder -n shop --for 14d');
     const [, name = '', end = ''] =
       /^rolebinding\.\S+\/(portcullis:scc-until:anyuid:(\S+)) created in namespace shop$/m.exec(stdout) ?? [];
@@ -222,7 +222,7 @@ subjects:
     );
   });
 
-  test('remove the subjects of a binding with finalizers, which would still grant the SCC', async () => {
+  test('remove the subjects of a binding that finalizers keep, so that it no longer grants the SCC', async () => {
     const path = `${RBAC}/namespaces/shop/rolebindings/${NAME}`;
     assert.equal((await run('grant anyuid -z builder -n shop')).code, 0);
     const merge = { 'content-type': 'application/merge-patch+json' };
@@ -308,14 +308,14 @@ describe('scc create', () => {
       { allowedUnsafeSysctls: ['kernel.msgmax'] },
     ],
     [
-      'a user and a host path',
+      'a non-default user and host paths',
       { hostIPC: true, volumes: [{ name: 'v', hostPath: { path: '/v' } }] },
       { runAsUser: 7 },
       { allowHostIPC: true, allowHostDirVolumePlugin: true, runAsUser: { type: 'RunAsAny' } },
     ],
   ];
   for (const [name, spec, context, fields] of cases) {
-    test(`allows ${name}`, async () => {
+    test(`prints an SCC that allows ${name}`, async () => {
       const { code, stdout, stderr } = await create(spec, [...OFFLINE, '-o', 'json'], context);
       assert.equal(code, 0, stderr);
       assert.match(stderr, /^Assumed: .*; UID ranges of namespaces: shop\.\n$/);
@@ -333,7 +333,7 @@ describe('scc create', () => {
     });
   }
 
-  test('names the correction that the pod needs before the copy admits it', async () => {
+  test('names the correction of the pod without which the copy does not admit it', async () => {
     const sysctls = [{ name: 'net/core/somaxconn', value: '1' }];
     const { stderr } = await create({ securityContext: { sysctls } }, OFFLINE);
     assert.match(
@@ -343,22 +343,22 @@ describe('scc create', () => {
   });
 
   const rejected: readonly (readonly [name: string, spec: object, context: object, message: string])[] = [
-    ['an admitted pod', {}, {}, 'SCC "restricted-v2" admits it'],
+    ['to create an SCC for a pod that is already admitted', {}, {}, 'SCC "restricted-v2" admits it'],
     [
-      'a pod that an SCC would admit',
+      'to create an SCC for a pod that an existing SCC would admit',
       { securityContext: { fsGroup: 7 } },
       { runAsUser: 7 },
       'SCC "nonroot-v2" would admit it: portcullis scc grant nonroot-v2 -z default -n shop',
     ],
     [
-      'a privileged pod',
+      'to create an SCC for a privileged pod',
       {},
       { privileged: true },
       'SCC "privileged" would admit it: portcullis scc grant privileged -z default -n shop',
     ],
   ];
   for (const [name, spec, context, reason] of rejected) {
-    test(`rejects ${name}`, async () => {
+    test(`refuses ${name}`, async () => {
       const stderr = `error: no custom SCC for pod/web: ${reason}\n`;
       assert.deepEqual(await create(spec, OFFLINE, context), { code: 2, stdout: '', stderr });
     });

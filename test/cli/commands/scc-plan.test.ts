@@ -40,7 +40,7 @@ function namespaceWith(labels: object, spec: object = {}): string {
   );
 }
 
-test('an aborted signal stops scc plan', async () => {
+test('scc plan stops when its signal is aborted', async () => {
   const signal = AbortSignal.abort('SIGINT');
   await assert.rejects(runProgram(['scc', 'plan', '-f', '-'], { stdin: shop, signal }), { name: 'AbortError' });
 });
@@ -53,7 +53,7 @@ describe('scc plan prints the plan', () => {
     });
   }
 
-  test('as bindings only', async () => {
+  test('only as bindings', async () => {
     const stderr = [
       '7 workloads: 1 admitted, 4 denied, 1 ignored, 1 not evaluated (off)\n',
       'Next: review and apply the bindings; change the workloads that bindings cannot fix; then plan again.\n',
@@ -69,7 +69,7 @@ describe('scc plan prints the plan', () => {
     assert.ok(stdout.endsWith(`Next: review ${file}, then run kubectl apply -f ${file}; then plan again.\n`), stdout);
   });
 
-  test('with pod templates of other API groups', async () => {
+  test('including pod templates of other API groups', async () => {
     const stdin = await readFile(join(fixtures, '../check/custom.yaml'), 'utf8');
     const { code, stdout } = await plan(['-n', 'shop'], stdin);
     assert.equal(code, 1);
@@ -87,7 +87,7 @@ describe('scc plan prints the plan', () => {
     ]);
   });
 
-  test('for workloads that match a label selector, with -o name', async () => {
+  test('only for workloads that match a label selector, with -o name', async () => {
     const labeled = shop.replace(
       '{ name: web, namespace: shop }',
       '{ name: web, namespace: shop, labels: { app: web } }',
@@ -107,7 +107,7 @@ describe('scc plan prints the plan', () => {
   });
 });
 
-describe('scc plan prints a summary and the next step if', () => {
+describe('scc plan ends with a summary and the next step:', () => {
   const privileged = { containers: [{ name: 'a', image: 'a', securityContext: { privileged: true } }] };
   const enforce = { 'portcullis.dev/scc': 'enforce' };
   const off = { 'portcullis.dev/scc': 'off' };
@@ -125,9 +125,13 @@ describe('scc plan prints a summary and the next step if', () => {
       namespaceWith(enforce),
       `1 workload: 1 admitted, 0 denied\n${noDenial}`,
     ],
-    ['SCC admission is off', namespaceWith(off, privileged), `${unevaluated}\n${noDenial}`],
     [
-      'the namespace is exempt',
+      'no workload is evaluated because SCC admission is off',
+      namespaceWith(off, privileged),
+      `${unevaluated}\n${noDenial}`,
+    ],
+    [
+      'no workload is evaluated because the namespace is exempt',
       namespaceWith({}, privileged),
       `${unevaluated}\n${noDenial}`,
       ['--config=test/fixtures/scc-plan/exempt.json'],
@@ -146,14 +150,14 @@ describe('scc plan prints a summary and the next step if', () => {
     });
   }
 
-  test('scc plan reports an invalid mode label', async () => {
+  test('an invalid mode label is reported above them', async () => {
     const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
     const problem =
       'label portcullis.dev/scc: unknown mode "maybe", using "enforce"; must be one of enforce, report, off';
     assert.ok(stdout.includes(`.\n\none (enforce)\n  ${problem}\n  Deployment web  restricted-v2\n`), stdout);
   });
 
-  test('scc plan evaluates static pods with their node as the creator', async () => {
+  test('static pods are evaluated with their node as the creator', async () => {
     const pod = {
       apiVersion: 'v1',
       kind: 'Pod',
@@ -178,7 +182,7 @@ describe('scc plan prints a summary and the next step if', () => {
     );
   });
 
-  test('scc plan escapes control characters in names', async () => {
+  test('control characters in names are escaped', async () => {
     const rollout = namespaceWith({}).replace('apps/v1', 'argoproj.io/v1alpha1').replace('Deployment', 'Rollout');
     const { stdout } = await plan([], rollout.replaceAll('"web"', '"\\u001b[31mweb"'));
     assert.ok(stdout.includes('  Rollout \\u001b[31mweb (spec.template)  restricted-v2\n'), stdout);
@@ -207,13 +211,13 @@ async function getLines(stdin: string, ...args: readonly string[]): Promise<read
   return lines.slice(lines.indexOf('shop (report)'));
 }
 
-describe('scc plan grants the least permissive SCC', () => {
+describe('scc plan proposes the least permissive SCC:', () => {
   const adding = (capability: string) => ({
     containers: [{ name: 'a', image: 'a', securityContext: { capabilities: { add: [capability] } } }],
   });
   const closest = (fields: string) => `    The closest SCC is "restricted-v2", which does not allow ${fields}`;
 
-  test('a workload that only privileged would admit needs a custom SCC', async () => {
+  test('a workload that only privileged would admit gets the proposal of a custom SCC', async () => {
     const stdin = shopWith(['Pod', 'ntp', adding('SYS_TIME')]);
     assert.deepEqual(await getLines(stdin), [
       'shop (report)',
@@ -241,7 +245,7 @@ describe('scc plan grants the least permissive SCC', () => {
     assert.equal(verdict, '  Pod web  restricted-v2');
   });
 
-  test('workloads that move to another SCC because of the bindings are listed', async () => {
+  test('workloads that the bindings would move to another SCC are listed', async () => {
     const root = { containers: [{ name: 'a', image: 'a', securityContext: { runAsUser: 0 } }] };
     const stdin = shopWith(
       ['Deployment', 'root', root],
@@ -281,8 +285,8 @@ describe('scc plan grants the least permissive SCC', () => {
   });
 });
 
-describe('after the bindings of a plan are applied,', () => {
-  test('no denied workload can be admitted by another grant', async () => {
+describe('after the bindings of scc plan are applied,', () => {
+  test('the remaining denied workload cannot be admitted by another grant', async () => {
     const { code, stdout } = await plan(['-o', 'json'], `${shop}---\n${expectedBindings}`);
     const { summary, bindings } = JSON.parse(stdout) as { readonly summary: unknown; readonly bindings: unknown };
     assert.deepEqual(summary, { workloads: 7, admitted: 4, denied: 1, grantable: 0, ignored: 1, off: 1 });
@@ -290,7 +294,7 @@ describe('after the bindings of a plan are applied,', () => {
     assert.equal(code, 1);
   });
 
-  test('all workloads are admitted if bindings are sufficient', async () => {
+  test('all workloads of a namespace for which bindings suffice are admitted', async () => {
     const { code, stdout, stderr } = await plan(['-n', 'shop', '--bindings', '-'], `${shop}---\n${expectedBindings}`);
     assert.deepEqual([code, stdout], [0, '# No grants are needed.\n']);
     assert.equal(
@@ -300,7 +304,7 @@ describe('after the bindings of a plan are applied,', () => {
   });
 });
 
-describe('in a cluster without SCCs,', () => {
+describe('with a live cluster,', () => {
   const template = (spec: object) => ({
     metadata: { labels: { app: 'x' } },
     spec: { containers: [{ name: 'a', image: 'a' }], ...spec },
@@ -311,7 +315,7 @@ describe('in a cluster without SCCs,', () => {
     assert.equal(status, 201, text);
   };
 
-  test('all workloads are admitted after the bindings of the plan are applied', async (t) => {
+  test('all workloads are admitted after the bindings are applied, although the cluster had no SCCs', async (t) => {
     const cluster = await startCluster();
     t.after(() => cluster.stop());
     await create(cluster, '/api/v1/namespaces', { metadata: { name: 'shop' } });

@@ -43,7 +43,7 @@ PodSecurityPolicyReview/   default           <none>
     ],
   ];
   for (const [args, code, stdout] of cases) {
-    test(args, async () => assert.deepEqual(await review(args), { code, stdout, stderr: '' }));
+    test(`for ${args}`, async () => assert.deepEqual(await review(args), { code, stdout, stderr: '' }));
   }
   test('for pod templates of other API groups', async () => {
     const stdin = await readFile(new URL('../../fixtures/check/custom.yaml', import.meta.url), 'utf8');
@@ -56,11 +56,11 @@ PodSecurityPolicyReview/   default           <none>
       'Pod/p                    default           <none>',
     ]);
   });
-  test('with the assumptions about objects that the manifests do not contain', async () => {
+  test('with the assumptions about missing objects', async () => {
     const { stdout } = await review('-f review.yaml');
     assert.match(stdout, /\n\nAssumed: .*; namespaces: shop; UID ranges of namespaces: shop\.\n$/);
   });
-  test('with OpenShift compatibility, for all namespaces despite an error in one, and with the required SCC', async () => {
+  test('for all namespaces, even if one has an invalid range, and evaluates a pod with OpenShift compatibility and a required SCC', async () => {
     const object = (kind: string, name: string, more: object) => ({
       apiVersion: 'v1',
       kind,
@@ -107,7 +107,7 @@ PodSecurityPolicyReview/   default           <none>
       assert.ok(stdout.includes('a\\u009b2Jb') && !stdout.includes('\u009b'), stdout);
     });
   }
-  test('with a warning about an invalid SCC', async () => {
+  test('and a warning about an invalid SCC on stderr', async () => {
     const outcome = await review('-f root.yaml,cluster.yaml -u olga -g system:masters');
     assert.deepEqual(outcome, {
       code: 0,
@@ -156,7 +156,7 @@ describe('scc review prints reviews with their status', () => {
     });
     assert.match(stderr, /^Assumed: the 13 standard /);
   });
-  test('for the current user if a self subject review has no user', async () => {
+  test('for the kubeconfig user if a self subject review has no user', async () => {
     const self = '{"apiVersion":"security.openshift.io/v1","kind":"PodSecurityPolicySelfSubjectReview","spec":{}}';
     const { code, stdout } = await review('-f -', self);
     assert.deepEqual(
@@ -188,7 +188,7 @@ describe('scc review on a cluster', () => {
       stderr: 'error: root.yaml:1:1: unable to retrieve ServiceAccount builder: serviceaccount "builder" not found\n',
     });
   });
-  test('evaluates the kubeconfig user for a self subject review', async () => {
+  test('evaluates a self subject review for the kubeconfig user', async () => {
     const self = {
       apiVersion: 'security.openshift.io/v1',
       kind: 'PodSecurityPolicySelfSubjectReview',

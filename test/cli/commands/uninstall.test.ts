@@ -142,7 +142,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', '/apis/apps/v1/namespaces/default/deployments/portcullis');
   });
 
-  test('deletes webhooks first and keeps SCCs, and a second run deletes nothing', async () => {
+  test('deletes webhooks first and keeps SCCs, and deletes nothing in a second run', async () => {
     assert.deepEqual(await run(['--yes']), {
       code: 0,
       stdout: lines(...REMOVED, ...REMAINS),
@@ -171,7 +171,7 @@ describe('uninstall', () => {
     ['server', ' (server dry run)'],
     ['client', ' (dry run)'],
   ]) {
-    test(`a dry run of the ${mode} changes nothing`, async () => {
+    test(`changes nothing in a ${mode}-side dry run`, async () => {
       const stdout = lines(...PLANNED.map((line) => `${line}${suffix}`), ...REMAINS);
       assert.deepEqual(await run([`--dry-run=${mode}`]), { code: 0, stdout, stderr: '' });
       for (const { apiVersion = '', kind = '', metadata } of [...INSTALLED, ...WRITTEN]) {
@@ -182,12 +182,12 @@ describe('uninstall', () => {
 
   const NOT_CONFIRMED = 'error: nothing was deleted: the response was not "yes"; use --yes to skip the confirmation\n';
   const answers: readonly (readonly [name: string, stdin: string])[] = [
-    ['no', 'no\n'],
+    ['the answer no', 'no\n'],
     ['an empty answer', ''],
     ['an answer with yes and other words', 'yes, but\n'],
   ];
   for (const [name, stdin] of answers) {
-    test(`does not delete anything after ${name}`, async () => {
+    test(`deletes nothing after ${name}`, async () => {
       const { port } = cluster;
       const question = `This removes Portcullis from https://127.0.0.1:${port}, and ends all enforcement by Portcullis. Type "yes" to continue:\n`;
       assert.deepEqual(await run([], { stdin }), { code: 2, stdout: '', stderr: `${question}${NOT_CONFIRMED}` });
@@ -200,7 +200,7 @@ describe('uninstall', () => {
     assert.equal(await get('apps/v1', 'Deployment', 'portcullis', 'portcullis'), 404);
   });
 
-  test('keeps objects without the label, and a namespace without the label', async () => {
+  test('keeps objects and a namespace that do not have the label of Portcullis', async () => {
     const kinds = [
       ['v1', 'ConfigMap'],
       ['coordination.k8s.io/v1', 'Lease'],
@@ -241,7 +241,7 @@ describe('uninstall', () => {
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
 
-  test('SCC grants are listed, and deleted with the CRDs', async () => {
+  test('lists SCC grants, and deletes them with the CRDs', async () => {
     const rbac = '/apis/rbac.authorization.k8s.io/v1';
     const role = 'system:openshift:scc:anyuid';
     const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: role };
@@ -273,7 +273,7 @@ describe('uninstall', () => {
     for (const [path, name] of objects) await cluster.admin.send('DELETE', `${rbac}/${path}/${name}`);
   });
 
-  test('no output mentions SCCs if they are not installed', async () => {
+  test('does not mention SCCs if they are not installed', async () => {
     const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     for (const plural of ['rangeallocations', 'securitycontextconstraints']) {
       await cluster.admin.send('DELETE', `${crds}/${plural}.security.openshift.io`);
@@ -302,7 +302,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', `${approvers}/approvers`);
   });
 
-  test('temporary grants are listed, and bindings of the roles for exceptions are deleted with the CRDs', async () => {
+  test('lists temporary grants, and deletes bindings of the roles for exceptions with the CRDs', async () => {
     const rbac = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings';
     const roleRef = {
       apiGroup: 'rbac.authorization.k8s.io',
@@ -332,7 +332,7 @@ describe('uninstall', () => {
     assert.doesNotMatch(purged, /temporary grant/);
   });
 
-  test('the status of the settings and of the rollout reports that nothing is enforced', async () => {
+  test('sets the status of the settings and of the rollout to report that nothing is enforced', async () => {
     const kinds = [
       ['/apis/config.portcullis.dev/v1alpha1/portcullisconfigurations', 'Applied'],
       ['/apis/config.openshift.io/v1alpha1/psaenforcementconfigs', 'Enforcing'],
@@ -360,7 +360,7 @@ describe('uninstall', () => {
     }
   });
 
-  test('levels that only Portcullis enforces become upstream labels', async () => {
+  test('turns levels that only Portcullis enforces into upstream labels', async () => {
     const [OWN, UPSTREAM] = ['portcullis.dev/enforce', 'pod-security.kubernetes.io/enforce'];
     const namespaces: readonly (readonly [name: string, labels: Readonly<Record<string, string>>])[] = [
       ['vault', { [OWN]: 'restricted', [UPSTREAM]: 'privileged' }],
@@ -411,7 +411,7 @@ describe('uninstall', () => {
     for (const [name] of namespaces) await cluster.admin.send('DELETE', `${path}/${name}`);
   });
 
-  test('kubelet version conditions are removed from nodes', async () => {
+  test('removes kubelet version conditions from nodes', async () => {
     const other = { key: 'team', effect: 'NoSchedule' };
     const taints = [{ key: 'portcullis.dev/kubelet-outdated', effect: 'NoSchedule' }, other];
     const metadata = { name: 'old', annotations: { 'example.com/a': 'b' } };
@@ -439,7 +439,7 @@ describe('uninstall', () => {
     await cluster.admin.send('DELETE', `${path}/old`);
   });
 
-  describe('removes or keeps namespace labels and annotations', () => {
+  describe('removes or keeps namespace labels and annotations:', () => {
     const [ENFORCE, AUDIT] = ['pod-security.kubernetes.io/enforce', 'pod-security.kubernetes.io/audit'];
     const LEVEL = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
     const [UID, MCS] = ['openshift.io/sa.scc.uid-range', 'openshift.io/sa.scc.mcs'];
@@ -550,7 +550,7 @@ describe('uninstall', () => {
       });
     }
 
-    test('mutating webhooks are deleted after the labels, so the leader cannot restore the labels', async () => {
+    test('deletes mutating webhooks after the labels, so the leader cannot restore the labels', async () => {
       const { stdout } = await run(['--yes']);
       const steps = [
         ...REMOVED.slice(0, REMOVED.indexOf(WAITING) + 1),
@@ -563,7 +563,7 @@ describe('uninstall', () => {
     });
   });
 
-  test('removes labels that break-glass relaxed', async () => {
+  test('removes Pod Security labels that break-glass relaxed', async () => {
     const labels = {
       'pod-security.kubernetes.io/enforce': 'privileged',
       'portcullis.dev/break-glass-enforce': 'restricted',
@@ -596,7 +596,7 @@ describe('uninstall', () => {
   });
 
   describe(
-    'has documented kubectl commands with the same result',
+    'has the same result as the kubectl commands in the section',
     { skip: !hasKubectl && 'there is no kubectl' },
     () => {
       const commands = (heading: string): string => {
@@ -625,7 +625,7 @@ describe('uninstall', () => {
     },
   );
 
-  test('keeps SCCs if another product defines them', async () => {
+  test('keeps SCCs if another product has installed their CRD', async () => {
     const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
     const ops = [{ op: 'remove', path: '/metadata/labels/app.kubernetes.io~1part-of' }];
     const type = { 'content-type': 'application/json-patch+json' };

@@ -192,7 +192,7 @@ async function fail(args: string): Promise<string> {
   return stderr;
 }
 
-describe('commands reject invalid arguments with a usage error', () => {
+describe('commands reject invalid arguments with a usage error:', () => {
   for (const [args, message] of CASES) {
     test(args, async () => assert.equal(await fail(args), `error: ${message}\n`));
   }
@@ -203,7 +203,7 @@ describe('commands reject invalid arguments with a usage error', () => {
     });
   }
 
-  test('a command without a kubeconfig is an error', async () => {
+  test('commands reject a kubeconfig that does not exist', async () => {
     assert.match(await fail('audit user-namespaces --kubeconfig /nonexistent'), /^error: .*\/nonexistent/);
   });
 });

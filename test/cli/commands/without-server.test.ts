@@ -100,7 +100,7 @@ describe('install --without-server', () => {
       });
     });
   }
-  test('applies the checks of the newest supported version to a newer version', async () => {
+  test('applies the checks of the newest known version to a newer version', async () => {
     const { code, stderr } = await runProgram([...INSTALL, '--for-kubernetes=1.99']);
     assert.deepEqual(
       [code, stderr],
@@ -114,7 +114,7 @@ describe('install --without-server', () => {
     const { code, stderr } = await runProgram(['install', '--for-kubernetes=1.36']);
     assert.deepEqual([code, stderr], [2, 'error: --for-kubernetes requires --without-server\n']);
   });
-  test('rejects --static for the version of a cluster', async () => {
+  test('rejects --static together with the version of a cluster', async () => {
     const error = '--static requires --for-kubernetes, because API servers do not list policies from files';
     assert.deepEqual(await runProgram([...INSTALL, '--static']), { code: 2, stdout: '', stderr: `error: ${error}\n` });
     const { stderr } = await runProgram(['install', '--static']);
@@ -136,7 +136,7 @@ const ANNOTATION = 'portcullis.dev/policy-settings';
 const CONTENT =
   '{"program":"0.1.0","kubernetes":"v1.36","spec":{"podSecurity":{"exemptions":{"namespaces":["kube-system"]},"defaults":{"enforce":"baseline"}}}}';
 
-test('the output contains a policy and its bindings for each level, with the exemptions in the settings', async () => {
+test('install --without-server prints a policy and its bindings for each level, with the exemptions in the settings', async () => {
   const { stdout, objects } = await generate(
     '--set=podSecurity.defaults.warn=restricted',
     '--set=podSecurity.exemptions={usernames: [root], namespaces: [kube-system], runtimeClasses: [kata]}',
@@ -219,7 +219,7 @@ describe('the policy files for API servers', () => {
     }
   });
 
-  test('separate the policies of the two plugins', async () => {
+  test('put the policies of each plugin into a separate file', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'portcullis-test-'));
     try {
       const stdout = await run('--set=defaults.mode=apply', `--output-dir=${folder}`);
@@ -251,7 +251,7 @@ DIR/admission/admission.yaml: for /etc/kubernetes/admission: the --admission-con
   });
 });
 
-test('each policy contains its settings, and the output is deterministic', async () => {
+test('install --without-server prints policies that contain its settings, and its output is deterministic', async () => {
   const [first, second] = [await generate(), await generate()];
   assert.equal(first.stdout, second.stdout);
   const policies = first.objects.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy');
@@ -267,7 +267,7 @@ test('each policy contains its settings, and the output is deterministic', async
   );
 });
 
-test('the guard adds a ValidatingAdmissionPolicy, and its binding warns in warn mode', async () => {
+test('the guard adds a ValidatingAdmissionPolicy, whose binding only warns in warn mode', async () => {
   const { objects } = await generate('--set=guard.labels=warn');
   const [policy, binding] = objects.slice(-2);
   assert.deepEqual([policy?.metadata.name, binding?.metadata.name], Array(2).fill('guard.psa.portcullis.dev'));
@@ -378,11 +378,11 @@ For details and next steps, add -o wide.
     ],
   ];
   for (const [args, code, stdout] of cases) {
-    test(`evaluate pods as the policies do: ${args.join(' ')}`, async () =>
+    test(`evaluate pods with the result of the policies: ${args.join(' ')}`, async () =>
       assert.deepEqual(await run(args), { code, stdout, stderr: '' }));
   }
 
-  test('evaluate templates with pod defaults', async () => {
+  test('evaluate templates after pod defaults are set', async () => {
     const { stdout: policies } = await generate(
       '--set=defaults.mode=apply',
       '--set=podSecurity.defaults.enforce=restricted',
@@ -404,7 +404,7 @@ For details and next steps, add -o wide.
   });
 
   for (const args of [['explain'], ['rollout', 'status'], ['scc', 'plan']]) {
-    test(`state that they do not evaluate the settings of a server: ${args.join(' ')}`, async () => {
+    test(`state that they ignore the settings of a server: ${args.join(' ')}`, async () => {
       const configuration = `apiVersion: config.portcullis.dev/v1alpha1
 kind: PortcullisConfiguration
 metadata: { name: cluster }
@@ -416,7 +416,7 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     });
   }
 
-  test('list no webhook: audit exemptions', async () => {
+  test('include audit exemptions, which lists no webhook', async () => {
     const { stdout } = await run(['audit', 'exemptions', '-o', 'json']);
     const { exemptions } = JSON.parse(stdout) as { readonly exemptions: readonly { readonly policy: string }[] };
     assert.deepEqual(
@@ -426,7 +426,7 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     assert.ok(exemptions.length > 0);
   });
 
-  test('report that there is no rollout: rollout status', async () => {
+  test('include rollout status, which reports that there is no rollout', async () => {
     const { code, stdout } = await run(['rollout', 'status']);
     assert.equal(code, 0);
     assert.ok(
@@ -452,7 +452,7 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     ],
   ];
   for (const [change, error] of damages) {
-    test(`report damaged policies: ${error}`, async () => {
+    test(`reject damaged policies: ${error}`, async () => {
       const repair =
         'apply the complete output of portcullis install --without-server --for-kubernetes with all settings';
       assert.deepEqual(await run(['explain'], change), { code: 2, stdout: '', stderr: `error: ${error}: ${repair}\n` });
@@ -531,7 +531,7 @@ describe('on a cluster,', () => {
   }
   const EXEMPT = SETTINGS[0] ?? '';
 
-  test('an unsupported API server version is rejected', async () => {
+  test('install rejects an unsupported API server version', async () => {
     const error = 'error: SERVER runs Kubernetes v1.34.2: v1.35 or newer is required for functions in the policies\n';
     assert.deepEqual(await run({ minor: '34' }, ...INSTALL), { code: 2, stdout: '', stderr: error });
   });
@@ -562,14 +562,14 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     );
   });
 
-  test('an enforcement rollout does not continue without a server', async () => {
+  test('a rollout of enforcement does not continue without a server', async () => {
     const error =
       'spec.rollout.phase is Enforce, so the server changes the default level at run time, but policies contain a constant level: add --set=podSecurity.defaults.enforce=restricted, or another level';
     const { stderr } = await run({ spec: { rollout: { phase: 'Enforce' } } }, ...INSTALL);
     assert.equal(stderr, `error: ${error}\n`);
   });
 
-  test('a server adopts the settings of the policies, and the policies remain', async () => {
+  test('a new server adopts the settings of the policies, which remain installed', async () => {
     const { code, stdout, stderr } = await run({ objects }, 'install');
     assert.equal(code, 0, stderr);
     assert.match(
@@ -587,7 +587,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     );
   });
 
-  test('the policies take precedence over settings left behind by an uninstalled server', async () => {
+  test('the settings of the policies take precedence over those of a server that was uninstalled', async () => {
     const spec = { podSecurity: { defaults: { enforce: 'privileged', warn: 'baseline' } } };
     const { stdout, stderr } = await run({ objects, spec }, 'install');
     const merged =
@@ -601,9 +601,9 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
   });
 
   const ending: readonly (readonly [name: string, cluster: Cluster, reason: string | undefined])[] = [
-    ['SCCs are enforced', { spec: { scc: { mode: 'enforce' } } }, 'scc.mode from enforce to off'],
+    ['SCC admission is enforced by default', { spec: { scc: { mode: 'enforce' } } }, 'scc.mode from enforce to off'],
     [
-      'SCCs are enforced in some namespaces',
+      'SCC admission is enforced in some namespaces',
       {
         spec: {},
         namespaces: ['shop', 'web'].map((name) => ({
@@ -631,13 +631,13 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
       'spec.kubelet is removed',
     ],
     [
-      'SCCs are reported',
+      'SCC admission is in report mode',
       { spec: { scc: { mode: 'report' } }, namespaces: [{ metadata: { name: 'shop' } }] },
       undefined,
     ],
   ];
   for (const [name, cluster, reason] of ending) {
-    test(`policies replace a server: ${name}`, async () => {
+    test(`replacing a server with policies ${reason === undefined ? 'is not a weakening' : 'is a weakening'} if ${name}`, async () => {
       const { code, stderr } = await run(cluster, ...INSTALL);
       if (reason === undefined) assert.equal(code, 0, stderr);
       else {
@@ -648,7 +648,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     });
   }
 
-  test('a policy for disabled defaults is obsolete', async () => {
+  test('the policy for defaults is obsolete after defaults are turned off', async () => {
     const args = [...INSTALL, '--set=defaults.mode=off'];
     assert.equal(
       (await run({ objects }, ...args)).stderr,
