@@ -44,22 +44,27 @@ export interface GrantChange {
 
 const RBAC = RESOURCES.ClusterRoleBinding.group;
 
-/**
- * Returns the subjects of a binding. A user whose name is that of a service account is treated as the service account.
- */
+/** Returns the subjects of a binding. */
 function readSubjects({ user, group, serviceaccount }: GrantChange['values'], namespace: string): readonly Subject[] {
   return [
-    ...user.map((name): Subject => {
-      const account = parseServiceAccountUsername(name);
-      return account ? { kind: 'ServiceAccount', ...account } : { apiGroup: RBAC, kind: 'User', name };
-    }),
+    ...user.map((name) => toAccount({ apiGroup: RBAC, kind: 'User', name })),
     ...group.map((name): Subject => ({ apiGroup: RBAC, kind: 'Group', name })),
     ...serviceaccount.map((name): Subject => ({ kind: 'ServiceAccount', name, namespace })),
   ];
 }
 
-export function includes(subjects: readonly Subject[], { kind, name, namespace }: Subject): boolean {
-  return subjects.some((subject) => subject.kind === kind && subject.name === name && subject.namespace === namespace);
+/** Returns the service account if the subject is the user of a service account. Otherwise returns the subject. */
+function toAccount(subject: Subject): Subject {
+  const account = subject.kind === 'User' ? parseServiceAccountUsername(subject.name) : undefined;
+  return account ? { kind: 'ServiceAccount', ...account } : subject;
+}
+
+/** True if the list contains the subject. A service account and its user are the same subject. */
+export function includes(subjects: readonly Subject[], wanted: Subject): boolean {
+  const { kind, name, namespace } = toAccount(wanted);
+  return subjects
+    .map(toAccount)
+    .some((subject) => subject.kind === kind && subject.name === name && subject.namespace === namespace);
 }
 
 /**

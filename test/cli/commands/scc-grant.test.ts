@@ -190,6 +190,10 @@ subjects:
     await create(`${RBAC}/namespaces/shop/rolebindings`, bind('own', 'Role', 'own'));
     await create(`${RBAC}/clusterrolebindings`, bind('all', 'ClusterRole', NAME));
     const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
+    await create(`${RBAC}/namespaces/shop/rolebindings`, {
+      ...bind('user', 'ClusterRole', NAME),
+      subjects: [{ apiGroup, kind: 'User', name: 'system:serviceaccount:shop:web' }],
+    });
     const users = ['system:serviceaccount:shop:web', 'carol'];
     const merge = { 'content-type': 'application/merge-patch+json' };
     assert.equal((await cluster.admin.send('PATCH', `${SCCS}/anyuid`, { users }, merge)).status, 200);
@@ -199,12 +203,14 @@ subjects:
         .filter((line) => / (?:shop\/|system:serviceaccount:shop:)web /.test(line));
       return lines.map((line) => line.replaceAll(/ +/g, ' ').trim());
     };
-    assert.deepEqual((await grants()).length, 4);
-    const bindings = ['own', planned].map((name) => `${BINDING.replace(NAME, name)} deleted from namespace shop\n`);
+    assert.deepEqual((await grants()).length, 5);
+    const bindings = ['own', planned, 'user'].map(
+      (name) => `${BINDING.replace(NAME, name)} deleted from namespace shop\n`,
+    );
     const own = 'role.rbac.authorization.k8s.io/own removed: "web"\n';
     assert.deepEqual(await run('revoke anyuid -z web -n shop'), {
       code: 0,
-      stdout: `${bindings.join('')}${own}${ROLE} removed: "web"\n`,
+      stdout: `${bindings.join('')}${own}${`${ROLE} removed: "web"\n`.repeat(2)}`,
       stderr: '',
     });
     assert.equal((await cluster.admin.send('GET', `${RBAC}/namespaces/shop/rolebindings/${planned}`)).status, 404);
