@@ -21,7 +21,7 @@ export function upgradeSteps({ name, workloads }: PlannedNamespace, from: Versio
   if (workloads.length === 0) return [];
   const label = `${POD_SECURITY_LABELS.enforceVersion}=${from}`;
   const text = 'Change the workloads before the upgrade, or keep the current version';
-  return [{ text, command: `kubectl label namespace/${name} ${label}` }];
+  return [{ text, command: `kubectl label namespace/${name} ${label} --overwrite` }];
 }
 
 /** Returns the next steps for an evaluated namespace. */
@@ -64,7 +64,7 @@ const STEPS: Readonly<
     labelStep('The namespace belongs to the platform, and its labels are not managed. Set a level', target, level),
     {
       text: 'Alternatively, enable label management',
-      command: `kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}=true`,
+      command: `kubectl label namespace/${target.name} ${LABEL_SYNC_LABEL}=true --overwrite`,
     },
   ],
   disabledSyncer: (target, level) => [

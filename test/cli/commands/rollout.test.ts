@@ -393,7 +393,7 @@ shop (baseline)
     hostProbesAndHostLifecycle: probe or lifecycle host (container "c" uses probe or lifecycle host "10.0.0.1")
       spec.template.spec.containers[0].livenessProbe.tcpSocket.host
       Fix: Remove host from httpGet and tcpSocket in probes and lifecycle hooks. By default, requests go to the pod itself.
-  Next: Change the workloads before the upgrade, or keep the current version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33.
+  Next: Change the workloads before the upgrade, or keep the current version: kubectl label namespace/shop pod-security.kubernetes.io/enforce-version=v1.33 --overwrite.
 
 3 namespaces: 1 violating, 2 no violations; 1 workload (0 running pods) would be denied by Kubernetes v1.34 but not by v1.33
 `,
