@@ -6,7 +6,7 @@ import { defined } from '../kube/defined.ts';
 import { LIMITS } from '../kube/limits.ts';
 import { dnsLabelErrors } from '../kube/names.ts';
 import { quote } from '../kube/text.ts';
-import { DAY_MS, parseDurationMs } from '../kube/units.ts';
+import { parseDurationMs } from '../kube/units.ts';
 import { UserError } from '../kube/user-error.ts';
 
 /** An error in the options of a command. The program prints the error with a hint to use `--help`. */
@@ -224,7 +224,7 @@ export function durationMs(value: string): number {
 /** Converts a number of days, such as `14d`, or a Go duration to milliseconds. */
 export function lifetimeMs(value: string): number {
   const [, days] = /^(\d+)d$/.exec(value) ?? [];
-  const lifetime = days === undefined ? parseDurationMs(value) : Number(days) * DAY_MS;
+  const lifetime = parseDurationMs(days === undefined ? value : `${Number(days) * 24}h`);
   if (!lifetime) throw new UserError('must be a duration such as 14d or 12h');
   return lifetime;
 }

@@ -35,6 +35,10 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   [`scc pods --scc our-own,constructor ${ACCESS}`, `SCC "constructor" not found; existing SCCs: ${SCCS}`],
   [`scc who-can any ${ACCESS}`, `SCC "any" not found; existing SCCs: ${SCCS}`],
   ['scc who-can anyuid', 'no cluster to read: KUBECONFIG and HOME are not set; set --kubeconfig'],
+  [
+    'scc grant anyuid -z web --for=999999999d',
+    'invalid argument "999999999d" for "--for" flag: must be a duration such as 14d or 12h\nSee \'portcullis scc grant --help\' for usage.',
+  ],
   ['audit user-namespaces -f -', YAML_ERROR],
   ['olm harden -f ../../examples/olm -n nowhere', 'namespace "nowhere" not found'],
   ['check -f no/such/path', 'the path "no/such/path" does not exist'],
