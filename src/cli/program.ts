@@ -64,7 +64,11 @@ const GROUPS: Readonly<
   ],
   'Enforcement rollout:': [
     ['rollout status', 'Show the state of the rollout and the next action', () => import('./rollout/status.ts')],
-    ['rollout plan', 'Preview the enforced level and the denials in each namespace', () => import('./rollout/plan.ts')],
+    [
+      'rollout plan',
+      'Preview the planned level and the denied workloads of each namespace',
+      () => import('./rollout/plan.ts'),
+    ],
   ],
   'Operators (Operator Lifecycle Manager):': [
     ['olm status', 'Show namespaces with operators, and the auto-labeler state', () => import('./olm/status.ts')],

@@ -37,7 +37,7 @@ const OBJECTS: ReadonlyMap<string, Reconcile> = new Map([
  */
 export const standardSccs: ControllerDefinition = {
   name: NAME,
-  description: 'installs and manages the standard SCCs, and the roles and bindings for their use',
+  description: 'installs and manages the standard SCCs, and the roles and bindings that grant their use',
   runsOn: 'leader',
   permissions: [
     {

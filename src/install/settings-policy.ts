@@ -22,7 +22,7 @@ export function settingsPolicy(): readonly Manifest[] {
     validations: [
       {
         expression: `has(${ANNOTATIONS}) && ${KEY} in ${ANNOTATIONS} && ${ANNOTATIONS}[${KEY}] == "true"`,
-        message: `its deletion ends enforcement by these settings. To confirm it: kubectl annotate portcullisconfiguration ${CONFIGURATION_NAME} ${ALLOW_DELETION_ANNOTATION}=true`,
+        message: `its deletion ends enforcement by these settings. To confirm the deletion: kubectl annotate portcullisconfiguration ${CONFIGURATION_NAME} ${ALLOW_DELETION_ANNOTATION}=true`,
       },
     ],
   });

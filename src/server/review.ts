@@ -56,7 +56,7 @@ export function registerReviews(app: FastifyInstance, deps: ReviewDeps, shared: 
 
 const TOO_MANY_LARGE: Limit = {
   code: 429,
-  message: 'too many concurrent large reviews; this one was not evaluated within its timeout; try again',
+  message: 'too many concurrent large reviews, so the review was not evaluated within its timeout; try again',
 };
 const TOO_LATE: Limit = { code: 429, message: 'the review was not evaluated within its timeout; try again' };
 

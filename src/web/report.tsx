@@ -343,7 +343,7 @@ function DeniedWorkloads({ namespaces, view }: DeniedProps) {
       id="workloads"
       note={
         view.level === undefined
-          ? "Workloads that their namespace's level denies now, that the planned level would deny, or whose running pods need a restart."
+          ? 'Workloads that are denied now, would be denied by the planned level, or must be restarted.'
           : `Workloads that the ${view.level} level denies.`
       }
     >

@@ -120,7 +120,7 @@ suite('the minimum kubelet version', () => {
     request({});
     await idle();
     const waiting = (pools: string): string =>
-      `Progressing=True WaitingForPools: the minimum 1.30.0 stays in force until a node of each pool is configured for the lower minimum. Waiting for: ${pools}. To confirm it: kubectl annotate portcullisconfiguration/cluster --overwrite ${RENDERED}=none`;
+      `Progressing=True WaitingForPools: the minimum 1.30.0 stays in force until a node of each pool is configured for the lower minimum. Waiting for: ${pools}. To confirm the change: kubectl annotate portcullisconfiguration/cluster --overwrite ${RENDERED}=none`;
     assert.deepEqual([minimum().inForce, minimum().rendered], ['1.30.0', undefined]);
     assert.equal(minimum().conditions[1], waiting('control-plane, worker'));
     await setStatus('a', { bootID: 'a-2' });

@@ -272,7 +272,7 @@ suite('a change to kustomize components', { skip: needed }, async () => {
       const { stdout } = await runProgram(['doctor', '-o', 'json', `--kubeconfig=${kubeconfig}`]);
       const { findings } = JSON.parse(stdout) as { readonly findings: readonly Record<'message' | 'fix', string>[] };
       return findings.filter(({ message }) =>
-        /remain from other settings|is not defined in this version/.test(message),
+        /remain from previous settings|is not defined in this version/.test(message),
       );
     };
     const findings = await remaining();

@@ -186,7 +186,7 @@ suite('the switch for SCCs', async () => {
     // On a busy machine, kubectl also reports delays of its own requests.
     assert.deepEqual([code, stderr.replaceAll(/^I.* "Waited before sending request" .*\n/gm, '')], [0, '']);
     assert.deepEqual(await rolesForSccs(), []);
-    assert.doesNotMatch(await findings(), /remain from other settings/);
+    assert.doesNotMatch(await findings(), /remain from previous settings/);
   });
 
   test('without the feature and without replicas, namespaces with an SCC mode do not fail closed', async () => {

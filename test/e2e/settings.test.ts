@@ -237,7 +237,7 @@ suite('the deletion of the settings', async () => {
   const OBJECT = `${COLLECTION}/cluster`;
   const BINDING = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/portcullis-settings';
   const MESSAGE =
-    /ValidatingAdmissionPolicy 'portcullis-settings' with binding 'portcullis-settings' denied request: its deletion ends enforcement by these settings\. To confirm it: kubectl annotate portcullisconfiguration cluster portcullis\.dev\/allow-deletion=true/;
+    /ValidatingAdmissionPolicy 'portcullis-settings' with binding 'portcullis-settings' denied request: its deletion ends enforcement by these settings\. To confirm the deletion: kubectl annotate portcullisconfiguration cluster portcullis\.dev\/allow-deletion=true/;
   const merge = { 'content-type': 'application/merge-patch+json' };
   const read = async () => (await plane.admin.send('GET', OBJECT)).body as PortcullisConfiguration;
   const remove = (path: string) => plane.admin.send('DELETE', path);

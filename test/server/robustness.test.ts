@@ -696,7 +696,7 @@ suite('large reviews', () => {
     });
     const body = largeReview('CREATE');
     const { status, body: text } = await post(late, '/allow?timeout=30s', body, JSON_TYPE);
-    const message = 'too many concurrent large reviews; this one was not evaluated within its timeout; try again';
+    const message = 'too many concurrent large reviews, so the review was not evaluated within its timeout; try again';
     assert.deepEqual([status, parseResponse(text).allowed], [200, false]);
     assert.deepEqual(parseResponse(text).status, {
       metadata: {},

@@ -390,7 +390,7 @@ suite('the evaluation of many pods', () => {
   const found = (pods: number): string =>
     `SCC "mine" would admit ${pods} pods instead of SCC "lax" in namespace shop if recreated, because it has higher priority`;
   const incomplete = (pods: number): string =>
-    `SCC "mine" was evaluated for only ${pods} of 50 pods and may admit others as well`;
+    `SCC "mine" was evaluated for only ${pods} of 50 pods and may also admit other pods`;
 
   test('ends its turn of the event loop after 10 ms, even if several reviews trigger it', async (t) => {
     const { turns, evaluate } = await startSlow(t, 50);

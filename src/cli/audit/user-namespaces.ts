@@ -72,14 +72,14 @@ function printAudit({ findings, assumptions }: Audit, options: Values<typeof lis
 
 const DETAILS = `
 A pod with spec.hostUsers=false may have permissions that are harmless only in its user namespace. This
-command finds the objects that would gain permissions if a cluster moves to a release or to feature
+command finds the objects that would gain permissions if a cluster changes to a release or to feature
 gates that do not support user namespaces:
 
   UN001  high    a pod admitted by an SCC that is safe only in a user namespace
   UN002  high    a workload that requests such an SCC
   UN003  medium  subjects that may use such an SCC
   UN004  medium  a pod that runs as root, unmasks /proc or has capabilities in its user namespace
-  UN005  medium  a pod that violates the level of its namespace without its user namespace
+  UN005  medium  a pod that would violate the level of its namespace if it had no user namespace
   UN006  high    a node whose kubelet ignores spec.hostUsers
   UN007  info    a pod admitted by an SCC that is equally safe without a user namespace
   UN008  info    the permission of Portcullis itself to use such an SCC, which is required to grant it
@@ -97,7 +97,7 @@ export const command = defineCommand({
     'include-completed': flag({ help: 'Include completed pods' }),
     'include-mirror': flag({ help: 'Include mirror pods of static pods' }),
     target: option('RELEASE', oneOf(SKEW_RELEASES), undefined, {
-      help: `OpenShift release of the API servers after the change: ${SKEW_RELEASES.join(', ')}. Nodes are reported only if these API servers rely on user namespaces that the kubelet ignores`,
+      help: `OpenShift release of the API servers after the change: ${SKEW_RELEASES.join(', ')}. Nodes are reported only if API servers of this release rely on user namespaces although the kubelet ignores them`,
     }),
     ...listOptions,
   },

@@ -62,8 +62,8 @@ Examples:
 
 Exit codes:
   0  success
-  1  an object could not be changed, a label could not be restored, or a level is lower or a version
-     older than before; for status: break-glass is on
+  1  an object could not be changed, a label could not be restored, or a restored level is lower or its
+     version is older than before. For status: break-glass is on
   2  usage error, no replica is ready, or the cluster cannot be read
 `;
 

@@ -7,7 +7,7 @@ import { planOptions } from './plan.ts';
 
 const DETAILS = `
 Prints the manifests of this version for the installation in the kubeconfig's cluster, and the next steps to stderr.
-Settings keep their values as with install. Without --image, the image keeps its name and has the tag of this
+Settings keep their values, as with "portcullis install". Without --image, the image keeps its name and has the tag of this
 version. The command changes nothing. Apply the output with kubectl.
 
 The command rejects versions that cannot run together, and settings that this version does not support.

@@ -59,7 +59,7 @@ const WEAKER = 'Change the workloads, or set a weaker level';
 const STEPS: Readonly<
   Record<PlannedNamespace['categories'][number], (target: LabelTarget, level: string) => readonly NextStep[]>
 > = {
-  runLevelZero: (target) => [labelStep('The namespace belongs to the cluster. Set its level', target, 'privileged')],
+  runLevelZero: (target) => [labelStep('The namespace is a system namespace. Set its level', target, 'privileged')],
   openshift: (target, level) => [
     labelStep('The namespace belongs to the platform, and its labels are not managed. Set a level', target, level),
     {

@@ -204,7 +204,7 @@ function printEnforceStep({ namespaces }: Plan): string {
   if (reporting.length === 0) return 'Enforcement denies none of the workloads.';
   const rest = reporting.length - MAX_NAMESPACES;
   const names = [...reporting.slice(0, MAX_NAMESPACES), ...(rest > 0 ? [`${rest} more`] : [])].join(', ');
-  return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}, which would not deny any workload.`;
+  return `Next: set ${SCC_MODE_LABEL}=enforce on ${names}. This would not deny any workload.`;
 }
 
 /** Returns a sentence for each denied workload that needs a custom SCC. */
@@ -251,8 +251,8 @@ Prints the SecurityContextConstraints (SCC) that would admit the pods of each wo
 would change, or the reasons why no SCC admits them. The plan includes pods without a controller, for which the
 command evaluates only the grants of their service account.
 
-For denied workloads, --bindings writes bindings that would admit them. Each binding grants the least permissive
-SCC that allows the pods to the service account in its namespace. Review the file before you apply it.
+For denied workloads, --bindings writes bindings that would admit them. Each binding permits the service account
+to use the least permissive SCC that allows the pods. Review the file before you apply it.
 
 The exit code is 1 if workloads are denied.
 

@@ -145,7 +145,7 @@ export function describeProgress({
     );
   }
   if (waiting.length > 0) {
-    const message = `the minimum ${state.inForce} stays in force until a node of each pool is configured for the lower minimum. Waiting for: ${summarizeNames(waiting)}. To confirm it: ${confirmation}`;
+    const message = `the minimum ${state.inForce} stays in force until a node of each pool is configured for the lower minimum. Waiting for: ${summarizeNames(waiting)}. To confirm the change: ${confirmation}`;
     return progressing('True', 'WaitingForPools', message);
   }
   if (state.inForce === '' && state.rendered === '') return undefined;

@@ -277,7 +277,7 @@ Writes of SCCs: denied
     assert.deepEqual(
       (await dependent()).filter((line) => !line.includes('webhooks ')),
       [
-        'warning  installation     roles: clusterroles/portcullis-unused remain from other settings',
+        'warning  installation     roles: clusterroles/portcullis-unused remain from previous settings',
         'problem  floor            floor: is on, but no policy is in force',
       ],
     );

@@ -114,7 +114,7 @@ describe('scc plan ends with a summary and the next step:', () => {
   const report = { 'portcullis.dev/scc': 'report' };
   const nothing = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"one"}}';
   const noDenial = 'Enforcement denies none of the workloads.';
-  const toEnforce = 'Next: set portcullis.dev/scc=enforce on one, which would not deny any workload.';
+  const toEnforce = 'Next: set portcullis.dev/scc=enforce on one. This would not deny any workload.';
   const toBind = 'Next: write the bindings with --bindings FILE, review and apply them; then plan again.';
   const unevaluated = '1 workload: 0 admitted, 0 denied, 1 not evaluated (off)';
   const cases: readonly (readonly [name: string, stdin: string, last: string, args?: readonly string[]])[] = [
@@ -299,7 +299,7 @@ describe('after the bindings of scc plan are applied,', () => {
     assert.deepEqual([code, stdout], [0, '# No grants are needed.\n']);
     assert.equal(
       stderr,
-      '4 workloads: 4 admitted, 0 denied\nNext: set portcullis.dev/scc=enforce on shop, which would not deny any workload.\n',
+      '4 workloads: 4 admitted, 0 denied\nNext: set portcullis.dev/scc=enforce on shop. This would not deny any workload.\n',
     );
   });
 });

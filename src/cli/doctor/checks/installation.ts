@@ -104,7 +104,7 @@ function checkObjects(facts: Facts): readonly CheckResult[] {
       if (unused.length === 0) return [];
       const impact = 'the replicas have permissions that they do not need';
       const fix = { commands: [deleteObsolete(facts.namespace, unused)] };
-      return [warning('roles', `${unused.join(', ')} remain from other settings`, { impact, fix })];
+      return [warning('roles', `${unused.join(', ')} remain from previous settings`, { impact, fix })];
     }),
   ];
 }

@@ -42,7 +42,7 @@ const SERVER_CHECKS: readonly CheckName[] = [
 
 function replacePolicies({ policies, weaker: comparison }: RemainingPolicies, { settingsObject }: Facts): Fix {
   if (!('value' in comparison))
-    return instruction(`first determine the enforcement of the server: ${comparison.unknown}`);
+    return instruction(`it is unknown what the server enforces, so first resolve this error: ${comparison.unknown}`);
   const { conditions = [] } = factValue(settingsObject)?.status ?? {};
   if (conditions.some(({ type, status }) => type === 'Applied' && status === 'False')) {
     return instruction('wait until the settings are in force');

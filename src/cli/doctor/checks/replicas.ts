@@ -69,7 +69,7 @@ function evaluateOthers({ otherInstallations }: Facts): readonly CheckResult[] {
         `Deployment ${namespace}/${INSTALLATION.name}`,
         'is a second installation with the same roles and webhooks',
         {
-          impact: 'only the installation that was applied last has permissions, and its removal ends enforcement',
+          impact: 'only the installation that was applied last has permissions, and removing it ends enforcement',
           fix: {
             ...commandFix('kubectl', '-n', namespace, 'delete', 'deployment', INSTALLATION.name),
             note: 'then delete the namespace if it contains nothing else',

@@ -95,7 +95,7 @@ function* comparisonWarnings(scc: PreparedScc, input: SccWarningsInput): Stepwis
         ]),
     ...(tried === total
       ? []
-      : [`SCC ${quote(name)} was evaluated for only ${tried} of ${total} pods and may admit others as well`]),
+      : [`SCC ${quote(name)} was evaluated for only ${tried} of ${total} pods and may also admit other pods`]),
   ];
 }
 
