@@ -168,8 +168,8 @@ export const EVALUATE_ANNOTATION = 'portcullis.dev/evaluate';
 export const POD_SECURITY_GENERATION_ANNOTATION = 'portcullis.dev/pod-security-generation';
 
 /**
- * On the Pod Security ConfigMap: how the syncer handles enforce labels (`Enforce`, `Hold` or `Advise`), and the time of
- * the last raise.
+ * On the Pod Security ConfigMap: how the syncer handles enforce labels (`Enforce`, `Hold` or `Advise`), and the time
+ * when the default level was last raised.
  */
 export const LABEL_SYNC_MODE_ANNOTATION = 'portcullis.dev/label-sync-mode';
 export const RAISED_AT_ANNOTATION = 'portcullis.dev/raised-at';

@@ -1,6 +1,6 @@
 /**
  * Determines the layout of a YAML or JSON document, which consists of the positions of its nodes and its style, and
- * prints values in this style.
+ * formats values in this style.
  */
 import {
   type Document,
@@ -114,7 +114,7 @@ export function endOf(item: Member | Node | null): number {
 /** Matches words that are strings in YAML 1.1 even without quotes. */
 const PLAIN = /^(?!(?:y|yes|n|no|true|false|on|off|null)$)[a-z][\w/-]*$/i;
 
-/** Prints a value on one line. */
+/** Formats a value on one line. */
 export function printInline(layout: Layout, value: unknown): string {
   return layout.isCompact ? JSON.stringify(value) : printFlow(layout, value);
 }
@@ -131,13 +131,13 @@ function printFlow(layout: Layout, value: unknown): string {
   return !isJson && typeof value === 'string' && PLAIN.test(value) ? value : JSON.stringify(value);
 }
 
-/** Prints a scalar with the same quotes as another scalar. */
+/** Formats a scalar with the same quotes as another scalar. */
 export function printLike(layout: Layout, node: Node | null | undefined, value: unknown): string {
   const mark = layout.isJson ? undefined : layout.text[startOf(node ?? null)];
   return mark === '"' || mark === "'" ? mark + String(value) + mark : printInline(layout, value);
 }
 
-/** Prints a block map entry as lines. */
+/** Formats a block map entry as lines. */
 export function printMember(layout: Layout, key: string, value: unknown, indent: number): readonly string[] {
   const pad = ' '.repeat(indent);
   return isObject(value)
@@ -149,7 +149,7 @@ export function printMembers(layout: Layout, value: JsonObject, indent: number):
   return Object.entries(value).flatMap(([key, member]) => printMember(layout, key, member, indent));
 }
 
-/** Prints a flow map entry. In multi-line JSON, all lines but the first are indented like the map's first member. */
+/** Formats a flow map entry. In multi-line JSON, all lines but the first are indented like the map's first member. */
 export function printFlowMember(layout: Layout, node: Mapping, key: string, value: unknown): string {
   const { text, isJson, isCompact, step } = layout;
   if (!isJson) return `${key}: ${printInline(layout, value)}`;

@@ -37,7 +37,7 @@ export interface Repetition {
   readonly isMerged?: true;
 }
 
-/** Error for deeper nesting. The limit allows consumers of the value to recurse safely. */
+/** Error for text that is nested too deeply. The limit allows consumers of the value to recurse safely. */
 export const TOO_DEEP = `nested more than ${LIMITS.yamlNestingLevels} levels deep`;
 
 /**

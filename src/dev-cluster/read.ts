@@ -206,7 +206,7 @@ function initialEvents(core: Core, call: Call, options: ListOptions): WatchEvent
   return objects.map((object) => ({ type: 'ADDED', object }));
 }
 
-/** Reports an object that starts or stops matching the selector as added or deleted. */
+/** Converts a change to watch events. An object that starts or stops matching the selector is added or deleted. */
 function changeEvents(info: ServedResource, options: ListOptions, change: StoredChange): WatchEvent[] {
   const object = toServed(info, change.object);
   const was = change.before !== undefined && options.selects(toServed(info, change.before));

@@ -185,7 +185,7 @@ async function createMissing(core: Core, call: Call, change: ObjectChange): Prom
   }
 }
 
-/** Returns `undefined` if another request has changed the object. */
+/** Changes an existing object. Returns `undefined` if another request has changed it in the meantime. */
 async function changeExisting(
   core: Core,
   call: Call,
@@ -360,7 +360,7 @@ function markDeleted(existing: ApiObject, deletionTimestamp: string): ApiObject 
   return { ...structuredClone(existing), metadata, ...status };
 }
 
-/** Returns `undefined` if another request has changed the object. */
+/** Removes the object, or stores it as terminating. Returns `undefined` if another request has changed it. */
 function storeDeletion(
   core: Core,
   info: ServedResource,

@@ -40,7 +40,7 @@ interface DecisionDetails {
   readonly limit?: LimitName | undefined;
 }
 
-/** `object` is the mutated object, or absent if the object does not change. */
+/** A decision that allows the request. `object` is the mutated object, or absent if the object does not change. */
 export interface Allowed extends DecisionDetails {
   readonly allowed: true;
   readonly object?: unknown;

@@ -185,7 +185,7 @@ const TEMPLATE_BODY: Table = { metadata: {}, 'spec!': POD_SPEC };
 const TEMPLATE: Table = { 'template!': TEMPLATE_BODY };
 
 /**
- * The labels of a Job or ReplicationController, and the selector of a ReplicationController, default to the labels of
+ * Defaults the labels of a Job or ReplicationController, and the selector of a ReplicationController, to the labels of
  * the pod template.
  */
 function adoptTemplateLabels(object: MutableObject): void {

@@ -134,7 +134,7 @@ function jsonTypeName(value: unknown): string {
   return typeof value === 'boolean' ? 'bool' : typeof value;
 }
 
-/** Returns the error for a value that is not an object of the kind. The object may omit its kind, as list items do. */
+/** Returns an error unless the value is an object that has the given kind or, as list items do, omits its kind. */
 export function findKindError(value: unknown, kind: string, path = ''): FieldError | undefined {
   if (!isObject(value)) return invalidValue(path, value, 'must be an object');
   const { kind: found } = value;

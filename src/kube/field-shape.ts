@@ -111,7 +111,7 @@ function isQuantity(value: unknown): boolean {
 const TIME = /^(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):[0-5]\d:[0-5]\d([.,]\d+)?(?:Z|[-+](?:[01]\d|2[0-4]):(?:[0-5]\d|60))$/;
 
 /**
- * Returns true for a time that Go parses in the RFC 3339 layout.
+ * Returns true for a time that Go parses in the RFC 3339 layout, with six fractional digits if `hasMicroseconds`.
  * @see https://pkg.go.dev/time#Parse
  */
 function isTime(value: unknown, hasMicroseconds = false): boolean {

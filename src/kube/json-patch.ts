@@ -20,7 +20,7 @@ export function escapeKey(key: string): string {
 
 /**
  * Computes the operations that transform one document into the other. Lists of equal length are compared item by item,
- * and other lists are replaced as a whole. Unlike a general-purpose diff, it skips objects that both documents share by
+ * and other lists are replaced as a whole. Unlike a general-purpose diff, skips objects that both documents share by
  * reference.
  */
 export function diff(before: unknown, after: unknown): JsonPatchOp[] {
@@ -57,7 +57,7 @@ function compareObjects(before: JsonObject, after: JsonObject, path: string, ops
   }
 }
 
-/** Treats undefined members as absent, because JSON does not contain them. */
+/** Compares a member. Treats an undefined member as absent, because JSON does not contain undefined. */
 function compareMember(before: unknown, after: unknown, path: string, ops: JsonPatchOp[]): void {
   if (before === undefined) return;
   if (after === undefined) ops.push({ op: 'remove', path });

@@ -40,7 +40,7 @@ function compare(before: unknown, after: unknown, path: string, changes: PodFiel
   }
 }
 
-/** If only one side is an object, it is compared member by member, unless it is empty. */
+/** Returns an empty object for a side that is absent, so that a non-empty `other` is compared member by member. */
 function emptyFor(other: unknown): JsonObject | undefined {
   return isObject(other) && Object.keys(other).length > 0 ? {} : undefined;
 }

@@ -29,7 +29,7 @@ function includes(list: unknown, value: string): boolean {
   return items.includes('*') || items.includes(value);
 }
 
-/** Requests on a Namespace are cluster-scoped even though their namespace is set to its name. */
+/** Returns true if the scope matches. Requests on a Namespace are cluster-scoped although `namespace` is its name. */
 function matchesScope(scope: unknown, { namespace }: RuleTarget, { group, resource }: GroupVersionResource): boolean {
   const isClusterScoped = namespace === '' || (group === '' && resource === 'namespaces');
   if (scope === 'Namespaced') return !isClusterScoped;

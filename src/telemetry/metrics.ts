@@ -12,7 +12,7 @@ export interface MetricDescription {
   readonly help: string;
 }
 
-/** Creates metrics in one registry. */
+/** Returns functions that create metrics in a registry. */
 function createFactory(registry: Registry) {
   const registers = [registry];
   return {

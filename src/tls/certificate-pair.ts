@@ -9,7 +9,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/** Returns the certificates in a PEM text, in order. Skips blocks that cannot be parsed, as API servers do. */
+/** Returns the certificates in a PEM text in order, up to the limit. Skips malformed blocks, as API servers do. */
 export function readCertificates(pem: string): X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   return blocks.slice(0, LIMITS.certificates).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);

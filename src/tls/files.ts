@@ -39,8 +39,8 @@ const RENEW_DAYS = 30;
 
 /**
  * Returns the CA, the serving certificate and the client certificates in a directory. Recreates key pairs that are
- * missing, are damaged, lack a name, or expire within 30 days. Only the owner can read the keys. Rejects if the
- * directory cannot be read or written.
+ * missing or damaged, lack a name, have another subject or issuer, or expire within 30 days. Only the owner can read
+ * the keys. Rejects if the directory cannot be read or written.
  */
 export async function ensureCertificates(options: CertificateFolderOptions): Promise<Certificates> {
   const { folder, clients = new Map<string, ClientIdentity>() } = options;

@@ -68,7 +68,7 @@ export function clientName({ username, groups }: ClientIdentity): DistinguishedN
   return { commonName: username, organizations: groups };
 }
 
-/** Returns true if the certificate has exactly the given subject. */
+/** Returns true if the subject or the issuer of the certificate is exactly the given name. */
 export function hasSubject(cert: X509Certificate, subject: DistinguishedName): boolean {
   return cert.raw.includes(encode(distinguishedName(subject)));
 }
@@ -125,7 +125,7 @@ export function issue({ subject, issuer, extensions, validity: { now, days } }: 
   };
 }
 
-/** Extensions of a CA that issues only leaf certificates. */
+/** Returns the extensions of a CA that issues only leaf certificates. */
 export function authorityExtensions(): Extension[] {
   return [
     { name: 'basicConstraints', critical: true, cA: true, pathLenConstraint: 0 },
@@ -133,7 +133,7 @@ export function authorityExtensions(): Extension[] {
   ];
 }
 
-/** Extensions of a server or client certificate. */
+/** Returns the extensions of a server or client certificate. */
 export function leafExtensions(usage: 'serverAuth' | 'clientAuth'): Extension[] {
   return [
     { name: 'basicConstraints', critical: true },
@@ -142,7 +142,7 @@ export function leafExtensions(usage: 'serverAuth' | 'clientAuth'): Extension[] 
   ];
 }
 
-/** The name types are defined in RFC 5280. */
+/** Returns the subjectAltName extension. The name types are defined in RFC 5280. */
 export function subjectAltName({ dnsNames, ipAddresses }: ServerNames): Extension {
   const names = [
     ...dnsNames.map((value) => ({ type: 2, value })),
@@ -217,7 +217,7 @@ function oid(id: string): Asn1 {
   return forge.asn1.create(Class.UNIVERSAL, Type.OID, false, forge.asn1.oidToDer(id).getBytes());
 }
 
-/** RFC 5280 requires UTCTime through the year 2049. */
+/** Returns an ASN.1 time. RFC 5280 requires UTCTime through the year 2049. */
 function time(date: Date): Asn1 {
   return date.getUTCFullYear() < 2050
     ? forge.asn1.create(Class.UNIVERSAL, Type.UTCTIME, false, forge.asn1.dateToUtcTime(date))

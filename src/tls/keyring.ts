@@ -29,7 +29,7 @@ const FILES = {
   serving: { cert: 'tls.crt', key: 'tls.key' },
 } as const;
 
-/** Keys in the Secret. */
+/** Keys in the data of the Secret. */
 export const KEYRING_FILES: readonly string[] = Object.values(FILES).flatMap(({ cert, key }) => [cert, key]);
 
 type Texts = ReadonlyMap<string, string>;

@@ -219,7 +219,7 @@ function findProblems(webhooks: readonly ServedWebhook[], { pair, now }: ServedT
   });
 }
 
-/** A webhook that has a URL is assumed to be served here, because its configuration has the Portcullis label. */
+/** Returns true if the Service serves the webhook. Assumes so for a URL, because the configuration has our label. */
 function isServed({ service, host }: RegisteredWebhook, ours: Service): boolean {
   return service ? service.namespace === ours.namespace && service.name === ours.name : host !== undefined;
 }

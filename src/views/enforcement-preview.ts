@@ -41,7 +41,7 @@ export type PreviewEnforcement = (
   context: PreviewContext,
 ) => string | undefined;
 
-/** Creates the function that previews a rollout. The warning omits the announced date if it has passed. */
+/** Creates the function that warns about planned enforcement. The warning omits the announced date if it has passed. */
 export function createEnforcementPreview(
   installation: InstallationIdentity,
   getSettings: () => PreviewSettings,
@@ -71,7 +71,7 @@ export function createEnforcementPreview(
   };
 }
 
-/** In a namespace with more service accounts, the level is not predicted again for every review. */
+/** Number of service accounts above which a predicted level is reused for several reviews. */
 const MANY_ACCOUNTS = 100;
 const PREDICTION_MS = 1000;
 
@@ -101,7 +101,7 @@ function createPrediction() {
  */
 export type PreviewLabels = (request: AdmissionRequest, store: Store) => string | undefined;
 
-/** Creates the function that previews the edits of controllers that label namespaces. */
+/** Creates the function that warns about edits of labels that a controller will revert. */
 export function createLabelPreview(
   installation: InstallationIdentity,
   getSettings: () => PreviewSettings,

@@ -103,7 +103,7 @@ export function templateContext(
 
 /**
  * Returns the reason why SCC admission cannot default pod templates, or `undefined` if it can. Without defaulting,
- * nearly all workloads would violate the level.
+ * nearly all workloads would violate the restricted level.
  */
 function missingPrerequisite({ metadata }: Namespace, sccs: readonly unknown[]): string | undefined {
   if ((metadata?.annotations?.[NAMESPACE_RANGE_ANNOTATIONS.uidRange] ?? '') === '') {

@@ -72,7 +72,7 @@ export function publishedGeneration(object: KubeObject | undefined): number {
   return /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-/** Kinds on which the view depends. */
+/** Kinds on which the rollout view depends. */
 export const ROLLOUT_KINDS: readonly Kind[] = ['FeatureGate', 'PSAEnforcementConfig', 'ConfigMap'];
 
 interface CachedView extends Omit<RolloutScope, 'store'> {
@@ -83,7 +83,7 @@ interface CachedView extends Omit<RolloutScope, 'store'> {
 
 const views = new WeakMap<Store, CachedView>();
 
-/** Returns the view of the store's current objects. Recomputes it when its kinds or the settings change. */
+/** Returns the rollout state in the store. Recomputes it only if the settings or objects of `ROLLOUT_KINDS` change. */
 export function getRolloutView(scope: RolloutScope, settings: RolloutSettings): RolloutView {
   const { store, namespace, version } = scope;
   let revisions = 0;

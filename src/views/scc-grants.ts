@@ -113,7 +113,7 @@ export function storedRbacObjects(store: Store): RbacObjects {
   };
 }
 
-/** Formats a binding and its role as `RoleBinding a, ClusterRole b`. */
+/** Formats the source of a grant, such as `RoleBinding a, ClusterRole b` or `users of the SCC`. */
 export function printGrantSource(through: GrantSource): string {
   if ('field' in through) return `${through.field} of the SCC`;
   if ('group' in through) return 'all permissions';

@@ -42,8 +42,8 @@ export function sccsSetUsers(store: Store, name: string, settings: SccSettings):
 }
 
 /**
- * Returns the mode for which the mutating webhook has been registered. Returns `enforce` if replicas cannot read the
- * registration, so all modes are in force.
+ * Returns the mode for which the mutating webhook has been registered, or `undefined` if there is none. Returns
+ * `enforce` if replicas cannot read the registration, so all modes are in force.
  */
 export function registeredMode(store: Store): SccMode | undefined {
   const kind = 'ValidatingWebhookConfiguration';

@@ -88,7 +88,7 @@ export function createEditor(host: HTMLElement, { text, onChange }: EditorOption
   };
 }
 
-/** Marks the text from the position to the end of the line. The text may have changed since it was evaluated. */
+/** Returns a mark from the position to the end of the line. The text may have changed since it was evaluated. */
 function toDiagnostic({ severity, message, ...position }: Marker, document: Text): Diagnostic {
   const from = offsetOf(position, document);
   return { from, to: Math.max(from, document.lineAt(from).to), severity, message };

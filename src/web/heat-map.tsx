@@ -78,7 +78,7 @@ const WEIGHTS: Readonly<Record<ReportNamespace['verdict'], number>> = {
   exempt: 0,
 };
 
-/** Sorts namespaces by the number of denied workloads, in descending order. */
+/** Compares namespaces by verdict and then by the number of denied workloads, in descending order. */
 function compareNamespaces(a: ReportNamespace, b: ReportNamespace): number {
   const weight = ({ verdict, workloads, denied }: ReportNamespace): number =>
     WEIGHTS[verdict] + workloads.length * 1e6 + (denied?.restricted.length ?? 0);

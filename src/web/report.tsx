@@ -32,7 +32,7 @@ interface Live {
   readonly isConnected: boolean;
 }
 
-/** Subscribes to events from the server. */
+/** Shows the report, which it updates with events from the server. */
 function LiveReport() {
   const [data, setData] = useState<ReportData>();
   const [problem, setProblem] = useState<string>();
@@ -517,7 +517,7 @@ function SccDenials({ denials }: { readonly denials: readonly SccDenial[] }) {
   );
 }
 
-/** Returns an instruction, followed by its command. */
+/** Returns an instruction, followed by its command if there is one. */
 function step(text: string, command?: string): ComponentChildren {
   return command === undefined ? text : [text, ': ', <CopyableCommand text={command} />];
 }

@@ -312,8 +312,8 @@ export const VERDICT_CHIPS = {
 } as const;
 
 /**
- * Returns the class for a number, or for an unknown number. The color scale is logarithmic, with steps for 1, 2 to 4, 5
- * to 14, and more.
+ * Returns the class for a number, or for an unknown number. The color scale is logarithmic, with steps for 1, 2 to 6, 7
+ * to 19, and more.
  */
 export function heatClass(number: number | undefined): string {
   return number === undefined ? 'unknown' : `heat-${Math.min(4, Math.ceil(Math.log(number + 1)))}`;

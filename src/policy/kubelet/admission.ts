@@ -185,7 +185,7 @@ function minimumError(value: string, { type, message }: KubeletProblem): FieldEr
   return type === 'outdated' ? forbiddenField(FIELD, message) : invalidValue(FIELD, value, message);
 }
 
-/** API servers truncate the warnings in a response to 4096 characters in total. */
+/** Maximum number of warnings. API servers truncate the warnings in a response to 4096 characters in total. */
 const MAX_WARNINGS = 30;
 
 function limitWarnings(warnings: readonly string[]): readonly string[] {

@@ -114,7 +114,7 @@ export function int64At(source: DecodeSource, key: string): number | undefined {
   return undefined;
 }
 
-/** JSON.parse rounds 2^63-1 up to 2^63, so 2^63 is allowed. */
+/** Returns true for a 64-bit integer. JSON.parse rounds 2^63-1 up to 2^63, so 2^63 is allowed. */
 function isInt64(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= MAX_INT64;
 }
@@ -244,7 +244,7 @@ function reportType(
   };
 }
 
-/** API types are in the package `v1`. Their names start with a capital letter, unlike those of built-in Go types. */
+/** Returns a Go type with its package. API types, whose names start with a capital letter, are in the package `v1`. */
 function qualifiedType(type: string): string {
   return /^[A-Z]/.test(type) ? `v1.${type}` : type;
 }
@@ -258,7 +258,7 @@ function elementPath(source: DecodeSource, key: string, element: number | string
   return `${memberPath(source, key)}[${element}]`;
 }
 
-/** Go's decoder prints paths without indexes. */
+/** Returns a path as Go's decoder prints it, without indexes. */
 function goPath({ parent, key: own }: DecodeSource, key: string): string {
   return parent === undefined ? key : `${goPath(parent, own)}.${key}`;
 }

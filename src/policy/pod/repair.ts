@@ -183,7 +183,7 @@ function profileConflicts(path: string, context: JsonObject): readonly FieldConf
   });
 }
 
-/** API servers require the deprecated seccomp annotations to be equal to the fields that replaced them. */
+/** Finds seccomp annotations that differ from the fields that replaced them, which API servers reject. */
 function annotationConflicts(pod: unknown): readonly FieldConflict[] {
   const annotations = objectMember(objectMember(pod, 'metadata'), 'annotations');
   const spec = objectMember(pod, 'spec');
@@ -235,7 +235,7 @@ function isEmptyList(value: unknown): boolean {
 }
 
 /**
- * API servers require HostProcess in all containers or in none, and hostNetwork in pods with HostProcess containers.
+ * Finds conflicts in HostProcess pods. API servers require HostProcess in all containers or in none, and hostNetwork.
  */
 function hostProcessConflicts(
   spec: JsonObject,

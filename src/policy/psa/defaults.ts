@@ -58,10 +58,10 @@ const POD_CONTEXT = 'object.spec.?securityContext';
 const ANNOTATIONS = 'object.metadata.?annotations.orValue({})';
 const IS_WINDOWS = 'object.spec.?os.?name.orValue("") == "windows"';
 
-/** `ALL` includes `SYS_ADMIN`. The API server rejects only `CAP_SYS_ADMIN`. */
+/** Matches capabilities that include `SYS_ADMIN`, as `ALL` does. The API server rejects only `CAP_SYS_ADMIN`. */
 const SYS_ADMIN = /^(?:(?:CAP_)?SYS_ADMIN|ALL)$/i;
 const ALL = /^ALL$/i;
-/** The kubelet rejects this Windows user if `runAsNonRoot` is true. */
+/** Matches the Windows user that the kubelet rejects if `runAsNonRoot` is true. */
 const WINDOWS_ROOT = /^ContainerAdministrator$/i;
 
 /**

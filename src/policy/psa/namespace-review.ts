@@ -23,7 +23,7 @@ type NamespaceReview<T = Decision> = Generator<void, T, boolean>;
 
 /**
  * Reviews a request for a namespace. Denies invalid labels, and warns about existing pods that violate a stricter
- * policy. These reviews are not counted in metrics. Exemptions of users do not apply.
+ * policy. These reviews are not counted in metrics. User exemptions do not apply.
  */
 export function* reviewNamespace(input: PodSecurityInput): NamespaceReview {
   const { request } = input;

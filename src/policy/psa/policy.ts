@@ -120,7 +120,7 @@ export function setsMode(labels: Labels | null | undefined, mode: Mode): boolean
   return labels != null && keys.some((key) => labels[key] !== undefined);
 }
 
-/** Level and version default independently, so a namespace with only a version label has the default level. */
+/** Returns the policy of a mode. A namespace that has only a version label has the default level, and vice versa. */
 function readPolicy(labels: Labels, mode: Mode, fallback: Policy, errors: FieldError[]): Policy {
   const names = MODE_LABELS[mode];
   const level = readLevel(labels, names.level, SUBSTITUTES[mode], errors);
@@ -143,19 +143,19 @@ function readVersion(labels: Labels, name: string, errors: FieldError[]): Versio
   return version ?? 'latest';
 }
 
-/** Go decodes a null label as an empty string. */
+/** Returns the value of a label. Go decodes null as an empty string. */
 function getLabel(labels: Labels, name: string): unknown {
   const value = labels[name];
   return value === null ? '' : value;
 }
 
-/** The `ENFORCE_LABEL` can only raise the level. */
+/** Raises the enforced level to that of the `ENFORCE_LABEL`, which cannot lower it. */
 function raiseEnforce(labels: Labels, enforce: Policy, errors: FieldError[]): Policy {
   const level = readLevel(labels, ENFORCE_LABEL, SUBSTITUTES.enforce, errors);
   return level !== undefined && isStricter(level, enforce.level) ? { ...enforce, level } : enforce;
 }
 
-/** If there is no warn label, the warn level is at least as strict as a valid enforce label. */
+/** Raises the warn level to that of a valid enforce label if there is no warn label. */
 function raiseWarn(labels: Labels, warn: Policy, enforce: Policy): Policy {
   const { level, version } = MODE_LABELS.warn;
   const hasEnforce = [MODE_LABELS.enforce.level, ENFORCE_LABEL].some((key) => isLevel(getLabel(labels, key)));

@@ -121,8 +121,8 @@ function reviewPodObject(input: PodSecurityInput, rules: NamespaceRules): PodSec
 }
 
 /**
- * Equal policies are the same object and are evaluated only once. Exceptions apply only to the enforced policy, so
- * audit annotations and warnings still report the violations that an exception allows.
+ * Evaluates a pod against all policies, equal ones only once. Equal policies are the same object. Exceptions apply only
+ * to the enforced policy, so audit annotations and warnings still report the violations that an exception allows.
  */
 function evaluatePolicies(pod: PodFields, rules: NamespaceRules, input: PodSecurityInput): PodSecurityReview {
   const { enforce, audit, warn } = rules;
@@ -242,8 +242,8 @@ function recordTemplate(
 }
 
 /**
- * If an exception allows the pods of a template, the template gets no warning unless the warn policy differs from the
- * enforced policy.
+ * Records audit and warn violations. If an exception allows the pods of a template, there is no warning unless the warn
+ * policy differs from the enforced policy.
  */
 function recordAuditAndWarning(
   findings: Findings,

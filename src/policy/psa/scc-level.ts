@@ -136,7 +136,7 @@ function isConfined(profile: string): boolean {
   return profile === 'runtime/default' || profile === 'docker/default' || profile.startsWith('localhost/');
 }
 
-/** As of v1.35, the standards do not restrict the user of pods that have a user namespace. */
+/** Returns the level of the user strategy. As of v1.35, the standards do not restrict users in user namespaces. */
 function userLevel({ scc, namespace, profile, hasUserNamespaces }: Input): Result {
   if (hasUserNamespaces) return 'restricted';
   const { type, uid, uidRangeMin, uidRangeMax } = scc.runAsUser;

@@ -117,8 +117,8 @@ export function createEvaluator(registry: CheckRegistry): Evaluator {
 }
 
 /**
- * Without this check, an object of another kind would be read as a pod without containers, and an unknown level as
- * restricted.
+ * Returns an error for an object of another kind, which would be read as a pod without containers, and for an unknown
+ * level, which would be treated as restricted.
  */
 function findArgumentError(pod: unknown, options: EvaluateOptions | undefined): FieldError | undefined {
   if (!isLevel(options?.level)) return notSupported('options.level', options?.level, LEVELS);
@@ -240,7 +240,7 @@ function findNewestVersion(registry: CheckRegistry): Version {
   return starts.reduce((newest, since) => (compareVersions(since, newest) > 0 ? since : newest), 'v1.0');
 }
 
-/** Invalid versions, and versions newer than the newest known one, are treated as `latest`. */
+/** Returns the version to evaluate. Invalid versions and versions newer than the newest known one count as `latest`. */
 function effectiveVersion(version: Version, newest: Version, emulation: Version = 'latest'): Version {
   const known = compareVersions(emulation, newest) > 0 ? newest : emulation;
   const requested = parseVersion(version) ?? 'latest';

@@ -296,7 +296,7 @@ function readValues(
   return [field === 'user' || field === 'role' ? `${field}=${String(value)}` : String(value)];
 }
 
-/** Only absolute paths can be listed, because a relative path could equal the name of a volume type. */
+/** Returns the value for an absolute path. A relative path has none, because it could equal a volume type's name. */
 function hostPathValues(path: string | undefined): readonly string[] | undefined {
   return path?.startsWith('/') === true ? [path] : undefined;
 }
@@ -310,7 +310,7 @@ function coversValues(allowed: ReadonlySet<string> | undefined, { values }: Loca
   return values.length === 0 ? allowed === undefined : values.every((value) => allowed?.has(value) === true);
 }
 
-/** Exceptions never cover ephemeral containers, because users add them to running pods. */
+/** Returns true if an entry covers the field's owner. Ephemeral containers are never covered: users add them later. */
 function coversOwner(
   name: string | undefined,
   allowed: ImageReference | undefined,

@@ -29,7 +29,7 @@ interface AwaitedNamespace extends Pick<SyncState, 'isManaged'> {
   readonly serviceAccounts: readonly string[];
 }
 
-/** Namespaces that are younger do not delay raising the default. */
+/** Minimum age at which a namespace delays raising the default. */
 const GRACE_MS = 60_000;
 
 /**

@@ -237,7 +237,7 @@ function isRelaxed({ effective }: EnforcedPolicy): boolean {
   return compareVersions(effective, LAST_STRICT_VERSION) > 0;
 }
 
-/** Describes the violations of the relaxed checks at the namespace's level if the pod had no user namespace. */
+/** Describes the violations of relaxed checks that the pod would have at this level without its user namespace. */
 function describeHiddenViolations(pod: Pod, enforced: EnforcedPolicy): string | undefined {
   const version = isRelaxed(enforced) ? LAST_STRICT_VERSION : enforced.effective;
   const { violations } = evaluatePod(pod, { level: enforced.level, version });
@@ -297,7 +297,7 @@ function auditSccGrants(
   return [finding('UN003', subject, `permits use by ${subjects.join(', ')}`)];
 }
 
-/** @param grants all grants of one binding, which must be at least one */
+/** Returns the finding for the grants of one binding, of which there is at least one. */
 function auditBinding(scc: string, grants: readonly RbacGrant[], rbac: RbacObjects): AuditFinding {
   const [
     {

@@ -27,8 +27,8 @@ import {
 } from './search.ts';
 
 /**
- * The mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with it. On updates, it may
- * change only added ephemeral containers.
+ * Makes the decision in the mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with
+ * it. On updates, it may change only added ephemeral containers.
  * @see
  * https://github.com/openshift/apiserver-library-go/blob/master/pkg/securitycontextconstraints/sccadmission/admission.go
  */
@@ -36,13 +36,13 @@ export function assignScc(input: SccInput): SccDecision {
   return evaluateScc(input, 'assign').decision;
 }
 
-/** The validating pass, in which a usable SCC must allow the pod without changing it. */
+/** Makes the decision in the validating pass, in which a usable SCC must allow the pod without changing it. */
 export function validateScc(input: SccInput): SccDecision {
   return evaluateScc(input, 'validate').decision;
 }
 
 /**
- * A decision with the pod and the search on which it is based. They are absent if the decision does not depend on them.
+ * A decision with the pod and the search on which it is based. Both are absent if the decision does not depend on them.
  */
 export interface SccEvaluation {
   readonly decision: SccDecision;

@@ -16,11 +16,11 @@ export interface Budget {
 /** Maximum number of errors from one SCC. */
 export const MAX_ERRORS = 1000;
 
-/** Sufficient for 500 SCCs and a pod with 100 containers that each have a dozen capabilities and ports. */
+/** Maximum cost. Suffices for 500 SCCs and a pod with 100 containers that each have a dozen capabilities and ports. */
 const MAX_COST = 4_000_000;
 /** Maximum number of errors of all SCCs, which is more than a response can contain. */
 const MAX_ALL_ERRORS = 4000;
-/** Lower than `MAX_COST`, because suggestions evaluate each SCC several times. */
+/** Maximum cost for suggestions. Lower than `MAX_COST`, because suggestions evaluate each SCC several times. */
 const MAX_SUGGESTION_COST = 200_000;
 
 export function createBudget(): Budget {

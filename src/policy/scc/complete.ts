@@ -75,7 +75,7 @@ export function findExtent({ pod, podValues, containerValues }: Completion): Cha
   return extent;
 }
 
-/** Comparing references is sufficient, because a strategy that changes a value creates a new object. */
+/** Returns true if all values are identical. A strategy that changes a value creates a new object. */
 function isSame<Values extends PodValues | ContainerValues>(a: Values, b: Values): boolean {
   for (const key in a) {
     if (a[key] !== b[key]) return false;

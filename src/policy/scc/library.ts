@@ -43,8 +43,9 @@ export interface SccRequest extends Omit<SccInput, 'namespace' | 'userInfo' | 's
 }
 
 /**
- * The mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with it. On updates, it may
- * change only added ephemeral containers. A request with an invalid field is denied, and the status names the field.
+ * Makes the decision in the mutating pass. Finds the first usable SCC that allows the pod, and defaults the pod with
+ * it. On updates, it may change only added ephemeral containers. A request with an invalid field is denied, and the
+ * status names the field.
  * @example
  * const scc = {
  *   metadata: { name: 'anyuid' },
@@ -73,7 +74,7 @@ export function assignScc(request: SccRequest): SccDecision {
 }
 
 /**
- * The validating pass, in which a usable SCC must allow the pod without changing it.
+ * Makes the decision in the validating pass, in which a usable SCC must allow the pod without changing it.
  * @example
  * const scc = {
  *   metadata: { name: 'anyuid' },

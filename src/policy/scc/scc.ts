@@ -68,7 +68,7 @@ function findStrategyDefect<Options extends { readonly type: string }>(
   return strategy ? strategy.findDefect(options) : `Unrecognized ${name} strategy type ${options.type}`;
 }
 
-/** Each weight exceeds the sum of all following weights. */
+/** Score contributions of permissions. Each weight exceeds the sum of all following weights. */
 const WEIGHTS = {
   privileged: 1_600_000,
   'host ports': 800_000,

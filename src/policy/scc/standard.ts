@@ -160,7 +160,7 @@ export interface PlannedWrite<T> {
   readonly fields: readonly string[];
 }
 
-/** This SCC is never updated, because a cluster may already have its own SCC with this name. */
+/** Name of the SCC that is never updated, because a cluster may already have its own SCC with this name. */
 const NEVER_UPDATED = 'nested-container';
 
 /**

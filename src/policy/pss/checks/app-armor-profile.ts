@@ -20,7 +20,7 @@ const ALLOWED_TYPES = ['RuntimeDefault', 'Localhost'];
 const ALLOWED_ANNOTATIONS = ['', 'runtime/default'];
 const ALLOWED_ANNOTATION_PREFIX = 'localhost/';
 
-/** The API server requires a type in every profile, so a missing type means that there is no profile. */
+/** Returns a CEL expression for the type of the profile, which is absent only if there is no profile. */
 const celProfileType = (owner: string): string => `${owner}.?securityContext.?appArmorProfile.?type`;
 const cel: BuildCel = (inputs) => {
   const { annotations } = inputs;

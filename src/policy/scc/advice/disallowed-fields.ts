@@ -84,7 +84,7 @@ function findContainer(pod: PodFields, location: string): ContainerFields | unde
 /** Paths of host ports by container and number. Ports with different protocols can have the same number. */
 type HostPorts = ReadonlyMap<string, readonly string[]>;
 
-/** Returns only the ports to which the errors refer, because a pod can have thousands of ports. */
+/** Returns the paths of the ports to which the errors refer. A pod can have thousands of other ports. */
 function groupHostPorts({ hostPorts }: PodFields, errors: readonly FieldError[]): HostPorts {
   const numbers = new Set(errors.filter(({ path }) => path.endsWith('.hostPort')).map(({ value }) => value));
   const paths = new Map<string, string[]>();

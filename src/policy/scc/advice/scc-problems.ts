@@ -223,7 +223,7 @@ interface ValueCheck {
   suggest(value: string): string | undefined;
 }
 
-/** No pod volume has the type `serviceAccountToken`, but the SCC API defines this type. */
+/** Valid volume types. No pod volume has the type `serviceAccountToken`, but the SCC API defines it. */
 const VOLUMES = [...VOLUME_TYPES, 'serviceAccountToken', 'none', '*'];
 const PROFILES = ['runtime/default', 'docker/default', 'unconfined', '*'];
 const CAPABILITY = /^[A-Z][A-Z0-9_]*$/;

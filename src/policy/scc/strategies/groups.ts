@@ -13,7 +13,7 @@ interface GroupStrategy {
 /** Adds an error that includes the value of the field. Returns false if no further errors should be added. */
 type ReportError = (value: unknown, detail: string) => boolean;
 
-/** Each error repeats all groups, so there is only one error for a longer list. */
+/** Maximum number of groups with separate errors. Each error repeats all groups, so a longer list has one error. */
 const MAX_GROUPS = 100;
 
 /** Strategies by `fsGroup.type` or `supplementalGroups.type`. */
