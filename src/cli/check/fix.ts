@@ -1,6 +1,6 @@
 /** Applies the fixes of `check --fix` to the manifest files, or prints them as a diff or as patches. */
 import { readFile, realpath, stat } from 'node:fs/promises';
-import { parse, sep } from 'node:path';
+import { normalize, parse, resolve, sep } from 'node:path';
 import { diffLines } from 'diff';
 import { failureReason, isUtf16, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
@@ -87,12 +87,28 @@ async function writeFile(file: string, text: string): Promise<void> {
 /** Returns the changes as unified diffs, which `git apply` and `patch -p1` accept. */
 export function printDiffs(fixes: Fixes): string {
   return Array.from(fixes, ([file, { before, text }]) => {
-    const name = file
-      .slice(parse(file).root.length)
-      .replaceAll(sep, '/')
-      .replace(/^\.?\/+/, '');
-    return printDiff({ from: `a/${name}`, to: `b/${name}` }, before, text);
+    const name = diffPath(file);
+    return printDiff({ from: quotePath(`a/${name}`), to: quotePath(`b/${name}`) }, before, text);
   }).join('');
+}
+
+/**
+ * Returns the path of a file in a diff. A file outside the working directory has its path from the root directory,
+ * because `git apply` and `patch` reject paths that contain `..`.
+ */
+function diffPath(file: string): string {
+  const path = normalize(file).startsWith('..') ? resolve(file) : normalize(file);
+  return path.slice(parse(path).root.length).replaceAll(sep, '/');
+}
+
+/** Quotes a path as git does, because `patch` otherwise reads it only up to the first space. */
+function quotePath(path: string): string {
+  const quoted = path
+    .replaceAll(/["\\]/g, '\\$&')
+    .replaceAll(/\p{Cc}/gu, (character) =>
+      Array.from(Buffer.from(character), (byte) => `\\${byte.toString(8).padStart(3, '0')}`).join(''),
+    );
+  return /\p{Cc}/u.test(path) ? `"${quoted}"` : path.includes(' ') ? `${path}\t` : path;
 }
 
 /** Patch targets by `documentKey`. An object that kustomize cannot match has a string that explains what to change. */

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { after, before, describe, suite, test } from 'node:test';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
@@ -107,6 +107,25 @@ test('--fix keeps the encoding of a file', async () => {
   assert.deepEqual(await readFile(file), Buffer.from(`\ufeff${FIXED}`, 'utf16le'));
   await rm(file);
 });
+
+for (const [name, path, expected] of [
+  ['a space', 'a dir/pod.yaml', 'a dir/pod.yaml\t'],
+  ['a control character', 'a\té.yaml', '"a\\011é.yaml"'],
+] as const) {
+  test(`--fix=diff prints a path that git and patch read: ${name}`, async () => {
+    const root = await mkdtemp(join(tmpdir(), 'portcullis-diff-'));
+    const file = join(root, path);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, POD);
+    for (const given of [`${root}/${path}`, `${relative(process.cwd(), root)}/${path}`]) {
+      const { stdout } = await runProgram(['check', '--level=baseline', '--fix=diff', '--', given]);
+      const quote = expected.startsWith('"') ? '"' : '';
+      const [from, to] = ['a', 'b'].map((side) => `${quote}${side}${root}/${expected.slice(quote.length)}`);
+      assert.deepEqual(stdout.split('\n').slice(0, 2), [`--- ${from}`, `+++ ${to}`]);
+    }
+    await rm(root, { recursive: true });
+  });
+}
 
 test('--fix reports only the changes to files that it has written', async () => {
   const inside = join(folder, 'unwritable');
