@@ -3,7 +3,7 @@
  */
 import { manifestExceptions } from '../config/exceptions.ts';
 import { invalidErrors } from '../config/field-types.ts';
-import { type FixedText, fixText, podSecurityViolations } from '../config/fix.ts';
+import { type FindViolations, type FixedText, fixText, podSecurityViolations } from '../config/fix.ts';
 import { moveFields } from '../config/misplaced-fields.ts';
 import {
   errorAt,
@@ -108,11 +108,15 @@ export function evaluateManifests(text: string, version: Version, nowMs = Date.n
 }
 
 /**
- * Fixes all pods and pod templates in a text so that they satisfy a policy, and moves unknown fields to the locations
- * where they belong.
+ * Fixes all pods and pod templates in a text so that they satisfy a policy, except violations that exceptions in the
+ * text allow, and moves unknown fields to the locations where they belong.
  */
-export function fixManifests(text: string, policy: Policy): FixedText {
-  return fixText(text, '', (pod) => podSecurityViolations(pod, policy), { moveFields });
+export function fixManifests(text: string, policy: Policy, nowMs = Date.now()): FixedText {
+  const objects = readDocuments(text, '').documents.flatMap((document) => manifestObjects(document).objects);
+  const exceptions = manifestExceptions(objects, { namespace: NAMESPACE, nowMs });
+  const findViolations: FindViolations = (pod, { object, path }) =>
+    podSecurityViolations(pod, policy, exceptions(fieldNamespace(object.value, path) ?? NAMESPACE));
+  return fixText(text, '', findViolations, { moveFields });
 }
 
 /** Cluster objects on which decisions depend. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
 import { LIMITS } from '../../src/kube/limits.ts';
-import { evaluateManifests } from '../../src/web/evaluate.ts';
+import { evaluateManifests, fixManifests } from '../../src/web/evaluate.ts';
 import { decodeState, encodeState } from '../../src/web/share.ts';
 
 const POD = `apiVersion: v1
@@ -145,6 +145,18 @@ subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
     assert.deepEqual(findings('v1.7'), [['runAsNonRoot', '6 spec.containers[0].securityContext.runAsNonRoot']]);
     assert.equal(findings('latest').length, 4);
   });
+});
+
+test('a fix keeps the fields that an exception allows', () => {
+  const { text, changes } = fixManifests(withException('2099-01-01T00:00:00Z'), {
+    level: 'restricted',
+    version: 'latest',
+  });
+  assert.deepEqual(
+    changes.map(({ check }) => check),
+    ['capabilities_restricted', 'runAsNonRoot', 'seccompProfile_restricted'],
+  );
+  assert.doesNotMatch(text, /allowPrivilegeEscalation: false/);
 });
 
 describe('the state in a link', () => {
