@@ -103,7 +103,11 @@ function listDefaults(context: Context): readonly PolicyExemption[] {
     pods: namespaces.reduce((sum, exempt) => sum + (podsByNamespace.get(objectName(exempt)) ?? 0), 0),
   });
   const all = store.list('Namespace');
-  const unlabeled = all.filter(({ metadata }) => metadata?.labels?.[POD_SECURITY_LABELS.enforce] === undefined);
+  const unlabeled = all.filter(
+    ({ metadata }) =>
+      metadata?.labels?.[POD_SECURITY_LABELS.enforce] === undefined &&
+      resolvePolicies(metadata?.labels, podSecurity.defaults).enforce.level === 'privileged',
+  );
   const unset = all.filter(
     (namespace) => sccMode(namespace, { ...scc, mode: 'enforce' }).mode !== sccMode(namespace, scc).mode,
   );

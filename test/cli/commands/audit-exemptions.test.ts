@@ -96,6 +96,16 @@ metadata: { name: portcullis }
 ];
 
 describe('the list of exemptions', () => {
+  test('counts only the namespaces without a label that enforce nothing', async () => {
+    const stdin = ['{}', '{ portcullis.dev/enforce: baseline }', '{ pod-security.kubernetes.io/enforce: baseline }']
+      .map(
+        (labels, index) => `---\napiVersion: v1\nkind: Namespace\nmetadata: { name: n${index}, labels: ${labels} }\n`,
+      )
+      .reduce((text, one) => text + one, config.replace('enforce: restricted', 'enforce: privileged'));
+    const [first] = await list([], stdin);
+    assert.deepEqual([first?.name, first?.policy, first?.namespaces], ['privileged', 'Pod Security', 1]);
+  });
+
   for (const { name, stdin, expected } of CASES) {
     test(name, async () => {
       const exemptions = (await list([], stdin)).filter(({ kind }) => kind !== 'scc' && kind !== 'grant');
