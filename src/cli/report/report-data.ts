@@ -111,7 +111,15 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     sccs: listSccs(facts, sccPlans),
     sccDenials: sccPlans.flatMap(listDenials),
     unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
-    exemptions: listExemptions({ store, podSecurity, scc: management.scc, namespace, isFromFile, uses }),
+    exemptions: listExemptions({
+      store,
+      podSecurity,
+      scc: management.scc,
+      namespace,
+      isFromFile,
+      hasWebhooks: isInstalled && !facts.policies,
+      uses,
+    }),
     exceptions: facts.listExceptions(),
     uses: uses && { since: uses.since, replicas: uses.replicas },
   };
