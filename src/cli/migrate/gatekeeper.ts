@@ -11,6 +11,7 @@ import {
   hasContent,
   isListed,
   type LevelRule,
+  lookUp,
   type Remainder,
   type PolicyScope,
   selectsLabels,
@@ -52,8 +53,8 @@ const BASELINE_VALUES: Readonly<Record<string, readonly [parameter: string, valu
 
 /** Returns the checks that correspond to a constraint, or `undefined` if there are none. */
 function findChecks(kind: string, parameters: JsonObject): readonly string[] | undefined {
-  const checks = TEMPLATES[kind];
-  const [name, values] = BASELINE_VALUES[kind] ?? [];
+  const checks = lookUp(TEMPLATES, kind);
+  const [name, values] = lookUp(BASELINE_VALUES, kind) ?? [];
   if (checks === undefined || name === undefined || hasContent(parameters['requiredDropCapabilities'])) return checks;
   const allowed = stringsIn(parameters[name]);
   const isBaseline = allowed.includes('*') || [...(values ?? [])].every((value) => allowed.includes(value));
@@ -87,7 +88,7 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
   if (checks === undefined) return none('not a Pod Security policy, so keep it in Gatekeeper');
   const match = objectMember(spec, 'match');
   const action = textOr(spec['enforcementAction'], 'deny');
-  const modes = ACTIONS[action];
+  const modes = lookUp(ACTIONS, action);
   if (modes === undefined) return none(`the enforcement action ${action} has no counterpart`);
   const selectors = Object.keys(match).filter((field) => !MATCH_FIELDS.includes(field) && hasContent(match[field]));
   if (selectors.length > 0) {

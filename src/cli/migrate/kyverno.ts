@@ -15,6 +15,7 @@ import {
   hasContent,
   isListed,
   type LevelRule,
+  lookUp,
   type MigratedWorkload,
   type Remainder,
   type PolicyScope,
@@ -108,8 +109,8 @@ function readPolicy(policy: JsonObject): ReadPolicy {
   const { kind } = policy;
   const { name = '', namespace } = objectMember(policy, 'metadata') as { name?: string; namespace?: string };
   const source = `${String(kind)}/${namespace === undefined ? '' : `${namespace}/`}${name}`;
-  const published = PUBLISHED[name];
-  const reason = WITHOUT_COUNTERPART[name];
+  const published = lookUp(PUBLISHED, name);
+  const reason = lookUp(WITHOUT_COUNTERPART, name);
   if (reason !== undefined) return { rules: [], remainders: [{ source, reason }] };
   const restrict = limitToNamespace(kind === 'Policy' || kind === 'NamespacedValidatingPolicy' ? namespace : undefined);
   const spec = objectMember(policy, 'spec');
@@ -144,7 +145,7 @@ function readPolicy(policy: JsonObject): ReadPolicy {
       modes: restrict((scope) => {
         if (!match.applies(scope) || excluded.namespaces(scope)) return [];
         const override = overrides.find((candidate) => selectsNamespace(candidate, scope));
-        return ACTION_MODES[textOr(override?.['action'], action).toLowerCase()] ?? ['audit', 'warn'];
+        return lookUp(ACTION_MODES, textOr(override?.['action'], action).toLowerCase()) ?? ['audit', 'warn'];
       }),
     };
   });
@@ -194,7 +195,7 @@ function readValidatingPolicy({ source, spec, check, restrict }: ValidatingPolic
   }
   const actions = stringsIn(spec['validationActions']);
   const modes = (actions.length === 0 ? ['Deny'] : actions).flatMap((action) =>
-    action === 'Audit' ? (['audit'] as const) : (ACTION_MODES[action.toLowerCase()] ?? []),
+    action === 'Audit' ? (['audit'] as const) : (lookUp(ACTION_MODES, action.toLowerCase()) ?? []),
   );
   const selector = constraints['namespaceSelector'];
   const rule: NamedRule = {
@@ -257,7 +258,7 @@ const ADDED_CAPABILITIES = /^spec\.(\w+)\[\*\]\.securityContext\.capabilities\.a
 
 function readControl(control: JsonObject, source: string): Exclusion | Remainder {
   const { controlName, restrictedField = '' } = control;
-  const checks = CONTROLS[textOr(controlName, '')];
+  const checks = lookUp(CONTROLS, textOr(controlName, ''));
   if (checks === undefined) return { source, reason: `the control ${JSON.stringify(controlName)} is unknown` };
   const [images, values] = [stringsIn(control['images']), stringsIn(control['values'])];
   const [, list] = ADDED_CAPABILITIES.exec(textOr(restrictedField, '')) ?? [];

@@ -123,6 +123,11 @@ export function selectsLabels(selector: unknown, { labels }: PolicyScope): boole
   return isObject(selector) && matchesLabelSelector(selector, labels as Readonly<Record<string, string>>);
 }
 
+/** Returns the value of a name in a table. Names such as `constructor` do not refer to inherited properties. */
+export function lookUp<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
 /** Returns a value if it is a string, and otherwise the fallback. */
 export function textOr(value: unknown, fallback: string): string {
   return typeof value === 'string' ? value : fallback;

@@ -419,6 +419,15 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     );
   });
 
+  test('a policy and a control with the name of an inherited property', async () => {
+    const rule = levelRule('baseline', {}, { exclude: [{ controlName: 'constructor' }] });
+    const output = await convert('kyverno', [clusterPolicy('constructor', rule)]);
+    assert.deepEqual(podSecurity(output), { defaults: { enforce: 'baseline' } });
+    assert.deepEqual(output.remainders, [
+      { source: 'ClusterPolicy/constructor, rule baseline', reason: 'the control "constructor" is unknown' },
+    ]);
+  });
+
   test('a note about namespaces that policies select but that do not exist', async () => {
     const match = { any: [{ resources: { kinds: ['Pod'], namespaces: ['team-*'] } }] };
     const { notes } = await convert('kyverno', [clusterPolicy('a', levelRule('baseline', { match }))]);
@@ -483,6 +492,12 @@ describe('migrate gatekeeper prints', () => {
       { enforcementAction: 'scoped' },
       undefined,
       ['the enforcement action scoped has no counterpart'],
+    ],
+    [
+      'no level for an action with the name of an inherited property',
+      { enforcementAction: 'constructor' },
+      undefined,
+      ['the enforcement action constructor has no counterpart'],
     ],
     [
       'no level for a constraint that selects pods by label',
