@@ -474,10 +474,11 @@ const NOTHING: Partial<Facts> = {
 };
 
 const OFF_CONDITION = { name: 'break-glass', expression: 'false' };
-const SWITCHED_OFF = registered((webhook) => ({
+const withOffCondition = (webhook: Record<string, unknown>): object => ({
   ...webhook,
   matchConditions: [...((webhook['matchConditions'] ?? []) as object[]), OFF_CONDITION],
-}));
+});
+const SWITCHED_OFF = registered(withOffCondition);
 
 const AT_URL: Partial<Facts> = {
   settings: { ...SETTINGS, webhooks: { url: 'https://127.0.0.1:8443' } },
@@ -556,6 +557,13 @@ function withFloor(
 }
 
 /** Changes that the fixture cannot express as data, keyed by case. */
+const DEV_CLUSTER_FACTS: Partial<Facts> = {
+  ...NOTHING,
+  webhookConfigurations: registered(undefined, DEV_CLUSTER),
+  leases: { value: [{ metadata: { name: 'portcullis' } }] },
+  server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: ['security.openshift.io'] } },
+};
+
 const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'no installation': NOTHING,
   'a floor with kube-system': withFloor('Fail', (all) => all),
@@ -571,11 +579,10 @@ const CHANGES: Readonly<Record<string, Partial<Facts>>> = {
   'an API server with an emulated version': {
     settings: { ...SETTINGS, policy: { ...SETTINGS.policy, podSecurity: { emulationVersion: 'v1.33' } } },
   },
-  'development cluster': {
-    ...NOTHING,
-    webhookConfigurations: registered(undefined, DEV_CLUSTER),
-    leases: { value: [{ metadata: { name: 'portcullis' } }] },
-    server: { value: { version: 'v1.36.0+portcullis-dev', minor: 'v1.36', groups: ['security.openshift.io'] } },
+  'development cluster': DEV_CLUSTER_FACTS,
+  'break-glass in the development cluster': {
+    ...DEV_CLUSTER_FACTS,
+    webhookConfigurations: registered(withOffCondition, DEV_CLUSTER),
   },
   'webhooks that the leader maintains': MANAGED,
   'webhooks that the leader has not registered': {
@@ -717,7 +724,7 @@ describe('doctor checks', () => {
     test(`${one.check ?? 'all'}: ${one.case}`, () => {
       const lines = evaluateLines(one);
       const omitted = lines.filter((line) => one.check !== undefined && healthy.includes(line));
-      const installed = one.case === 'development cluster' ? DEV_CLUSTER : INSTALLED;
+      const installed = one.case.endsWith('development cluster') ? DEV_CLUSTER : INSTALLED;
       const expected = withCounts([...omitted, findings].join('\n'), installed).split('\n');
       assert.deepEqual(
         lines.filter((line) => !omitted.includes(line)),
