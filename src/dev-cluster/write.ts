@@ -280,16 +280,18 @@ function isReleased(object: ApiObject, existing: ApiObject): boolean {
 type DeleteOptions = ReturnType<typeof readDeleteOptions>;
 
 /**
- * Reads the deletion options from the body. Ignores the propagation policy, because there is no garbage collection.
- * Throws ApiError 400.
+ * Reads the deletion options from the body or, without a body, from the query. Ignores the propagation policy, because
+ * there is no garbage collection. Throws ApiError 400.
  */
-function readDeleteOptions({ body }: Call) {
-  const sent = body.trim() === '' ? {} : parseOptions(body);
+function readDeleteOptions({ body, query }: Call) {
+  const isInQuery = body.trim() === '';
+  const sent = isInQuery ? (query.has('dryRun') ? { dryRun: query.getAll('dryRun') } : {}) : parseOptions(body);
   const dryRun = textsAt(sent, 'dryRun');
   return {
     dryRun: dryRun.length > 0,
-    /** UID that the object must have. Empty if any UID is accepted. */
+    /** UID and resource version that the object must have. Empty if any value is accepted. */
     uid: textAt(sent, 'preconditions', 'uid'),
+    resourceVersion: textAt(sent, 'preconditions', 'resourceVersion'),
     /** The options object that webhooks receive. */
     object: { ...sent, kind: 'DeleteOptions', apiVersion: 'meta.k8s.io/v1' },
   };
@@ -327,7 +329,7 @@ async function removeObject(core: Core, call: Call, options: DeleteOptions): Pro
     const raw = core.storage.get(storageKey(info), call.scope, call.name);
     if (!raw) throw new ApiError(notFound(info, call.name));
     const oldObject = toServed(info, raw);
-    requireUid(call, options, oldObject);
+    requirePreconditions(call, options, oldObject);
     const { dryRun } = options;
     const attributes = createAttributes(call, { operation: 'DELETE', oldObject, options: options.object, dryRun });
     await core.admission.mutate(attributes, context);
@@ -374,11 +376,16 @@ function storeDeletion(
   return stored && { object: toServed(info, stored), removed };
 }
 
-function requireUid({ info, name }: Call, { uid }: DeleteOptions, existing: ApiObject): void {
-  const { uid: own } = getMetadata(existing);
-  if (uid === '' || uid === own) return;
-  const cause = `the UID in the precondition (${uid}) does not match the UID in record (${own})`;
-  throw new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
+function requirePreconditions({ info, name }: Call, options: DeleteOptions, existing: ApiObject): void {
+  const { uid, resourceVersion } = getMetadata(existing);
+  const fail = (field: string, sent: string, own = ''): never => {
+    const cause = `the ${field} in the precondition (${sent}) does not match the ${field} in record (${own})`;
+    throw new ApiError(conflict({ group: info.group, resource: info.kind }, name, cause));
+  };
+  if (options.uid !== '' && options.uid !== uid) fail('UID', options.uid, uid);
+  if (options.resourceVersion !== '' && options.resourceVersion !== resourceVersion) {
+    fail('ResourceVersion', options.resourceVersion, resourceVersion);
+  }
 }
 
 function successStatus({ group, resource }: ServedResource, object: ApiObject): ApiObject {

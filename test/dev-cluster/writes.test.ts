@@ -108,7 +108,11 @@ describe('writes follow the rules of API servers:', () => {
       responseMessage(await remove({ uid: 'other' })),
       `Operation cannot be fulfilled on ConfigMap "${name}": the UID in the precondition (other) does not match the UID in record (${String(made['uid'])})`,
     );
-    assert.equal((await remove({ uid: made['uid'] })).status, 200);
+    assert.equal(
+      responseMessage(await remove({ uid: made['uid'], resourceVersion: '1' })),
+      `Operation cannot be fulfilled on ConfigMap "${name}": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (${String(made['resourceVersion'])})`,
+    );
+    assert.equal((await remove({ uid: made['uid'], resourceVersion: made['resourceVersion'] })).status, 200);
   });
 
   test('a dry run of a deletion does not delete the object', async () => {
@@ -117,6 +121,7 @@ describe('writes follow the rules of API servers:', () => {
       (await send('DELETE', `${MAPS}/${name}`, { kind: 'DeleteOptions', apiVersion: 'v1', dryRun: ['All'] })).status,
       200,
     );
+    assert.equal((await send('DELETE', `${MAPS}/${name}?dryRun=All`)).status, 200);
     assert.equal((await send('GET', `${MAPS}/${name}`)).status, 200);
   });
 
