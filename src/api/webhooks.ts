@@ -109,7 +109,7 @@ export function isKnownConfiguration(kind: ConfigurationKind, name: string | und
   return CONFIGURATION_NAMES[kind] === name;
 }
 
-/** Returns `<namespace>/<name>` of the Secret that contains the CA certificates to inject. */
+/** Returns `<namespace>/<name>` of the Secret, if any, that contains the CA certificates to inject. */
 export function caSecretReference({ metadata }: WebhookConfiguration): string | undefined {
   return metadata?.annotations?.[INJECT_CA_ANNOTATION];
 }

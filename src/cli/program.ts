@@ -199,7 +199,7 @@ function normalize(args: readonly string[], options: Options): readonly string[]
   return [...normalized, ...args.slice(end)];
 }
 
-/** True if an argument is an option whose value is the next argument. */
+/** Returns true if an argument is an option whose value is the next argument. */
 function takesValue(arg: string | undefined, options: Options): boolean {
   return Object.entries(options).some(
     ([name, definition]) =>

@@ -98,7 +98,7 @@ interface AccessReviewsDeps {
   readonly takeAccessReview: TakeAccessReview;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];
-  /** Monotonic clock in milliseconds. */
+  /** Returns a monotonic time in milliseconds. */
   now(): number;
 }
 

@@ -232,7 +232,7 @@ function rawRequest(
   };
 }
 
-/** Returns the HTTP status code of an ApiError. */
+/** Returns the HTTP status code of an ApiError, or `undefined` for other errors. */
 export function httpStatusCode(error: unknown): number | undefined {
   return error instanceof ApiError ? error.status.code : undefined;
 }

@@ -241,7 +241,7 @@ function createFollower(
   };
 }
 
-/** Returns the function that starts the CRD watch if it has not been started. */
+/** Creates the CRD watch. It does not run until it is started. */
 function createDefinitionWatch(options: SourceOptions, onDefined: (kind: Kind) => void) {
   let reflector: Reflector | undefined;
   return {
@@ -326,8 +326,8 @@ const BUILT_IN_GROUPS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * True if every supported API server serves the kind. API servers serve MutatingAdmissionPolicies from version 1.36,
- * and all other built-in kinds in every version.
+ * Returns true if every supported API server serves the kind. API servers serve MutatingAdmissionPolicies from version
+ * 1.36, and all other built-in kinds in every version.
  */
 function isAlwaysServed(kind: Kind): boolean {
   return BUILT_IN_GROUPS.has(RESOURCES[kind].group) && !DEFAULTS_KINDS.some((recent) => recent === kind);

@@ -61,7 +61,7 @@ export function isLimited(kind: Kind): boolean {
   return kind in PROJECTIONS && kind !== 'Namespace';
 }
 
-/** Returns the field of a projected object that exceeded its limit. */
+/** Returns the field of a projected object that exceeded its limit, or `undefined` if there is none. */
 export function getExcess(object: object): string | undefined {
   return (object as { readonly excess?: string }).excess;
 }
@@ -231,14 +231,14 @@ function projectPodSpec(value: unknown, selection: Selection): unknown {
 
 // RBAC
 
-/** True for a name of limited length. The API does not limit the names of roles. */
+/** Returns true for a name of limited length. The API does not limit the names of roles. */
 function isName(value: unknown): boolean {
   return typeof value === 'string' && value.length <= LIMITS.nameCharacters;
 }
 
 /**
- * True for objects that a controller of Portcullis restores. They are cluster-scoped, so only administrators can write
- * them.
+ * Returns true for objects that a controller of Portcullis restores. They are cluster-scoped, so only administrators
+ * can write them.
  */
 function isRestored(kind: Kind, { metadata }: JsonObject): boolean {
   const name = isObject(metadata) ? metadata['name'] : undefined;
@@ -354,7 +354,7 @@ export const WITH_OWNERSHIP: ReadonlySet<Kind> = new Set([
   'PortcullisConfiguration',
 ]);
 
-/** Returns the whole object. Only administrators and Portcullis can write the kinds that are stored completely. */
+/** Returns the object, without `managedFields` unless they are needed. Only trusted clients can write these kinds. */
 function projectWhole(object: JsonObject, kind: Kind): JsonObject {
   const { metadata, ...others } = object;
   if (!isObject(metadata)) return others;
@@ -405,7 +405,7 @@ const PROJECTIONS: Partial<Readonly<Record<Kind, Project>>> = {
 // Comparison
 
 /**
- * True for kinds whose objects often change in fields that are not stored. Their stored resourceVersion may be
+ * Returns true for kinds whose objects often change in fields that are not stored. Their stored resourceVersion may be
  * outdated.
  */
 const isCompared = (kind: Kind): boolean => isLimited(kind) && projectBinding !== PROJECTIONS[kind];
@@ -426,7 +426,7 @@ export function isSame(kind: Kind, before: Kinds[Kind], after: Kinds[Kind]): boo
   return a?.uid === b?.uid && a?.resourceVersion === b?.resourceVersion && hasSubjects(before) === hasSubjects(after);
 }
 
-/** True if the subjects of a binding are stored, which is the case only while its role grants SCCs. */
+/** Returns true if the subjects of a binding are stored, which is the case only while its role grants SCCs. */
 export function hasSubjects(object: object): boolean {
   return 'subjects' in object;
 }

@@ -17,7 +17,7 @@ export async function readServerVersion(
   return parseServerVersion(await request({ method: 'GET', path: '/version', ...(signal ? { signal } : {}) }));
 }
 
-/** Parses the document at `/version`. */
+/** Parses the document at `/version`. Returns `undefined` for builds that report no version. */
 export function parseServerVersion(document: JsonObject): Version | undefined {
   return minorVersion(document, 'emulationMajor', 'emulationMinor') ?? minorVersion(document, 'major', 'minor');
 }

@@ -82,8 +82,8 @@ export function createStoreWriter({ kind, store, complete, clock }: StoreWriterO
 }
 
 /**
- * True if a resource version precedes another version of the same resource. Resource versions are integers of any
- * length.
+ * Returns true if a resource version precedes another version of the same resource. Resource versions are integers of
+ * any length.
  * @see https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
  */
 function isBefore(version: string, other: string): boolean {

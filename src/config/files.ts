@@ -30,7 +30,7 @@ export interface TextFile {
   readonly text: string;
 }
 
-/** True for UTF-16 with a byte order mark, which is the encoding of redirected output in Windows PowerShell. */
+/** Returns true for UTF-16 with a byte order mark, which is the encoding of redirected output in Windows PowerShell. */
 export function isUtf16(bytes: Buffer): boolean {
   return bytes[0] === 0xff && bytes[1] === 0xfe;
 }

@@ -158,7 +158,7 @@ function placesBelow(root: FieldShapes): ReadonlyMap<string, readonly PlaceBelow
   return places;
 }
 
-/** True if the value and the shape are both lists, both objects or both scalars. */
+/** Returns true if the value and the shape are both lists, both objects or both scalars. */
 function isOfKind(value: unknown, shape: FieldShape): boolean {
   if (typeof shape !== 'string') return isList(shape) ? Array.isArray(value) : isObject(value);
   return findShapeErrors(value, shape).length === 0;

@@ -31,7 +31,7 @@ export interface ManifestObjects {
 const KUSTOMIZATION_FILE = /(?:^|[/\\])(?:kustomization\.ya?ml|Kustomization)$/;
 const KUSTOMIZATION: TypeMeta = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization' };
 
-/** True for a kustomization or a component. Both change the manifests that they list. */
+/** Returns true for a kustomization or a component. Both change the manifests that they list. */
 export function isKustomization({ apiVersion }: Pick<ManifestObject, 'apiVersion'>): boolean {
   return apiGroup(apiVersion) === 'kustomize.config.k8s.io';
 }

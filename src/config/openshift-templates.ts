@@ -5,7 +5,7 @@
 import { deepEqual } from '../kube/equality.ts';
 import { isObject, type JsonObject, objectMember, withValueAt } from '../kube/types.ts';
 
-/** True for a Template, including its former API version. */
+/** Returns true for a Template, including its former API version. */
 export function isTemplate(apiVersion: string, kind: string): boolean {
   return kind === 'Template' && (apiVersion === 'template.openshift.io/v1' || apiVersion === 'v1');
 }

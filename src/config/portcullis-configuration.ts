@@ -438,7 +438,7 @@ function durationMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : parseDurationMs(text);
 }
 
-/** True for a valid date. `Date.parse` accepts February 30 and returns a day in March. */
+/** Returns true for a valid date. `Date.parse` accepts February 30 and returns a day in March. */
 function isDate(text: string): boolean {
   const ms = Date.parse(`${text}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);

@@ -87,7 +87,7 @@ function findSplices(
   }
 }
 
-/** True if the changed text parses to exactly the documents with the new values. */
+/** Returns true if the changed text parses to exactly the documents with the new values. */
 function readsAs(
   part: string,
   changes: readonly { readonly entry: Entry; readonly splices: readonly Splice[] }[],
@@ -267,7 +267,7 @@ function changeList(node: Sequence, before: readonly unknown[], after: readonly 
   ];
 }
 
-/** True for two names, or objects with a name, that differ only in capitalization, separators and the prefix `CAP_`. */
+/** Returns true for names, or named objects, that differ only in capitalization, separators and the prefix `CAP_`. */
 function isRespelled(before: unknown, after: unknown): boolean {
   if (isObject(before) && isObject(after)) return isRespelled(before['name'], after['name']);
   const [was, is] = [before, after].map((name) =>

@@ -56,7 +56,7 @@ export function parseYaml(text: string, base = 0): ParsedYaml {
   return { value, location, repetitions, ...defined({ ignoredFrom }) };
 }
 
-/** Returns the offset of the first token after the end of the document. */
+/** Returns the offset of the first token after the end of the document, or `undefined` if there is none. */
 function findIgnored({ peek, next }: Scanner): number | undefined {
   try {
     while (peek().type === 'documentEnd') next();
@@ -500,7 +500,7 @@ function decodeBase64(text: string, offset: number): string {
 
 const MAX_INT64 = 2n ** 63n;
 
-/** Parses an integer that Go can represent in 64 bits. */
+/** Parses an integer. Returns `undefined` for other text, and for integers that Go cannot represent in 64 bits. */
 function parseInteger(text: string): bigint | undefined {
   const [, sign = '', hex, binary, octal, decimal] = INTEGER.exec(text.replaceAll('_', '')) ?? [];
   const digits =

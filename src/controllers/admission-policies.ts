@@ -85,8 +85,7 @@ export const admissionPolicies: ControllerDefinition = {
 };
 
 /**
- * Other replicas act if the leader has not renewed its Lease for this time. The leader renews the Lease every 2
- * seconds.
+ * Time without a renewal of the leader's Lease after which other replicas act. The leader renews it every 2 seconds.
  */
 const STANDBY_MS = 5_000;
 
@@ -252,14 +251,14 @@ export function createPolicyStates(context: ControllerContext) {
   };
 }
 
-/** True if API servers call the webhook that defaults pods. */
+/** Returns true if API servers call the webhook that defaults pods. */
 export function hasDefaultsWebhook(store: Store): boolean {
   const kind = 'MutatingWebhookConfiguration';
   const { webhooks = [] } = store.get(kind, CONFIGURATION_NAMES[kind]) ?? {};
   return webhooks.some(({ name }) => name.startsWith(DEFAULTS_PREFIX));
 }
 
-/** True if the object in the cluster matches the required object. */
+/** Returns true if the object in the cluster matches the required object. */
 function isCurrent<T extends AdmissionPolicy | Kinds[DefaultsKind]>(
   { spec }: Pick<MaintainedPolicy, 'spec'>,
   current: T | undefined,

@@ -80,7 +80,7 @@ export function followRemovedGrants(store: Store, date: () => Date): RemovedGran
   };
 }
 
-/** With this access, only the users and groups that an SCC lists may use it. */
+/** Access without roles, so only the users and groups that an SCC lists may use that SCC. */
 const NO_ROLES: SccAccess = { canUse: () => false };
 
 /** Returns the stored bindings that refer to the roles. */

@@ -14,8 +14,8 @@ export function isReplicaLease({ metadata }: Lease): boolean {
 export const REPLICA_RENEW_MS = 15_000;
 
 /**
- * True if the holder has renewed the Lease in time according to this machine's clock. A renewal time in the future does
- * not count.
+ * Returns true if the holder has renewed the Lease in time according to this machine's clock. A renewal time in the
+ * future does not count.
  */
 export function isCurrentLease({ spec }: Lease, now: Date, toleranceMs: number): boolean {
   const ageMs = now.getTime() - Date.parse(spec?.renewTime ?? '');

@@ -296,8 +296,8 @@ function startSource(source: Source, { cluster: { store }, logger, add, ...conte
 }
 
 /**
- * If processing a key took long enough to yield, the key rests for this multiple of the processing time. As a result,
- * the events of one namespace use at most a tenth of the thread's time.
+ * Multiple of its processing time for which a key rests if its processing took long enough to yield. As a result, the
+ * events of one namespace use at most a tenth of the thread's time.
  */
 const REST_FACTOR = 9;
 const MAX_REST_MS = 60_000;

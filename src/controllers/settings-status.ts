@@ -324,7 +324,7 @@ function describeInForce(overridden: readonly string[]): Explanation {
   };
 }
 
-/** Returns the reason and message of `Applied=False`. `applied` is the generation that the leader has applied. */
+/** Returns the explanation for `Applied=False`, if any. `applied` is the generation that the leader has applied. */
 function findObstacle({ generation, replicas, missing }: Facts, applied: number): Explanation | undefined {
   if (applied !== generation) {
     const inForce = applied === 0 ? 'the default settings' : `the settings of generation ${applied}`;

@@ -219,7 +219,7 @@ interface Registration {
   readonly nowMs: number;
 }
 
-/** True if a configuration contains all required webhooks with their namespace selectors. */
+/** Returns true if a configuration contains all required webhooks with their namespace selectors. */
 function hasSelectors(current: WebhookConfiguration | undefined, required: RequiredConfiguration | undefined): boolean {
   return (
     required?.webhooks.every(({ name, namespaceSelector }) =>

@@ -65,7 +65,7 @@ export interface BreakGlassNote {
   readonly reason?: string | undefined;
 }
 
-/** True if break-glass stops API servers from calling a webhook. */
+/** Returns true if break-glass stops API servers from calling a webhook. */
 export function isOff({ matchConditions }: LiveWebhook): boolean {
   return (matchConditions ?? []).some((condition) => deepEqual(condition, BREAK_GLASS));
 }

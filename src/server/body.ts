@@ -18,7 +18,7 @@ const MIN_PROGRESS = 64 * 1024;
 const CHECK_INTERVAL_MS = 500;
 
 const TOO_LARGE: Limit = { code: 413, message: `request entity is too large; limit is ${LIMITS.reviewBytes} bytes` };
-/** API servers declare the length. Processing chunks of one byte would take far more time than their size justifies. */
+/** Response to a body without a declared length. API servers declare it, and tiny chunks would take too much time. */
 const NO_LENGTH = { code: 411, message: 'chunked bodies are not supported: the request must have a Content-Length' };
 const NO_PROGRESS: Limit = {
   code: 429,

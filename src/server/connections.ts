@@ -34,7 +34,7 @@ export interface ConnectionDeps {
   readonly metrics: Metrics;
   /** Connection limit, if it is lower than the limit of the process. */
   readonly maxConnections?: number;
-  /** Monotonic clock in milliseconds. */
+  /** Returns a monotonic time in milliseconds. */
   now(): number;
 }
 

@@ -149,7 +149,7 @@ function isNamespace({ resource: { group, resource } }: AdmissionRequest): boole
   return !group && resource === 'namespaces';
 }
 
-/** True for a write to an object with a pod template. */
+/** Returns true for a write to an object with a pod template. */
 function isWorkload({ operation, resource, requestSubResource }: AdmissionRequest): boolean {
   const isOther = !resource.group && (resource.resource === 'pods' || resource.resource === 'namespaces');
   return (operation === 'CREATE' || operation === 'UPDATE') && !requestSubResource && !isOther;
@@ -160,7 +160,7 @@ function isWorkload({ operation, resource, requestSubResource }: AdmissionReques
 interface WorkloadAdmission {
   /** Defaults the template. Returns `undefined` in namespaces to which neither SCCs nor defaults apply. */
   admit(request: AdmissionRequest, resources: readonly WorkloadResource[], store: Store): AdmittedWorkload | undefined;
-  /** True if `admit` does not wait for the namespace's ranges. */
+  /** Returns true if `admit` does not wait for the namespace's ranges. */
   isReady(namespace: Namespace): boolean;
 }
 

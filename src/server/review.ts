@@ -37,7 +37,7 @@ export interface ReviewDeps {
   readonly metrics: Metrics;
   /** Called for each denial after the response is sent. It must not throw. */
   onDenied?(request: AdmissionRequest, denial: Denied): void;
-  /** Monotonic clock in milliseconds. */
+  /** Returns a monotonic time in milliseconds. */
   now(): number;
 }
 
@@ -222,7 +222,7 @@ function createResponses(webhook: Webhook, deps: ReviewDeps, connections: Connec
         }
       }
     },
-    /** True if the client has disconnected or has already received a response. */
+    /** Returns true if the client has disconnected or has already received a response. */
     isDone(source: Source, review?: AdmissionRequest): boolean {
       const { reply, startMs } = source;
       if (reply.raw.writableEnded) return true;

@@ -31,7 +31,7 @@ export interface SccReviewDeps {
   readonly waitingRoom: WaitingRoom;
   readonly previewRanges: PreviewRanges;
   readonly record: SccRecorder;
-  /** True if a controller creates missing standard SCCs. */
+  /** Returns true if a controller creates missing standard SCCs. */
   restoresStandardSccs(): boolean;
 }
 
@@ -94,7 +94,7 @@ function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresSta
   return lacksStandardSccs(store) && deps.restoresStandardSccs();
 }
 
-/** True if decisions in the namespace do not have to wait for its ranges. */
+/** Returns true if decisions in the namespace do not have to wait for its ranges. */
 export function isReady(namespace: Namespace, settings: SccSettings): boolean {
   return sccMode(namespace, settings).mode !== 'enforce' || getRanges(namespace).problem === undefined;
 }
@@ -163,7 +163,7 @@ function decidePass(input: SccInput, pass: SccReview['pass']): SccDecision {
   return pass === 'assign' || input.isReported === true ? assignScc(input) : validateScc(input);
 }
 
-/** True if SCCs are enforced in the request's namespace. */
+/** Returns true if SCCs are enforced in the request's namespace. */
 export function enforcesSccs({ namespace = '' }: AdmissionRequest, store: Store, settings: SccSettings): boolean {
   return namespaceMode(store, namespace, settings).mode === 'enforce';
 }

@@ -169,7 +169,7 @@ function errorStatus({ code, statusCode = 500 }: FastifyError): number {
   return code === INVALID_MEDIA_TYPE ? 400 : statusCode;
 }
 
-/** True for internal errors. Status 503 results from a limit or an unsynced store instead. */
+/** Returns true for internal errors. Status 503 results from a limit or an unsynced store instead. */
 function isDefect(status: number): boolean {
   return status >= 500 && status !== 503;
 }

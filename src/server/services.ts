@@ -41,14 +41,14 @@ export interface WebhooksOptions {
   readonly installation: InstallationIdentity;
   /** Input of the webhooks for the minimum kubelet version. Absent if the feature is not installed. */
   readonly kubelet?: KubeletScope | undefined;
-  /** True if a controller restores the standard SCCs after changes. */
+  /** Returns true if a controller restores the standard SCCs after changes. */
   restoresStandardSccs(): boolean;
   readonly cluster: Pick<Cluster, 'get' | 'reviewAccess'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** True if only API servers can send reviews, because the server verifies client certificates. */
   readonly areClientsKnown: boolean;
-  /** Monotonic clock in milliseconds. */
+  /** Returns a monotonic time in milliseconds. */
   now(): number;
 }
 

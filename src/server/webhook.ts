@@ -14,7 +14,7 @@ export interface WebhookContext {
   readonly address?: string;
   /** Returns an estimate of the memory in bytes that the review uses while it waits. */
   readonly measure?: (() => number) | undefined;
-  /** Monotonic clock in milliseconds. */
+  /** Returns a monotonic time in milliseconds. */
   now(): number;
 }
 

@@ -53,7 +53,7 @@ export function createPodSecurityRecorder(metrics: Metrics['podSecurity']) {
   };
 }
 
-/** Returns the exemption and the exceptions that admit the pod in a request. Returns none for dry runs. */
+/** Returns the exemption and the exceptions that admit a pod. Returns none for dry runs and for other resources. */
 function exemptionUses(request: AdmissionRequest, { auditAnnotations }: Decision) {
   const { resource, dryRun, namespace = '' } = request;
   if (resource.group || resource.resource !== 'pods' || dryRun === true) return [];

@@ -53,9 +53,7 @@ export function keyPairProblem(pair: KeyPair, names: KeyPair, now: Date): string
   return problem === undefined ? openSslProblem(pair, names.cert) : `the certificate in ${names.cert} ${problem}`;
 }
 
-/**
- * Returns the reason why OpenSSL rejects the key pair. OpenSSL also rejects broken chains and keys that are too short.
- */
+/** Returns the reason why OpenSSL rejects the key pair, if it does. It also rejects broken chains and short keys. */
 function openSslProblem(pair: KeyPair, name: string): string | undefined {
   try {
     createSecureContext({ cert: pair.cert, key: pair.key });

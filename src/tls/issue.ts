@@ -37,7 +37,7 @@ interface DistinguishedName {
   readonly commonName: string;
 }
 
-/** Certificates are backdated by an hour to allow for clock skew. */
+/** Time by which certificates are backdated to allow for clock skew. */
 const BACKDATE_MS = 60 * 60 * 1000;
 
 /** Subject of all CAs that Portcullis creates. */

@@ -219,7 +219,7 @@ function findProblems(webhooks: readonly ServedWebhook[], { pair, now }: ServedT
   });
 }
 
-/** Returns true if the Service serves the webhook. Assumes so for a URL, because the configuration has our label. */
+/** Returns true if the Service serves the webhook. A webhook with a URL counts, as its configuration has our label. */
 function isServed({ service, host }: RegisteredWebhook, ours: Service): boolean {
   return service ? service.namespace === ours.namespace && service.name === ours.name : host !== undefined;
 }

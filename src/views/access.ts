@@ -14,7 +14,7 @@ import {
 /** Returns true if RBAC permits the action. */
 export type Access = (user: UserInfo, action: Action) => boolean;
 
-/** The API server allows this group to perform all actions. */
+/** Group that the API server allows to perform all actions. */
 const MASTERS = 'system:masters';
 
 interface StoreAccess {

@@ -32,7 +32,7 @@ interface Live {
   readonly isConnected: boolean;
 }
 
-/** Shows the report, which it updates with events from the server. */
+/** Shows the report, and updates it with events from the server. */
 function LiveReport() {
   const [data, setData] = useState<ReportData>();
   const [problem, setProblem] = useState<string>();

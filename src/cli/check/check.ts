@@ -195,7 +195,7 @@ type CheckValues = Pick<
   'filename' | 'fix' | 'output' | 'platform' | 'sccs' | 'config' | 'namespace'
 >;
 
-/** True if standard input is the only source of manifests. */
+/** Returns true if standard input is the only source of manifests. */
 function isStream({ filename }: Pick<CheckValues, 'filename'>): boolean {
   return filename.length === 1 && filename[0] === STDIN.path;
 }

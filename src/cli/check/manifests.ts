@@ -121,7 +121,7 @@ function documentWarnings({ file, repetitions, ignored, notJson }: ManifestDocum
 const NOT_JSON =
   'kubectl before version 1.34 rejects this text, because it begins with a brace but is not JSON: correct the JSON, or put a line with --- before the brace';
 
-/** True for an object of a kind that `--skip-kind` lists. */
+/** Returns true for an object of a kind that `--skip-kind` lists. */
 export function isSkipped({ apiVersion, kind }: ManifestObject, { skippedKinds }: CheckSettings): boolean {
   return skippedKinds.includes(`${kind}.${apiGroup(apiVersion)}`);
 }
@@ -158,7 +158,7 @@ interface CheckContext extends CheckSettings {
   getExceptions(namespace: string): ExceptionIndex | undefined;
   /** Returns the labels of a namespace, which come from the manifests or the options. */
   getNamespaceLabels(name: string): Labels;
-  /** True if a kustomization may add required fields to the object. */
+  /** Returns true if a kustomization may add required fields to the object. */
   isKustomized(object: ManifestObject): boolean;
 }
 

@@ -20,7 +20,7 @@ import { createFinding, unknownField, wrongType } from './fields.ts';
 
 const SHAPE: FieldShape = { apiVersion: 'string', kind: 'string', metadata: 'any', ...SCC_FIELDS };
 
-/** True for an object that API servers accept as an SCC. */
+/** Returns true for an object that API servers accept as an SCC. */
 export function isScc({ apiVersion, kind }: ManifestObject): boolean {
   return kind === 'SecurityContextConstraints' && apiVersion === getApiVersion(kind);
 }

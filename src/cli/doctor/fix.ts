@@ -22,7 +22,7 @@ export function instruction(note: string): Fix {
 /** Label selector of the replicas. */
 export const SELECTOR = `app.kubernetes.io/name=${INSTALLATION.name}`;
 
-/** True if the replicas run as processes outside the cluster. */
+/** Returns true if the replicas run as processes outside the cluster. */
 export function runsProcesses({ deployment, settings }: Pick<Facts, 'deployment' | 'settings'>): boolean {
   return settings.webhooks !== 'service' || ('value' in deployment && deployment.value === undefined);
 }

@@ -407,7 +407,7 @@ interface InstalledObjects {
   readonly deployment: Deployment | undefined;
 }
 
-/** Returns the features without CRDs whose ClusterRole exists. */
+/** Returns the features whose ClusterRole exists. Considers only features that have no CRDs. */
 async function readFeatureRoles(client: ClusterClient): Promise<readonly OptionalFeature[]> {
   const read = async (feature: OptionalFeature): Promise<readonly OptionalFeature[]> => {
     const role = await readFact(() => client.get(RESOURCES.ClusterRole, `${INSTALLATION.name}-${feature}`));

@@ -40,7 +40,7 @@ export function ownWebhooks(configurations: readonly Configuration[]): readonly 
   return allWebhooks(configurations.filter(isPartOfPortcullis));
 }
 
-/** True if API servers call the webhook for a request. Match conditions other than break-glass may exclude requests. */
+/** Returns true if API servers call the webhook for a request. Conditions other than break-glass may exclude it. */
 export function isCalled(
   webhook: LiveWebhook,
   { operation, group, resource, subresource = '', namespace, labels = {} }: Request,

@@ -308,7 +308,7 @@ function describeResult({ finished, allowed, denials, podSecurity, scc }: Data):
   return `denied, ${reasons.join(', ')}`;
 }
 
-/** Describes the decision of SCC admission in a mode in which it denies no pods. */
+/** Describes the decision of SCC admission in report mode. Returns `undefined` in other modes. */
 function describeReported({ mode, outcome, chosen, cause }: NonNullable<Data['scc']>): string | undefined {
   if (mode !== 'report') return undefined;
   if (outcome === 'admitted') return `SCC ${chosen ?? ''} would admit the pod`;

@@ -254,7 +254,7 @@ async function probeServer(url: string): Promise<string | undefined> {
 
 /** Time in which a running replica renews its Lease at least once, which is two renewal intervals. */
 const RENEWAL_MS = 2 * REPLICA_RENEW_MS;
-/** The replica of a Lease that expired longer ago than this has stopped, even with clock skew. */
+/** Time since the expiry of a Lease after which its replica has certainly stopped, even with clock skew. */
 const CLOCK_TOLERANCE_MS = 60_000;
 
 /**

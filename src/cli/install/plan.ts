@@ -180,8 +180,8 @@ function findProblem(facts: ClusterFacts, settings: ManifestSettings): string | 
 }
 
 /**
- * True if the version is older than the oldest supported version. Version v0.0.0, which API servers built from source
- * report, is accepted.
+ * Returns true if the version is older than the oldest supported version. Version v0.0.0, which API servers built from
+ * source report, is accepted.
  */
 function isTooOld(version: string): boolean {
   const minor = /^v?1\.(\d+)/.exec(version)?.[1];

@@ -381,7 +381,7 @@ function listNames(objects: readonly AnyObject[]): string {
   return summarizeNames(objects.map(objectName));
 }
 
-/** True if Portcullis is the only owner of a namespace's range annotations. */
+/** Returns true if Portcullis is the only owner of a namespace's range annotations. */
 function hasOwnRanges({ metadata }: Namespace): boolean {
   const keys = Object.values(NAMESPACE_RANGE_ANNOTATIONS).filter((key) => metadata?.annotations?.[key] !== undefined);
   const owners = getMetadataOwners(metadata) ?? [];
@@ -413,7 +413,7 @@ export async function findRemainingGrants(client: ClusterClient, sccs: Uninstall
   return (await Promise.all(lists)).flat();
 }
 
-/** True for a binding of a role that administrators bind to users. */
+/** Returns true for a binding of a role that administrators bind to users. */
 function isUserGrant({ object }: { readonly object: AnyObject }): boolean {
   const { roleRef } = object as Pick<Partial<RoleBinding>, 'roleRef'>;
   return roleRef?.kind === 'ClusterRole' && USER_ROLES.includes(roleRef.name);

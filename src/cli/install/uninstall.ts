@@ -167,7 +167,7 @@ const OTHER_KINDS = [
   RESOURCES.Report,
 ];
 
-/** True for policies that are deleted before the webhooks, because they deny pods that no webhook has defaulted. */
+/** Returns true for policies to delete before the webhooks, because they deny pods that no webhook has defaulted. */
 function isEndingPolicy({ metadata }: AnyObject, { keepsPolicies }: UninstallScope): boolean {
   const component = metadata.labels?.[COMPONENT_LABEL];
   return (

@@ -137,7 +137,7 @@ export function comparePolicies(
   };
 }
 
-/** True for a policy of an installation without a server. */
+/** Returns true for a policy of an installation without a server. */
 export function hasSettings({ metadata }: KubeObject): boolean {
   return metadata?.annotations?.[ANNOTATION] !== undefined;
 }

@@ -8,7 +8,7 @@ import { kubectl, type ShellCommand } from '../output/shell.ts';
 export const CHART_CONSEQUENCE =
   'charts that detect OpenShift by this group, such as those of Bitnami, omit runAsUser and fsGroup, which SCC admission sets only while it enforces SCCs. Their value global.compatibility.openshift.adaptSecurityContext=disabled keeps both fields';
 
-/** True for OpenShift. Other clusters can serve OpenShift groups through CRDs, but not `route.openshift.io`. */
+/** Returns true for OpenShift. Other clusters can serve OpenShift groups through CRDs, but not `route.openshift.io`. */
 export function isOpenShift({ groups }: Pick<Server, 'groups'>): boolean {
   return groups.includes('route.openshift.io');
 }

@@ -66,7 +66,7 @@ function listException(
   };
 }
 
-/** Returns the problem that the leader has reported. */
+/** Returns the problem that the leader has reported. For an active exception, returns a problem with its times. */
 function reportedProblem(
   exception: PreparedException,
   { status }: PodSecurityException,

@@ -43,7 +43,7 @@ const SHORT_NAMES: Readonly<Record<string, Reference['kind']>> = {
 
 /**
  * Parses `deployment/web`. The type can be plural, a short name, or qualified by its API group, as in
- * `deployments.apps`.
+ * `deployments.apps`. Returns `undefined` for any other text.
  */
 function findReference(text: string): Reference | undefined {
   const [, type = '', name = ''] = /^([^/.]+)(?:\.[^/]*)?\/([^/]+)$/.exec(text.toLowerCase()) ?? [];

@@ -108,7 +108,7 @@ function compareNode(
   return isUnregistered ? { state: 'unregistered' } : { state: problem.type, message: problem.message };
 }
 
-/** True if the node is below the minimum. */
+/** Returns true if the node is below the minimum. */
 export function isBelow({ state }: NodeReport): boolean {
   return state === 'outdated' || state === 'unknown';
 }

@@ -126,7 +126,7 @@ function readConstraint(constraint: JsonObject): { readonly rule?: LevelRule; re
 /** Fields of `match` that have a counterpart. Constraints without `scope` apply to all objects. */
 const MATCH_FIELDS: readonly string[] = ['kinds', 'namespaces', 'excludedNamespaces', 'namespaceSelector'];
 
-/** True if a pattern matches an image. A trailing `*` matches any suffix. Gatekeeper supports no other wildcards. */
+/** Returns true if a pattern matches an image. A trailing `*` matches any suffix. There are no other wildcards. */
 function matchesImage(pattern: string, image: string | undefined): boolean {
   return pattern.endsWith('*') ? image?.startsWith(pattern.slice(0, -1)) === true : image === pattern;
 }

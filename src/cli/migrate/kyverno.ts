@@ -281,8 +281,8 @@ function matchesValues({ values = [] }: ExceptionEntry, patterns: readonly strin
 }
 
 /**
- * True if a control excludes an entry. Without images, a control excludes fields of pods. With images, it excludes
- * fields of containers.
+ * Returns true if a control excludes an entry. Without images, a control excludes fields of pods. With images, it
+ * excludes fields of containers.
  */
 function matchesImages(images: readonly string[], workload: MigratedWorkload, { container }: ExceptionEntry): boolean {
   if (container === undefined || images.length === 0) return container === undefined && images.length === 0;
@@ -470,8 +470,8 @@ function resourcesOf(block: JsonObject): JsonObject {
 }
 
 /**
- * True if a block selects pods, because its kinds are absent, `Pod`, `v1/Pod` or `*`. Subresources such as `Pod/exec`
- * are not pods.
+ * Returns true if a block selects pods, because its kinds are absent, `Pod`, `v1/Pod` or `*`. Subresources such as
+ * `Pod/exec` are not pods.
  */
 function selectsPods({ kinds, operations }: JsonObject): boolean {
   const [names, verbs] = [stringsIn(kinds), stringsIn(operations)];
@@ -485,7 +485,7 @@ function selectsNamespace({ namespaces, namespaceSelector }: JsonObject, scope: 
   return isNamed && (!hasContent(namespaceSelector) || selectsLabels(namespaceSelector, scope));
 }
 
-/** True if a block selects the pods of a workload. Their names begin with the name of the workload. */
+/** Returns true if a block selects the pods of a workload. Their names begin with the name of the workload. */
 function selectsWorkload(resources: JsonObject, { kind, name, namespace }: MigratedWorkload): boolean {
   const names = [...stringsIn(resources['names']), ...stringsIn([resources['name']])];
   const namespaces = stringsIn(resources['namespaces']);

@@ -74,7 +74,7 @@ function summarize(report: CheckReport) {
   return { passed, failed, warned, notEvaluated: notEvaluated.length, otherKinds, errors: errors.length };
 }
 
-/** True if the finding applies in the mode that fails the check or in a stronger mode. */
+/** Returns true if the finding applies in the mode that fails the check or in a stronger mode. */
 function isFailure({ mode }: ViolatedCheck, { failOn }: CheckReport): boolean {
   return MODES_BY_STRENGTH.indexOf(mode) <= MODES_BY_STRENGTH.indexOf(failOn);
 }

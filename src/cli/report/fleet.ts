@@ -116,7 +116,7 @@ function findClones(entries: readonly Joined[]): readonly string[] {
   );
 }
 
-/** True if a report is later than another report. Reports with the same time are ordered by their origin. */
+/** Returns true if a report is later than another report. Reports with the same time are ordered by their origin. */
 function isLater(report: { readonly origin: string; readonly time: string }, { origin, cluster }: Joined): boolean {
   return report.time === cluster.time ? compareBytes(report.origin, origin) < 0 : report.time > cluster.time;
 }

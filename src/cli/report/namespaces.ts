@@ -43,8 +43,8 @@ export async function planNamespaces(
 }
 
 /**
- * Counts only the workloads that the leader evaluates, because only these workloads block enforcement. Replicas may not
- * read custom resources, so the leader evaluates their pods but not their pod templates.
+ * Counts namespaces and workloads, but only workloads that the leader evaluates, because only these block enforcement.
+ * Replicas may not read custom resources, so the leader evaluates their pods but not their pod templates.
  */
 export function countEvaluated(
   planned: readonly PlannedNamespace[],

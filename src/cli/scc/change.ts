@@ -59,7 +59,7 @@ function toAccount(subject: Subject): Subject {
   return account ? { kind: 'ServiceAccount', ...account } : subject;
 }
 
-/** True if the list contains the subject. A service account and its user are the same subject. */
+/** Returns true if the list contains the subject. A service account and its user are the same subject. */
 export function includes(subjects: readonly Subject[], wanted: Subject): boolean {
   const { kind, name, namespace } = toAccount(wanted);
   return subjects

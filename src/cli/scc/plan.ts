@@ -59,7 +59,7 @@ interface Plan {
   readonly settings?: string | undefined;
 }
 
-/** True if the SCC's ClusterRole exists and grants the SCC. */
+/** Returns true if the SCC's ClusterRole exists and grants the SCC. */
 export function hasUseRole(store: Store, scc: string): boolean {
   const rules = readRules(store.get('ClusterRole', useRoleName(scc))?.rules);
   return rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }));

@@ -20,7 +20,7 @@ import type { ServeValues } from '../serve-options.ts';
 import { serverNames } from './certificates.ts';
 import { type ClusterOptions, type RunningCluster, urlHost, type WebhookAddress } from './cluster.ts';
 
-/** True if the options or `KUBECONFIG` select a live cluster. Throws a UserError if options contradict each other. */
+/** Returns true if the options or `KUBECONFIG` select a live cluster. Throws a UserError for contradictory options. */
 export function isLive(values: ServeValues, env: ClusterOptions['env']): boolean {
   const { kubeconfig, context, 'in-cluster': inCluster, 'dev-cluster': isDevelopment, manifests } = values;
   if (isDevelopment && (kubeconfig !== undefined || context !== undefined || inCluster))

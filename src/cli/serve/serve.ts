@@ -269,7 +269,7 @@ function followSettings({ values, loaded, decode, signal, logger, served, settin
 
 const DELETED = `PortcullisConfiguration "${CONFIGURATION_NAME}" does not exist, and its deletion was not confirmed with the annotation ${ALLOW_DELETION_ANNOTATION}=true: create it again. If its spec is empty, the initial settings take effect`;
 
-/** True if the settings object does not exist, but existed while an earlier replica was the leader. */
+/** Returns true if the settings object does not exist, but existed while an earlier replica was the leader. */
 async function findLostSettings({ values, served, signal }: Parts): Promise<boolean> {
   const { cluster, service } = served;
   const { store } = cluster;

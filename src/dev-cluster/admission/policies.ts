@@ -71,7 +71,7 @@ export function validateWithPolicies(options: PolicyOptions, attributes: Attribu
   if (denial) throw new ApiError(denial);
 }
 
-/** True for policies and bindings, which are exempt so that users can repair a broken policy. */
+/** Returns true for policies and bindings, which are exempt so that users can repair a broken policy. */
 function isExempt({ resource: { group, resource } }: Attributes): boolean {
   return group === 'admissionregistration.k8s.io' && /policies|policybindings/.test(resource);
 }

@@ -272,7 +272,7 @@ export async function validateWithWebhooks(
   if (denial) throw new ApiError(denial);
 }
 
-/** True for webhook configurations and policies, which are exempt so that users can repair a broken configuration. */
+/** Returns true for webhook configurations and policies, which are exempt so that users can repair a broken one. */
 function isExempt({ resource }: Attributes): boolean {
   return resource.group === 'admissionregistration.k8s.io';
 }

@@ -120,7 +120,7 @@ function findConflicts(owners: Owners, actor: string, { modified, added }: Compa
 }
 
 /**
- * Returns ApiError 409 that lists all conflicts.
+ * Returns a Status with code 409 that lists all conflicts.
  * @see https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go
  */
 function conflictStatus(conflicts: readonly Conflict[]): Status {

@@ -22,7 +22,7 @@ const NODE_TEXTS = [`"${NODE_PREFIX}`, `"${NODE_GROUP}"`];
 
 /**
  * Returns false if the review cannot be about a node's request. API servers accept selectors of up to 1 MiB from every
- * user. They take up to 17 MiB in a review, so it is searched instead of parsed.
+ * user. These take up to 17 MiB in a review, so reviews are searched instead of parsed.
  */
 export function mayBeNode(bytes: Buffer): boolean {
   return NODE_TEXTS.every((text) => bytes.includes(text));

@@ -24,7 +24,7 @@ export function labelerMode(mode: LabelerMode | undefined, hasOpenShiftLabeler: 
 const COPIED_FROM_LABEL = 'olm.copiedFrom';
 /** Annotation on a ClusterServiceVersion with the namespace of its operator. A copy is in a different namespace. */
 const OPERATOR_NAMESPACE_ANNOTATION = 'olm.operatorNamespace';
-/** The label syncer requires the label only in namespaces with this prefix. */
+/** Prefix of the only namespaces in which the label syncer requires the label. */
 const PREFIX = 'openshift-';
 
 export function hasLabelerPrefix(namespace: string): boolean {

@@ -31,7 +31,7 @@ const FIELDS = [
   'serviceAccountName',
 ] as const;
 
-/** An object without containers describes a pod only if it has at least one of these fields. */
+/** Fields of which an object without containers must have at least one to describe a pod. */
 const SIGNIFICANT = ['hostNetwork', 'hostPID', 'hostIPC', 'securityContext', 'volumes'] as const;
 
 const CONTAINER_FIELDS = [
@@ -222,7 +222,7 @@ function withDefaults(value: unknown, defaults: unknown): unknown {
   return { ...value, ...Object.fromEntries(missing) };
 }
 
-/** Decisions read few annotations, so maps with more than this number are not copied for each pod. */
+/** Maximum number of annotations in a map that is copied for each pod. Decisions read only a few annotations. */
 const MAX_MERGED = 1000;
 
 function mergeAnnotations({ annotations }: Composition): JsonObject {

@@ -150,7 +150,7 @@ export function decodePod(podLike: unknown): DecodedPod {
   };
 }
 
-/** In a stored pod that is too large, the container list contains only this item. */
+/** The only item in the container list of a stored pod that is too large. */
 const TOO_LARGE = 'too large to evaluate';
 
 /**

@@ -114,7 +114,7 @@ export const TEMPLATE_SPEC: Selection = {
   },
 };
 
-/** The network plugin sets this annotation on running pods. SCC admission ignores changes to it. */
+/** Annotation that the network plugin sets on running pods. SCC admission ignores changes to it. */
 export const POD_NETWORKS_ANNOTATION = 'k8s.ovn.org/pod-networks';
 export const APP_ARMOR_ANNOTATION_PREFIX = 'container.apparmor.security.beta.kubernetes.io/';
 

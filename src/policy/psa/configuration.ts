@@ -84,7 +84,7 @@ function findViolatedRule(field: DefaultsField, value: string): string | undefin
   return isLevel(value) ? undefined : LEVEL_RULE;
 }
 
-/** Upstream validates warn before audit. */
+/** Fields in the order in which upstream validates them, with warn before audit. */
 const VALIDATION_ORDER = ['enforce', 'enforce-version', 'warn', 'warn-version', 'audit', 'audit-version'] as const;
 
 /**

@@ -12,7 +12,7 @@ import { NAMESPACE_NAME_LABEL } from '../../kube/well-known.ts';
 import { type ContainerFields, decodePod, type PodFields, type SecurityContextFields } from '../pod/index.ts';
 import { sccMode, type SccSettings } from '../scc/index.ts';
 
-/** Pods with more containers get no defaults. */
+/** Maximum number of containers in a pod that gets defaults. */
 export const MAX_CONTAINERS = 500;
 
 /** The security context fields that have a default. */

@@ -192,14 +192,14 @@ function pickSubject({ apiGroup, kind, name, namespace }: JsonObject): JsonObjec
   return { kind, name, ...(Object.values(scope)[0] == null ? {} : scope) };
 }
 
-/** Returns a reference to the role to which a binding refers. A Role is in the binding's namespace. */
+/** Reads a binding's reference to a role. A Role is in the binding's namespace. Returns `undefined` if malformed. */
 export function readRoleRef(ref: unknown, namespace: string): RoleRef | undefined {
   if (!isObject(ref) || !isName(ref['name'])) return undefined;
   if (ref['kind'] === 'ClusterRole') return { namespace: CLUSTER, name: ref['name'] };
   return ref['kind'] === 'Role' && namespace !== CLUSTER ? { namespace, name: ref['name'] } : undefined;
 }
 
-/** Returns the index entry for a subject. A service account is indexed by its username. */
+/** Returns a subject's index entry, or `undefined` if malformed. A service account is indexed by its username. */
 export function readSubject(
   subject: unknown,
   bindingNamespace: string,

@@ -182,7 +182,7 @@ export function planRaise(input: RaiseInput): { readonly isSettled: boolean; rea
   return waitMs <= 0 ? { isSettled: true } : { isSettled: false, waitMs };
 }
 
-/** Returns the warning about a write to a PSAEnforcementConfig. Its fields have not been validated yet. */
+/** Returns the warning, if any, about a write to a PSAEnforcementConfig. Its fields have not been validated yet. */
 export function enforcementWarning(object: unknown, oldObject: unknown): string | undefined {
   const config = readConfig(object);
   return config && forcedWarning(config, readConfig(oldObject));

@@ -237,7 +237,7 @@ function isRelaxed({ effective }: EnforcedPolicy): boolean {
   return compareVersions(effective, LAST_STRICT_VERSION) > 0;
 }
 
-/** Describes the violations of relaxed checks that the pod would have at this level without its user namespace. */
+/** Describes the pod's violations of relaxed checks at the enforced level if it had no user namespace. */
 function describeHiddenViolations(pod: Pod, enforced: EnforcedPolicy): string | undefined {
   const version = isRelaxed(enforced) ? LAST_STRICT_VERSION : enforced.effective;
   const { violations } = evaluatePod(pod, { level: enforced.level, version });

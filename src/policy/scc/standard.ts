@@ -138,7 +138,7 @@ export const STANDARD_CLUSTER_ROLE_BINDINGS: readonly ClusterRoleBinding[] = STA
   },
 );
 
-/** Binds the ClusterRole that grants use of an SCC, either in a namespace or cluster-wide. */
+/** Returns a binding for the ClusterRole that grants use of an SCC, either in a namespace or cluster-wide. */
 function bindUseRole<K extends 'ClusterRoleBinding' | 'RoleBinding'>(
   kind: K,
   scc: string,
@@ -187,7 +187,7 @@ export function planStandardScc(
     : { verb: 'update', object: { ...existing, users: expected }, fields: ['users'] };
 }
 
-/** Plans the write that restores a standard ClusterRole or ClusterRoleBinding. The role of a binding is immutable. */
+/** Plans the write, if any, that restores a standard role or binding. The role of a binding is immutable. */
 export function planRbacObject<T extends ClusterRole | ClusterRoleBinding>(
   desired: T,
   existing: T | undefined,
@@ -199,7 +199,7 @@ export function planRbacObject<T extends ClusterRole | ClusterRoleBinding>(
 
 const NOT_COMPARED: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);
 
-/** Plans an update that keeps the existing object's metadata. */
+/** Plans an update that keeps the existing object's metadata. Returns `undefined` if no field differs. */
 function planUpdate<T extends KubeObject>(desired: T, existing: T): PlannedWrite<T> | undefined {
   const before = new Map<string, unknown>(Object.entries(existing));
   const after = new Map<string, unknown>(Object.entries(desired));

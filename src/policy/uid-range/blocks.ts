@@ -39,7 +39,7 @@ export function subtractBlocks(blocks: Blocks, removed: Blocks): Blocks {
   return rest;
 }
 
-/** Returns the lowest index below `count` that is not in the set. */
+/** Returns the lowest index below `count` that is not in the set, or `undefined` if there is none. */
 export function lowestFreeBlock([range]: Blocks, count: number): number | undefined {
   const lowest = range?.first === 0 ? range.last + 1 : 0;
   return lowest < count ? lowest : undefined;

@@ -207,7 +207,7 @@ export function createValidatePods(policies: readonly PodPolicy[]): Webhook {
 
 interface FloorScope {
   podSecurity(): PodSecurity;
-  /** True if reviews of SCCs fail open for pods that the floor policies restrict. */
+  /** Returns true if reviews of SCCs fail open for pods that the floor policies restrict. */
   failsOpen(): boolean;
 }
 
@@ -232,8 +232,8 @@ function createSccPolicy(deps: SccReviewDeps, floor: FloorScope): PodPolicy {
 }
 
 /**
- * True for a new pod without an SCC to which a floor policy applies. In a namespace that enforces SCCs, this means that
- * the call of the mutating webhook has failed.
+ * Returns true for a new pod without an SCC to which a floor policy applies. In a namespace that enforces SCCs, this
+ * means that the call of the mutating webhook has failed.
  */
 function isLeftToFloor(request: AdmissionRequest, { store }: WebhookContext, floor: FloorScope): boolean {
   const { operation, object, namespace: name = '' } = request;

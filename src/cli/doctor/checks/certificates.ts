@@ -20,8 +20,8 @@ import { ownWebhooks, type ConfiguredWebhook } from '../matching.ts';
 const OVERDUE = 'its renewal is overdue';
 
 /**
- * True if the renewal of a certificate is overdue. Renewal is overdue in the last sixth of the certificate's lifetime,
- * but at most 30 days before the certificate expires.
+ * Returns true if the renewal of a certificate is overdue. Renewal is overdue in the last sixth of the certificate's
+ * lifetime, but at most 30 days before the certificate expires.
  */
 function isOverdue({ validFromDate, validToDate }: X509Certificate, now: Date): boolean {
   const lifetimeMs = validToDate.getTime() - validFromDate.getTime();

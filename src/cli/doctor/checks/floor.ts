@@ -78,7 +78,7 @@ function evaluateSystem(facts: Facts): readonly CheckResult[] {
   ];
 }
 
-/** True if a floor policy denies pods in the namespace. All policies exclude the same namespaces. */
+/** Returns true if a floor policy denies pods in the namespace. All policies exclude the same namespaces. */
 export function isUnderFloor({ policies }: Facts, { labels }: NamespaceFact): boolean {
   const all = factValue(policies) ?? [];
   return POLICY_KINDS.every((policyKind) =>

@@ -19,7 +19,8 @@ import { applyManifests, instruction } from '../fix.ts';
 const HOW_TO_INSTALL = instruction('install Portcullis, see portcullis install --help');
 
 /**
- * True if the service account of the replicas has its permissions. They may exist without a Deployment and webhooks.
+ * Returns true if the service account of the replicas has its permissions. They may exist without a Deployment and
+ * webhooks.
  */
 function hasPermissions({ changedObjects }: Facts): boolean {
   const isBinding = ({ kind, metadata }: Manifest): boolean =>
@@ -37,7 +38,7 @@ export function isInstalled(facts: Facts): boolean {
   return isRegistered || !('value' in deployment) || deployment.value !== undefined || hasPermissions(facts);
 }
 
-/** True for the development cluster of `serve`, which has webhooks but no replicas. */
+/** Returns true for the development cluster of `serve`, which has webhooks but no replicas. */
 export function isDevCluster(facts: Facts): boolean {
   const { server, deployment, certificate } = facts;
   return (

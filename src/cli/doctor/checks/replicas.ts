@@ -139,7 +139,7 @@ function spreadFix(facts: Facts, ready: readonly Pod[], used: ReadonlySet<string
   return { ...commandFix('kubectl', '-n', facts.namespace, 'delete', 'pod', name), note };
 }
 
-/** True if pods without tolerations can be scheduled on the node. */
+/** Returns true if pods without tolerations can be scheduled on the node. */
 function isOpen({ spec }: Node): boolean {
   return spec?.unschedulable !== true && !spec?.taints?.some(({ effect }) => effect !== 'PreferNoSchedule');
 }

@@ -55,7 +55,7 @@ function findExpected(facts: Facts, { kind, name }: Configuration): Configuratio
   return findExpectedAll(facts).find((configuration) => configuration.kind === kind && configuration.name === name);
 }
 
-/** True if the leader maintains the configurations. */
+/** Returns true if the leader maintains the configurations. */
 function isManaged(facts: Facts): boolean {
   return decodePolicy(facts.settings).webhooks.management === 'managed' && !isDevCluster(facts);
 }

@@ -24,7 +24,7 @@ interface Correction {
   correct(pod: PodFields): PodFields;
 }
 
-/** Returns the corrections that are sufficient for a usable SCC to admit the pod. Prefers the first of these SCCs. */
+/** Returns the corrections, if any, that suffice for a usable SCC to admit the pod. Prefers the first of these SCCs. */
 export function findCorrections(search: Search, rejections: readonly Rejection[]): Corrections | undefined {
   const { pod } = search;
   const known = listCorrections(pod);
