@@ -35,7 +35,7 @@ export const clustersOptions = {
   'all-contexts': flag({ help: 'All contexts of the kubeconfig', conflicts: ['context'] }),
   'cluster-timeout': option('DURATION', durationMs, 60_000, {
     shown: '1m',
-    help: 'Time limit for each of several clusters',
+    help: 'Time limit for each cluster, if the command reads several clusters',
   }),
 };
 

@@ -89,7 +89,7 @@ const VALIDATIONS = [
   {
     expression: '!variables.grantsScc || !variables.isHolder || variables.mayGrant',
     message:
-      'the subjects of a temporary grant cannot pass on the use of SCCs: another user must grant it, or a user with the bind or escalate permission',
+      'the subjects of a temporary grant cannot pass on the use of SCCs. Only other users, or users with the bind or escalate permission, can grant it',
   },
 ];
 

@@ -434,7 +434,7 @@ function createReadinessMetrics({ gauge, tally }: Factory) {
     ),
     violatingWorkloads: gauge(
       'psa_rollout_violating_workloads',
-      'The workloads in psa_rollout_workloads by namespace, for the 100 namespaces that have the most of them.',
+      'The workloads in psa_rollout_workloads by namespace, for the 100 namespaces that contain the most of these workloads.',
       'namespace',
       'verdict',
     ),

@@ -49,7 +49,7 @@ spec:
 }
 
 const PRIVILEGED =
-  'As a last resort, grant SCC "privileged": portcullis scc grant privileged -z builder -n ci. This permits full control of their nodes to all pods of service account "builder".';
+  'As a last resort, grant SCC "privileged": portcullis scc grant privileged -z builder -n ci. This gives all pods of service account "builder" these permissions: full control of their nodes.';
 const SECURITY = 'spec.containers[0].securityContext';
 
 interface Case {
@@ -114,7 +114,7 @@ const cases: readonly Case[] = [
     fixes: [
       `Remove or change ${SECURITY}.runAsUser in the pods.`,
       'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci.',
-      'Grant SCC "anyuid": portcullis scc grant anyuid -z builder -n ci. This permits the root user and privilege escalation to all pods of service account "builder".',
+      'Grant SCC "anyuid": portcullis scc grant anyuid -z builder -n ci. This gives all pods of service account "builder" these permissions: the root user and privilege escalation.',
     ],
   },
   {
@@ -125,7 +125,7 @@ const cases: readonly Case[] = [
     fixes: [
       `Remove or change ${SECURITY}.runAsUser in the pods.`,
       'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci.',
-      'Grant SCC "ranged": portcullis scc grant ranged -z builder -n ci. This permits the root user to all pods of service account "builder".',
+      'Grant SCC "ranged": portcullis scc grant ranged -z builder -n ci. This gives all pods of service account "builder" these permissions: the root user.',
     ],
   },
   {
@@ -135,7 +135,7 @@ const cases: readonly Case[] = [
     detail: `the closest SCC is "restricted-v2", which does not allow spec.securityContext.fsGroup=7, ${SECURITY}.runAsUser=7`,
     fixes: [
       `Remove or change spec.securityContext.fsGroup, ${SECURITY}.runAsUser in the pods.`,
-      'Grant SCC "nonroot-v2": portcullis scc grant nonroot-v2 -z builder -n ci. This permits any user except root to all pods of service account "builder".',
+      'Grant SCC "nonroot-v2": portcullis scc grant nonroot-v2 -z builder -n ci. This gives all pods of service account "builder" these permissions: any user except root.',
     ],
   },
   {
@@ -146,7 +146,7 @@ const cases: readonly Case[] = [
     fixes: [
       'Remove or change spec.volumes[0] in the pods.',
       'Copy SCC "restricted-v2", set allowHostDirVolumePlugin=true, and grant the copy: portcullis scc create build pod/build -n ci.',
-      'Grant SCC "hostmount-anyuid": portcullis scc grant hostmount-anyuid -z builder -n ci. This permits files of the node (hostPath), the root user and privilege escalation to all pods of service account "builder".',
+      'Grant SCC "hostmount-anyuid": portcullis scc grant hostmount-anyuid -z builder -n ci. This gives all pods of service account "builder" these permissions: files of the node (hostPath), the root user and privilege escalation.',
     ],
   },
   {

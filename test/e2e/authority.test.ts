@@ -28,7 +28,7 @@ const OPERATOR = {
 };
 const DENIED = "ValidatingAdmissionPolicy 'portcullis-grants' with binding 'portcullis-grants' denied request: ";
 const CHANGED = `${DENIED}only users with the bind permission for the role may create a temporary grant, or change its end, subjects or finalizers`;
-const PASSED = `${DENIED}the subjects of a temporary grant cannot pass on the use of SCCs: another user must grant it, or a user with the bind or escalate permission`;
+const PASSED = `${DENIED}the subjects of a temporary grant cannot pass on the use of SCCs. Only other users, or users with the bind or escalate permission, can grant it`;
 const ESCALATION = 'is attempting to grant RBAC permissions not currently held';
 
 const user = (name: string): JsonObject => ({ apiGroup: RBAC, kind: 'User', name });

@@ -216,7 +216,7 @@ describe('the report', { skip: noBrowser }, () => {
     ]);
     assert.deepEqual(await texts('.workload summary'), ['Pod agent', 'Pod net', 'Pod older']);
     const LAST_RESORT =
-      'As a last resort, grant SCC "privileged": portcullis scc grant privileged -z default -n own Copy\nThis permits full control of their nodes to all pods of service account "default".';
+      'As a last resort, grant SCC "privileged": portcullis scc grant privileged -z default -n own Copy\nThis gives all pods of service account "default" these permissions: full control of their nodes.';
     assert.deepEqual(await texts('.fixes li'), [
       'Remove or change spec.containers[0].securityContext.privileged in the pods.',
       LAST_RESORT,

@@ -585,7 +585,7 @@ Pod default/p violates PodSecurity "baseline:latest"
 describe('check --platform=openshift', () => {
   const denial = `Deployment shop/db is denied, no SCC admits it
   stdin:9:9    scc-admission  no SCC admits the pod (the closest SCC is "restricted-v2", which does not allow spec.securityContext.fsGroup=1001, spec.containers[0].securityContext.runAsUser=1001)
-  stdin:12:29                 Fix: Remove or change spec.securityContext.fsGroup, spec.containers[0].securityContext.runAsUser in the pods. Or: Grant SCC "nonroot-v2": portcullis scc grant nonroot-v2 -z db -n shop. This permits any user except root to all pods of service account "db".
+  stdin:12:29                 Fix: Remove or change spec.securityContext.fsGroup, spec.containers[0].securityContext.runAsUser in the pods. Or: Grant SCC "nonroot-v2": portcullis scc grant nonroot-v2 -z db -n shop. This gives all pods of service account "db" these permissions: any user except root.
 
 0 passed, 1 failed
 `;

@@ -126,7 +126,7 @@ export function listFixes(
     {
       text: `${permits.includes(FULL_CONTROL) ? 'As a last resort, grant' : 'Grant'} SCC ${quote(grantable)}`,
       command: grantCommand(grantable, namespace, serviceAccount),
-      consequence: `This permits ${scope} to all pods of service account ${quote(serviceAccount)}.`,
+      consequence: `This gives all pods of service account ${quote(serviceAccount)} these permissions: ${scope}.`,
     },
   ];
 }
