@@ -41,6 +41,8 @@ interface Joined {
   readonly origin: string;
   readonly file: string | undefined;
   readonly cluster: FleetCluster;
+  /** Names of earlier reports of the same cluster, such as other contexts. */
+  readonly aliases: readonly string[];
   /** Number of denied workloads by their violated checks. The key contains the checks, separated by spaces. */
   readonly causes: ReadonlyMap<string, number>;
   /** Empty if there is no reference cluster. */
@@ -80,11 +82,15 @@ export function createFleet({ time, maxWorkloads, reports, reference }: FleetOpt
         const [shown, hidden] = isLatest ? [origin, other.origin] : [other.origin, origin];
         notes.push(`${hidden} is not part of the report, because ${shown} is the latest report of the same cluster.`);
       }
-      if (!isLatest) return;
-      for (const [check, fix] of Object.entries(report.fixes)) fixes.set(check, fix);
       const entry = summarize(report, { origin, file });
+      const aliases = other ? [...other.aliases, ...ownNames(isLatest ? other : entry)] : [];
+      if (!isLatest) {
+        joined.set(key, { ...other, aliases });
+        return;
+      }
+      for (const [check, fix] of Object.entries(report.fixes)) fixes.set(check, fix);
       const traits = reference === undefined ? {} : findTraits(report);
-      joined.set(key, { ...entry, traits, cluster: limitWorkloads(entry.cluster, maxWorkloads / reports) });
+      joined.set(key, { ...entry, aliases, traits, cluster: limitWorkloads(entry.cluster, maxWorkloads / reports) });
     },
     finish() {
       const entries = withUniqueNames([...joined.values()]);
@@ -126,10 +132,13 @@ function limitWorkloads(cluster: FleetCluster, limit: number): FleetCluster {
   return { ...cluster, denied, omitted: cluster.omitted + cluster.denied.length - denied.length };
 }
 
+/** Returns the names by which `--reference` refers to a cluster. */
+function ownNames({ cluster, file }: Pick<Joined, 'cluster' | 'file'>): readonly string[] {
+  return [cluster.name, cluster.context, file && basename(file, extname(file))].filter((name) => name !== undefined);
+}
+
 function compareWith(name: string, entries: readonly Joined[], unread: readonly (UnreadCluster & UnreadReport)[]) {
-  const matching = entries.filter(({ cluster, file }) =>
-    [cluster.name, cluster.context, file && basename(file, extname(file))].includes(name),
-  );
+  const matching = entries.filter((entry) => [...ownNames(entry), ...entry.aliases].includes(name));
   const [reference, ...others] = matching;
   const failed = unread.find(({ name: own, cluster }) => own === name || cluster.context === name);
   const names = entries.map(({ cluster }) => cluster.name).join(', ');
@@ -142,7 +151,7 @@ function compareWith(name: string, entries: readonly Joined[], unread: readonly 
   return { reference: reference.cluster.name, ...compareClusters(toCompared(reference), compared) };
 }
 
-function summarize(report: ReportData, { origin, file }: Origin): Omit<Joined, 'traits'> {
+function summarize(report: ReportData, { origin, file }: Origin): Omit<Joined, 'aliases' | 'traits'> {
   const { source, time, version, rollout, namespaces, summary } = report;
   const evaluated = namespaces.filter(({ verdict }) => verdict !== 'inconclusive');
   const denied = evaluated.flatMap(({ name: namespace, workloads }) =>

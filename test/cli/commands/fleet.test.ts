@@ -276,6 +276,23 @@ describe('report --fleet', () => {
     );
   });
 
+  test('finds the reference cluster by the context of an older report', async () => {
+    const report = await computeReport();
+    const contexts = ['dev@prod-1', 'admin@prod-1'].map((context, index) => {
+      return save(`context-${index}`, {
+        ...report,
+        cluster: { uid: 'a', context },
+        time: `2026-01-0${index + 1}T00:00:00Z`,
+      });
+    });
+    const files = [...(await Promise.all(contexts)), await save('other', report)];
+    for (const name of ['dev@prod-1', 'admin@prod-1', 'context-0']) {
+      const { stdout } = await runProgram(['report', '--fleet', ...files, `--reference=${name}`, '-o', 'json']);
+      const { clusters, reference } = JSON.parse(stdout) as FleetData;
+      assert.deepEqual([reference, clusters.length], ['admin@prod-1', 2]);
+    }
+  });
+
   test('reports invalid input with the file and the field', async () => {
     const report = await computeReport();
     const valid = await save('valid', report);
