@@ -202,7 +202,7 @@ suite('all readers agree with the API server', { skip }, async () => {
   };
 
   /** Returns the first report that the dashboard sends. */
-  const readLive = async (): Promise<Namespaces> => (await runDashboard('--kubeconfig', kubeconfig)).namespaces;
+  const readLive = async (): Promise<Namespaces> => (await runDashboard(['--kubeconfig', kubeconfig])).namespaces;
 
   /** Returns the verdicts of each reader of the Pod Security state. */
   const listReaders = async (): Promise<readonly (readonly [reader: string, verdicts: Verdicts])[]> => {

@@ -21,8 +21,11 @@ export async function readDashboard(url: string): Promise<ReportData> {
   throw new Error('the dashboard closed the connection');
 }
 
-/** Runs `portcullis dashboard` with options until its first report. Returns this report. */
-export async function runDashboard(...options: readonly string[]): Promise<ReportData> {
+/**
+ * Runs `portcullis dashboard` with options until its first report. Calls `change` before it opens the page. Returns the
+ * report.
+ */
+export async function runDashboard(options: readonly string[], change?: () => Promise<unknown>): Promise<ReportData> {
   const stopping = new AbortController();
   const opened = Promise.withResolvers<string>();
   const io = {
@@ -34,7 +37,9 @@ export async function runDashboard(...options: readonly string[]): Promise<Repor
   };
   const ended = run(['dashboard', ...options], io);
   try {
-    return await readDashboard(await opened.promise);
+    const url = await opened.promise;
+    await change?.();
+    return await readDashboard(url);
   } finally {
     stopping.abort();
     assert.equal(await ended, 0);

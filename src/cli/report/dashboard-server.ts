@@ -137,6 +137,8 @@ interface DashboardSource {
   readonly server: string;
   /** Returns the inventory of a cluster, whose store is kept up to date. */
   inventory(): Pick<Inventory, 'store' | 'source' | 'customSources' | 'assumptions' | 'unread'>;
+  /** Updates the parts of the inventory that no watch updates. Called before each computation. */
+  refresh?(): Promise<void>;
   readonly values: Pick<RolloutValues, 'config' | 'installation-namespace' | 'scc-mode'>;
   /** Aborts computations. */
   readonly signal: AbortSignal;
@@ -152,6 +154,7 @@ export async function openDashboard({ port, signal, ...source }: DashboardSource
       import('./report-data.ts'),
     ]);
     const date = new Date();
+    await source.refresh?.();
     const facts = await computeRollout(source.inventory(), values, date);
     const namespace = values['installation-namespace'];
     const isFromFile = values.config !== undefined;

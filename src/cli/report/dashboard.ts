@@ -2,14 +2,21 @@ import { CONFIGURATION_NAME, POD_SECURITY_CONFIG_MAP } from '../../api/names.ts'
 import { systemClock } from '../../cluster/clock.ts';
 import { connect } from '../../cluster/connection.ts';
 import { createLiveCluster, type Scope } from '../../cluster/live-cluster.ts';
+import { ApiError, ConnectionError } from '../../kube/status.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { defineCommand, EXIT, PROGRAM, VERSION } from '../command.ts';
+import { readCustomSources } from '../inventory/custom-resources.ts';
 import { POLICY_SCOPE } from '../inventory/inventory.ts';
 import { readRolloutInventory, ROLLOUT_COMMAND_KINDS, rolloutOptions } from '../inventory/rollout.ts';
+import { findSettings } from '../inventory/settings.ts';
 import { aborted, explainAddressError } from '../listen.ts';
 import { integer, option } from '../options.ts';
 import { openDashboard } from './dashboard-server.ts';
 
 const { kubeconfig, context, config, 'installation-namespace': installation, 'scc-mode': sccMode } = rolloutOptions;
+
+/** Minimum interval between two reads of the custom resources, which are not watched. */
+const CUSTOM_INTERVAL_MS = 5000;
 
 const DETAILS = `
 Shows the report of a cluster in a browser, and updates it while the cluster changes. The command reads the
@@ -62,10 +69,30 @@ export const command = defineCommand({
         [...cluster.failures()].map(
           ([kind, reason]) => `the last known ${kind} objects, because watching them fails: ${reason}`,
         );
+      let { customSources } = inventory;
+      let unreadCustom: readonly string[] = [];
+      let readMs = -Infinity;
+      const refresh = async (): Promise<void> => {
+        if (performance.now() - readMs < CUSTOM_INTERVAL_MS) return;
+        readMs = performance.now();
+        try {
+          const { workloadResources } = (await findSettings({ config: options.config, store, namespace })).settings;
+          ({ customSources } = await readCustomSources(workloadResources, { connection, only: undefined, signal }));
+          unreadCustom = [];
+        } catch (error) {
+          if (!(error instanceof ApiError || error instanceof ConnectionError || error instanceof UserError))
+            throw error;
+          unreadCustom = [`the last known state of custom resources: ${error.message}`];
+        }
+      };
       const opening = openDashboard({
         port,
         server: connection.server,
-        inventory: () => ({ ...inventory, store, assumptions: [...inventory.assumptions, ...outages()] }),
+        inventory: () => {
+          const assumptions = [...inventory.assumptions, ...outages(), ...unreadCustom];
+          return { ...inventory, store, customSources, assumptions };
+        },
+        refresh,
         values: options,
         signal,
       });

@@ -42,11 +42,57 @@ test('the dashboard lists workloads that exceptions allow', async () => {
     await cluster.applyStatus('PodSecurityException', { metadata, status: { approval } }, BY_TEST);
     const file = join(folder, 'settings.json');
     await writeFile(file, formatSettings({ podSecurity: { exceptions: { mode: 'approved' } }, scc: { mode: 'off' } }));
-    const { namespaces } = await runDashboard('--kubeconfig', await started.kubeconfig(), '--config', file);
+    const { namespaces } = await runDashboard(['--kubeconfig', await started.kubeconfig(), '--config', file]);
     const shop = namespaces.find(({ name }) => name === 'shop');
     assert.deepEqual(
       [shop?.workloads, shop?.excepted.map(({ kind, name }) => `${kind}/${name}`)],
       [[], ['Deployment/web']],
+    );
+  } finally {
+    await started.stop();
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('the dashboard lists the custom resources of the current state', async () => {
+  const started = await startCluster();
+  const folder = await mkdtemp(join(tmpdir(), 'portcullis-dashboard-'));
+  const send = async (method: string, path: string, body?: object): Promise<void> => {
+    const { status, text } = await started.admin.send(method, path, body);
+    assert.ok(status < 300, text);
+  };
+  try {
+    await installCrds(started.cluster);
+    const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+    await send('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {
+      metadata: { name: 'rollouts.argoproj.io' },
+      spec: {
+        group: 'argoproj.io',
+        scope: 'Namespaced',
+        names: { plural: 'rollouts', kind: 'Rollout', singular: 'rollout', listKind: 'RolloutList' },
+        versions: [{ name: 'v1', served: true, storage: true, schema }],
+      },
+    });
+    const rollouts = '/apis/argoproj.io/v1/namespaces/default/rollouts';
+    const rollout = (name: string) => ({
+      apiVersion: 'argoproj.io/v1',
+      kind: 'Rollout',
+      metadata: { name },
+      spec: { template: { spec: { hostPID: true, containers: [{ name: 'c', image: 'i' }] } } },
+    });
+    await started.cluster.idle();
+    await send('POST', rollouts, rollout('fixed'));
+    const file = join(folder, 'settings.json');
+    const workloadResources = [{ group: 'argoproj.io', resource: 'rollouts' }];
+    await writeFile(file, formatSettings({ podSecurity: { workloadResources }, rollout: { phase: 'Evaluate' } }));
+    const options = ['--kubeconfig', await started.kubeconfig(), '--config', file];
+    const { namespaces } = await runDashboard(options, async () => {
+      await send('DELETE', `${rollouts}/fixed`);
+      await send('POST', rollouts, rollout('web'));
+    });
+    assert.deepEqual(
+      namespaces.flatMap(({ workloads }) => workloads.map(({ kind, name }) => `${kind}/${name}`)),
+      ['Rollout/web'],
     );
   } finally {
     await started.stop();
