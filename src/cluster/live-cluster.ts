@@ -303,7 +303,7 @@ function logFailures(
   };
 }
 
-/** Ignores objects outside the scope, because no watch event would ever remove them from the store. */
+/** Limits written objects to the scope, because no watch event would ever remove other objects from the store. */
 function restrictToScope(writer: StoreWriter, { namespace, name }: Scope): StoreWriter {
   const isInScope = ({ metadata }: KubeObject): boolean =>
     (namespace === undefined || metadata?.namespace === namespace) && (name === undefined || metadata?.name === name);

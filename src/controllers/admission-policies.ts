@@ -412,7 +412,7 @@ async function reconcileNamed(
   }
 }
 
-/** False if the installation namespace is missing or terminating. */
+/** Returns false if the installation namespace is missing or terminating. */
 function isRunning(store: Store, namespace: string): boolean {
   const installation = store.get('Namespace', namespace);
   return installation !== undefined && installation.metadata?.deletionTimestamp == null;

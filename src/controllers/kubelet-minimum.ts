@@ -266,7 +266,7 @@ async function write(object: PortcullisConfiguration, review: Review, context: W
   context.logger.info(fields, 'minimum kubelet version changed');
 }
 
-/** Ignores the order of conditions, because the API server returns them in creation order. */
+/** Sorts conditions by type for comparison, because the API server returns them in creation order. */
 function byType(conditions: readonly ConditionState[]): readonly ConditionState[] {
   return conditions.toSorted((a, b) => compareBytes(a.type, b.type));
 }

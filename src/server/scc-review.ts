@@ -89,7 +89,7 @@ export function concludeScc(
     : { ...response, warnings: [mode.problem, ...(response.warnings ?? [])] };
 }
 
-/** True until the controller has created all standard SCCs and the bindings that grant them. */
+/** Returns true until the controller has created all standard SCCs and the bindings that grant them. */
 function awaitsStandardSccs(store: Store, deps: Pick<SccReviewDeps, 'restoresStandardSccs'>): boolean {
   return lacksStandardSccs(store) && deps.restoresStandardSccs();
 }

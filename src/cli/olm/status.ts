@@ -79,8 +79,7 @@ function printStatus(status: NamespaceStatus): readonly string[] {
 }
 
 /**
- * True unless the installation lacks the feature. A replica with the feature reports whether it can watch the
- * operators.
+ * Returns false if the installation lacks the feature. A replica with it reports whether it can watch the operators.
  */
 function hasFeature(store: Store): boolean {
   const deployment = store.get('Deployment', INSTALLATION.name, INSTALLATION.namespace);

@@ -181,7 +181,7 @@ function readObject(object: JsonObject, { group, kind }: GroupVersionKind): Read
   return decodePodAt(template);
 }
 
-/** Follows the path to the template, and verifies the type of `spec.replicas`. */
+/** Finds the template at a path, and verifies the type of `spec.replicas`. */
 function findTemplate(source: DecodeSource, path: readonly string[]): DecodeSource | undefined {
   const [key, ...rest] = path;
   if (key === undefined) return source;

@@ -96,7 +96,7 @@ export function createMirrorPodPolicy(kubelet: KubeletScope | undefined): PodPol
   };
 }
 
-/** Repeats the match conditions, and checks the settings, which may have changed since the registration. */
+/** Returns true if the match conditions hold and the settings, which may have changed, require a review. */
 function isChecked({ resource, namespace, object }: AdmissionRequest, kubelet: KubeletScope): boolean {
   const { certificates, nodeWrites } = kubelet.settings().admission;
   if (resource.resource === 'leases') return nodeWrites && namespace === LEASES;

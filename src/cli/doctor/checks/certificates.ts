@@ -85,7 +85,7 @@ function evaluateBundles(facts: Facts): readonly CheckResult[] {
   return isServed && webhooks.length > 0 ? [ok('caBundle', 'every webhook trusts the serving certificate')] : [];
 }
 
-/** Names the configuration if it is a copy, because replicas set the caBundle only in the installed configurations. */
+/** Checks a webhook's caBundle. Names the configuration if it is a copy, because replicas do not set its caBundle. */
 function evaluateBundle({ configuration, webhook }: ConfiguredWebhook, facts: Facts): readonly CheckResult[] {
   const { kind, name: configurationName } = configuration;
   const [parsed] = getWebhooks({ webhooks: [webhook] });

@@ -28,7 +28,7 @@ function hasPermissions({ changedObjects }: Facts): boolean {
   return 'value' in changedObjects && !changedObjects.value.some(isBinding);
 }
 
-/** False if the Deployment, the webhook configurations and the permissions are all missing. */
+/** Returns false if the Deployment, the webhook configurations and the permissions are all missing. */
 export function isInstalled(facts: Facts): boolean {
   const { webhookConfigurations: configurations, deployment, settings } = facts;
   const names = new Set(staticWebhookConfigurations(settings).map(({ metadata: { name } }) => name));
