@@ -147,7 +147,7 @@ export function patchTargets({ objects }: Manifests): PatchTargets {
           ? 'set apiVersion and kind of the list item, because kustomize rejects items without them'
           : same === undefined
             ? target
-            : `rename one of the objects or check them separately, because kustomize cannot distinguish it from the object at ${printPosition({ file: same.document.file, ...same.locate([]) })}`,
+            : `rename one of the objects or check them separately, because kustomize cannot distinguish this object from the object at ${printPosition({ file: same.document.file, ...same.locate([]) })}`,
     );
   }
   return targets;

@@ -170,7 +170,7 @@ const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], string>> = {
   on: 'Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off',
   partly:
     'Break-glass is on for only some webhooks or labels. To turn it on for all: portcullis break-glass on. To turn it off: portcullis break-glass off',
-  off: 'Break-glass is off: Portcullis is enforcing.',
+  off: 'Break-glass is off: API servers call Portcullis.',
 };
 
 function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakGlassStatus): string {

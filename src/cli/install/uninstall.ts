@@ -77,7 +77,7 @@ export const command = defineCommand({
       const [other] = await findOtherInstallations(client, namespace);
       if (other !== undefined) {
         throw new UserError(
-          `Portcullis is also installed in namespace ${other}, and both installations use the same roles and webhooks: run portcullis doctor in the namespace to keep, and apply its fixes`,
+          `Portcullis is also installed in namespace ${other}, and both installations use the same roles and webhooks: run portcullis doctor for the namespace of the installation to keep, and apply its fixes`,
         );
       }
       const sccs = await readSccs(client);

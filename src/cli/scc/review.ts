@@ -158,7 +158,7 @@ export const command = defineCommand({
     const { stdout, text, stderr } = io;
     if (options.serviceaccount.length > 0 && (options.user !== undefined || options.group.length > 0)) {
       throw new UserError(
-        '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
+        '--serviceaccount cannot be combined with --user and --group: specify either service accounts or a user with groups',
       );
     }
     const needs = { kinds: SCC_INPUT_KINDS, gaps: 'ranges' } as const;

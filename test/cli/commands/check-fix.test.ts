@@ -684,7 +684,7 @@ describe('--fix=patch reports what kustomize cannot match:', () => {
   const pod = (metadata: string, field = 'hostPID'): string =>
     `apiVersion: v1\nkind: Pod\nmetadata: ${metadata}\nspec: {${field}: true}\n`;
   const same = (other: string): string =>
-    `rename one of the objects or check them separately, because kustomize cannot distinguish it from the object at ${other}`;
+    `rename one of the objects or check them separately, because kustomize cannot distinguish this object from the object at ${other}`;
   const unnamed = 'set metadata.name, because kustomize rejects objects without a name';
   const cases: readonly (readonly [
     name: string,

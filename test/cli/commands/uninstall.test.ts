@@ -137,7 +137,7 @@ describe('uninstall', () => {
       code: 2,
       stdout: '',
       stderr:
-        'error: Portcullis is also installed in namespace default, and both installations use the same roles and webhooks: run portcullis doctor in the namespace to keep, and apply its fixes\n',
+        'error: Portcullis is also installed in namespace default, and both installations use the same roles and webhooks: run portcullis doctor for the namespace of the installation to keep, and apply its fixes\n',
     });
     await cluster.admin.send('DELETE', '/apis/apps/v1/namespaces/default/deployments/portcullis');
   });

@@ -65,7 +65,7 @@ const CASES: readonly (readonly [args: string, message: string])[] = [
   ['scc review -f explain/no-subject.yaml -o yaml -n x', `explain/no-subject.yaml:1:1: ${NO_SUBJECT}`],
   [
     `${REVIEW}/root.yaml --user olga --serviceaccount builder`,
-    '--serviceaccount cannot be combined with --user and --group: review service accounts or users',
+    '--serviceaccount cannot be combined with --user and --group: specify either service accounts or a user with groups',
   ],
   [
     `${REVIEW}/wrong-type.yaml`,
