@@ -5,7 +5,7 @@
 import { deepEqual } from '../kube/equality.ts';
 import { formatFieldError } from '../kube/field-error.ts';
 import { quote } from '../kube/text.ts';
-import { isObject, type PodLike, valueAt, withValueAt } from '../kube/types.ts';
+import { isObject, type JsonObject, type PodLike, valueAt, withValueAt } from '../kube/types.ts';
 import {
   capabilityName,
   decodePod,
@@ -222,7 +222,10 @@ function fixObject(
     const rest = { object, document, path: place, value: object.value, changes: [] };
     return [
       { ...rest, unfixed: [...before.unfixed, ...composed] },
-      ...pods.map(({ path, pod, ...fix }) => ({ ...fix, object, document, path: [...place, ...path], value: pod })),
+      ...pods.map(({ path, pod, ...fix }) => {
+        const own = path.length === 0 ? withOwnFields(object, pod) : pod;
+        return { ...fix, object, document, path: [...place, ...path], value: own };
+      }),
     ];
   }
   return [
@@ -230,7 +233,7 @@ function fixObject(
       object,
       document,
       path: place,
-      value: withOwnType(after.object),
+      value: withOwnFields(object, after.object.value),
       changes: [...before.changes, ...pods.flatMap(({ changes }) => changes), ...after.changes],
       unfixed: [...after.unfixed, ...composed, ...pods.flatMap(({ unfixed }) => unfixed)],
     },
@@ -268,18 +271,22 @@ function composedViolations(object: ManifestObject, findViolations: FindViolatio
 }
 
 /**
- * Restores the type of the manifest, because items of a list such as PodList omit it, and a Project is read as another
- * type.
+ * Restores the fields that were set when the manifest was read. These are the type of an item of a list such as
+ * PodList, the type of a Project, and the labels that a template adds to its objects.
  */
-function withOwnType({ document, path, value }: ManifestObject): unknown {
+function withOwnFields({ document, path, template }: ManifestObject, value: unknown): unknown {
   const own = valueAt(document.value, path);
-  return Object.fromEntries(
-    Object.entries(value).flatMap(([name, member]) => {
-      if (name !== 'apiVersion' && name !== 'kind') return [[name, member]];
-      const original = valueAt(own, [name]);
-      return original === undefined ? [] : [[name, original]];
-    }),
-  );
+  const { apiVersion, kind, metadata } = isObject(own) ? own : {};
+  const changed = isObject(value) ? value['metadata'] : undefined;
+  const ownMetadata =
+    isObject(metadata) && isObject(changed) ? withMembers(changed, { labels: metadata['labels'] }) : metadata;
+  return withMembers(value, { apiVersion, kind, ...(template ? { metadata: ownMetadata } : {}) });
+}
+
+/** Sets members of an object. Removes members whose new value is `undefined`. */
+function withMembers(value: unknown, members: JsonObject): unknown {
+  const all = { ...(isObject(value) ? value : {}), ...members };
+  return Object.fromEntries(Object.entries(all).filter(([, member]) => member !== undefined));
 }
 
 function refusedChange({ object, path, check, field, change }: FieldChange, message?: string): readonly Unfixed[] {

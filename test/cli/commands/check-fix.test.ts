@@ -99,6 +99,13 @@ test('--fix replaces the files and keeps their modes and links', async () => {
   assert.deepEqual((await readdir(folder)).sort(), ['link.yaml', 'pod.yaml']);
 });
 
+test('--fix does not write apiVersion and kind into the items of a typed list', async () => {
+  const stdin =
+    'apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec:\n    hostPID: true\n    containers: [{name: c, image: i}]\n';
+  const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
+  assert.equal(stdout, stdin.replace('true', 'false'));
+});
+
 test('--fix keeps the encoding of a file', async () => {
   const file = join(folder, 'utf16.yaml');
   await writeFile(file, `\ufeff${POD}`, 'utf16le');

@@ -185,6 +185,30 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     );
   });
 
+  for (const [name, metadata] of [
+    ['without labels', '{name: a}'],
+    ['with empty metadata', '{}'],
+    ['with other labels', '{name: a, labels: {app: own, tier: web}}'],
+    ['without metadata', 'null'],
+  ]) {
+    test(`--fix does not write the labels of the template into an object ${name}`, async () => {
+      const stdin = template(
+        `- {apiVersion: v1, kind: Pod, metadata: ${metadata}, spec: {hostPID: true, containers: [{name: c, image: i}]}}\n`,
+      ).replace('objects:', 'labels: {app: shop}\nobjects:');
+      const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
+      assert.equal(stdout, stdin.replace('hostPID: true', 'hostPID: false'));
+    });
+  }
+
+  test('--fix removes the only metadata of an object in a template with labels', async () => {
+    const annotation = 'container.apparmor.security.beta.kubernetes.io/c';
+    const stdin = template(
+      `- {apiVersion: v1, kind: Pod, metadata: {annotations: {${annotation}: unconfined}}, spec: {containers: [{name: c, image: i}]}}\n`,
+    ).replace('objects:', 'labels: {app: shop}\nobjects:');
+    const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
+    assert.equal(stdout, stdin.replace(`{annotations: {${annotation}: unconfined}}`, '{}'));
+  });
+
   test('as other commands do', async () => {
     const stdin = pod('{hostNetwork: "${{FLAG}}", containers: [{name: a, image: i}]}');
     const { stdout } = await runProgram(['explain', '-f', '-', '--offline'], { stdin });
