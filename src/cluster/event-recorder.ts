@@ -146,7 +146,8 @@ function eventIdentity(event: ClusterEvent): string {
 
 function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
   const { apiVersion, kind, metadata: { name = '', namespace: ownNamespace, uid, resourceVersion } = {} } = regarding;
-  // Events for cluster-scoped objects are created in the default namespace.
+  // Events for cluster-scoped objects are created in the default namespace, but their references have no namespace.
+  // Otherwise, `kubectl describe` does not find them.
   const namespace = ownNamespace || 'default';
   return {
     apiVersion: 'events.k8s.io/v1',
@@ -154,7 +155,7 @@ function eventObject({ regarding, ...event }: ClusterEvent, now: Date) {
     metadata: { name: eventName(name), namespace },
     eventTime: formatMicroTime(now),
     ...event,
-    regarding: { apiVersion, kind, name, namespace, uid, resourceVersion },
+    regarding: { apiVersion, kind, name, namespace: ownNamespace || undefined, uid, resourceVersion },
     reportingInstance: event.reportingController,
   };
 }

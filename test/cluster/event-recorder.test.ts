@@ -72,7 +72,6 @@ describe('events', () => {
         apiVersion: 'v1',
         kind: 'Namespace',
         name: 'shop',
-        namespace: 'default',
         uid: 'uid-shop',
         resourceVersion: '7',
       },
