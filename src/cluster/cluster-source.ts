@@ -210,13 +210,18 @@ function mergeKubeconfigs(sources: readonly TextFile[]): RawKubeconfig {
   return merged;
 }
 
-/** Adapts an entry for client-node, which does not support tokenFile and reads files even if inline data is set. */
+/**
+ * Adapts an entry for client-node, which does not support tokenFile and reads files even if inline data is set. As in
+ * client-go, an empty text is equivalent to an absent field.
+ */
 function adaptEntry(entry: JsonObject, folder: string): JsonObject {
   const absolute = (path: unknown): unknown => (typeof path === 'string' ? resolve(folder, path) : path);
   const adapted: Record<string, unknown> = { ...entry };
   for (const key of ['cluster', 'user']) {
     if (!isObject(entry[key])) continue;
-    const fields: Record<string, unknown> = { ...entry[key] };
+    const fields: Record<string, unknown> = Object.fromEntries(
+      Object.entries(entry[key]).filter(([, value]) => value !== ''),
+    );
     for (const file of ['certificate-authority', 'client-certificate', 'client-key'])
       fields[file] = fields[`${file}-data`] == null ? absolute(fields[file]) : undefined;
     if (typeof fields['tokenFile'] === 'string') {

@@ -53,6 +53,8 @@ contexts:
   context: {cluster: b, user: bob}
 `;
 
+const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
+
 async function file(name: string, text: string): Promise<string> {
   const path = join(folder, name);
   await mkdir(join(path, '..'), { recursive: true });
@@ -99,13 +101,37 @@ describe('the cluster of a command', () => {
       assert.equal((await find({ env })).server, 'https://b.test');
   });
 
+  const empty: readonly (readonly [name: string, cluster: string, user: string, ca?: string])[] = [
+    ['the paths of certificates', '{certificate-authority: ""}', '{token: t, client-certificate: "", client-key: ""}'],
+    [
+      'inline data',
+      '{certificate-authority: pki/ca.crt, certificate-authority-data: ""}',
+      '{token: t}',
+      'the authority',
+    ],
+    ['the path of a token', '{}', '{token: t, tokenFile: ""}'],
+    ['the proxy and the server name', '{proxy-url: "", tls-server-name: ""}', '{token: t}'],
+    ['the impersonated user', '{}', '{token: t, as: ""}'],
+  ];
+  for (const [name, cluster, user, ca] of empty) {
+    test(`does not depend on empty text in ${name}`, async () => {
+      const text = `${ONLY_CONTEXT.replace('cluster: a', 'cluster: a, user: u')}clusters:
+- {name: a, cluster: ${cluster.replace('{', '{server: "https://a.test", ')}}
+users:
+- {name: u, user: ${user}}
+`;
+      await file('a/pki/ca.crt', 'the authority');
+      const { credentials } = await find({ kubeconfig: await file('a/empty', text) });
+      const headers = { authorization: 'Bearer t' };
+      assert.deepEqual(await credentials(), { headers, ca, cert: undefined, key: undefined });
+    });
+  }
+
   test('may come from a context that sets no user', async () => {
     const { credentials } = await find({ kubeconfig: await file('a/config', FIRST), context: 'anonymous' });
     assert.deepEqual((await credentials()).headers, {});
   });
 });
-
-const ONLY_CONTEXT = 'current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\n';
 
 describe('no cluster is found', () => {
   test('and findCluster rejects a missing file in KUBECONFIG, but returns undefined for a missing file in the home directory', async () => {
