@@ -31,8 +31,6 @@ export function networkError(thrown: unknown, url: string): string {
     case 'ECONNRESET':
       if (error.message === 'aborted') return 'unexpected EOF';
       return error.message.includes('ECONNRESET') ? 'read: connection reset by peer' : 'EOF';
-    case 'EPROTO':
-      return 'http: server gave HTTP response to HTTPS client';
     case 'CERT_HAS_EXPIRED':
     case 'CERT_NOT_YET_VALID':
       return `${UNTRUSTED}certificate has expired or is not yet valid: ${error.message}`;
@@ -41,8 +39,17 @@ export function networkError(thrown: unknown, url: string): string {
     default:
       return UNKNOWN_AUTHORITY.has(error.code ?? '')
         ? `${UNTRUSTED}certificate signed by unknown authority`
-        : error.message;
+        : (tlsError(error.message) ?? error.message);
   }
+}
+
+/** Formats an error of OpenSSL, which is often an alert of the server. Returns `undefined` for other errors. */
+function tlsError(message: string): string | undefined {
+  const [, reason] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? [];
+  if (reason === undefined) return undefined;
+  const [, alert] = /^\S+ alert (.+)$/.exec(reason) ?? [];
+  if (alert !== undefined) return `remote error: tls: ${alert}`;
+  return reason === 'wrong version number' ? 'http: server gave HTTP response to HTTPS client' : `tls: ${reason}`;
 }
 
 const UNTRUSTED = 'tls: failed to verify certificate: x509: ';

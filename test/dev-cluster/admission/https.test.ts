@@ -182,6 +182,10 @@ function close(server: Server): Promise<void> {
 describe('network errors have the text of Go', () => {
   const failure = (code: string, more: object = {}): Error =>
     Object.assign(new Error(`error of Node: ${code}`), { code, ...more });
+  const openSsl = (problem: string): Error => {
+    const message = `write EPROTO 40ED:error:0A000410:SSL routines:${problem}:../record/rec_layer_s3.c:918:SSL alert number 40\n`;
+    return Object.assign(new Error(message), { code: 'EPROTO' });
+  };
   const cases: [name: string, error: unknown, text: string][] = [
     ['no such host', failure('ENOTFOUND'), 'dial tcp: lookup hook.example.com: no such host'],
     ['a resolver that does not respond', failure('EAI_AGAIN'), 'dial tcp: lookup hook.example.com: no such host'],
@@ -210,6 +214,26 @@ describe('network errors have the text of Go', () => {
       'an expired certificate',
       failure('CERT_HAS_EXPIRED'),
       'tls: failed to verify certificate: x509: certificate has expired or is not yet valid: error of Node: CERT_HAS_EXPIRED',
+    ],
+    [
+      'a server without TLS',
+      openSsl('tls_validate_record_header:wrong version number'),
+      'http: server gave HTTP response to HTTPS client',
+    ],
+    [
+      'a server that requires another cipher suite or a client certificate',
+      openSsl('ssl3_read_bytes:ssl/tls alert handshake failure'),
+      'remote error: tls: handshake failure',
+    ],
+    [
+      'a server that requires TLS 1.3',
+      openSsl('ssl3_read_bytes:tlsv1 alert protocol version'),
+      'remote error: tls: protocol version',
+    ],
+    [
+      'a server that supports only TLS 1.0',
+      openSsl('tls_process_server_hello:unsupported protocol'),
+      'tls: unsupported protocol',
     ],
     ['an unknown error', new Error('odd'), 'odd'],
   ];
