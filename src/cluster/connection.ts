@@ -19,6 +19,7 @@ import { type Clock, systemClock } from './clock.ts';
 import { type ClusterSource, type ClusterTarget, type Credentials, resolveCluster } from './cluster-source.ts';
 import { parseJson, TooLargeError } from './json.ts';
 import { networkError } from './network-error.ts';
+import { isWithoutProxy, withoutBrackets } from './no-proxy.ts';
 
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -206,10 +207,6 @@ function socketOptions({ server, serverName, skipVerification }: ClusterTarget, 
   };
 }
 
-function withoutBrackets(hostname: string): string {
-  return hostname.replace(/^\[(.*)\]$/, '$1');
-}
-
 const JSON_TYPE = 'application/json';
 
 function rawRequest(
@@ -283,10 +280,15 @@ function retire(agent: HttpAgent): void {
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
 
-/** Returns the kubeconfig's proxy, or the proxies in the environment, which are not used for loopback addresses. */
+/**
+ * Returns the kubeconfig's proxy, or the proxies in the environment, which are not used for loopback addresses and for
+ * servers in `NO_PROXY`.
+ */
 function proxyEnvironment({ proxyUrl, server }: ClusterTarget, env: ClusterSource['env']): ClusterSource['env'] {
   if (proxyUrl !== undefined) return { HTTPS_PROXY: proxyUrl, HTTP_PROXY: proxyUrl };
-  return LOOPBACK.test(new URL(server).hostname) ? {} : env;
+  const isDirect =
+    LOOPBACK.test(new URL(server).hostname) || isWithoutProxy(server, env['NO_PROXY'] || env['no_proxy'] || '');
+  return isDirect ? {} : env;
 }
 
 function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, credentials: Credentials): AgentOptions {

@@ -5,6 +5,7 @@ import { createServer as createPlainServer } from 'node:http';
 import { type AddressInfo, connect as dial, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { Connection } from '../../src/cluster/connection.ts';
+import { isWithoutProxy } from '../../src/cluster/no-proxy.ts';
 import { ApiError, ConnectionError } from '../../src/kube/status.ts';
 import { UserError } from '../../src/kube/user-error.ts';
 import { createAuthority } from '../../src/tls/issue.ts';
@@ -356,9 +357,46 @@ test('requests through a proxy are encrypted end to end', async () => {
     const { request } = await connectTo([json({})], setup);
     assert.deepEqual(await request(GET), {});
   }
+  const direct = await connectTo([], {
+    cluster: { server: 'https://api.corp.test' },
+    env: { ...env, no_proxy: 'corp.test' },
+  });
+  await assert.rejects(direct.request(GET), /lookup api\.corp\.test: no such host$/);
   assert.deepEqual(targets, [new URL(server.url).host, 'api.test:443']);
   proxy.closeAllConnections();
   proxy.close();
+});
+
+describe('NO_PROXY has the same meaning as in Go', () => {
+  const cases: readonly (readonly [noProxy: string, server: string, isDirect: boolean])[] = [
+    ['10.0.0.0/8', 'https://10.1.2.3:6443', true],
+    ['192.168.0.0/16', 'https://10.1.2.3:6443', false],
+    ['10.0.0.0/99', 'https://10.1.2.3:6443', false],
+    ['fd00::/8', 'https://[fd00::1]:6443', true],
+    ['fd00::/8', 'https://10.1.2.3:6443', false],
+    ['other.test, 10.1.2.3', 'https://10.1.2.3:6443', true],
+    ['10.1.2.3:6443', 'https://10.1.2.3:6443', true],
+    ['10.1.2.3:443', 'https://10.1.2.3:6443', false],
+    ['10.1', 'https://10.1.2.3:6443', false],
+    ['fd00::1', 'https://[fd00:0::1]:6443', true],
+    ['[fd00::1]:443', 'https://[fd00::1]:6443', false],
+    ['corp.test', 'https://corp.test', true],
+    ['CORP.test', 'https://api.corp.test', true],
+    ['corp.test', 'https://apicorp.test', false],
+    ['.corp.test', 'https://api.corp.test', true],
+    ['.corp.test', 'https://corp.test', false],
+    ['*.corp.test', 'https://api.corp.test', true],
+    ['*corp.test', 'https://api.corp.test', false],
+    ['corp.test:443', 'https://api.corp.test', true],
+    ['corp.test:443', 'http://api.corp.test', false],
+    ['*', 'https://api.corp.test', true],
+    ['', 'https://api.corp.test', false],
+    [',, :443', 'https://api.corp.test', false],
+  ];
+  for (const [noProxy, target, isDirect] of cases) {
+    test(`${JSON.stringify(noProxy)} ${isDirect ? 'contains' : 'does not contain'} ${target}`, () =>
+      assert.equal(isWithoutProxy(target, noProxy), isDirect));
+  }
 });
 
 describe('a request to the address of a single API server verifies the certificate:', () => {
