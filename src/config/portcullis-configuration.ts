@@ -285,13 +285,16 @@ function toPodSecurity(
 
 const DEFAULT_DURATION_MS = 90 * DAY_MS;
 
+/** Minimum of evaluation intervals and of durations of exceptions, as in the CRD. */
+const MIN_DURATION_MS = 60_000;
+
 function toExceptions(
   { exceptions: { maxDuration, ...settings } = {} }: NonNullable<Spec['podSecurity']> = {},
   errors: FieldError[],
 ): ExceptionSettings {
-  const maxDurationMs = durationMs(maxDuration) ?? DEFAULT_DURATION_MS;
-  if (maxDurationMs === 0) {
-    errors.push(invalidValue('spec.podSecurity.exceptions.maxDuration', maxDuration, 'must be greater than 0'));
+  const maxDurationMs = durationMs('podSecurity.exceptions.maxDuration', maxDuration, errors) ?? DEFAULT_DURATION_MS;
+  if (maxDurationMs < MIN_DURATION_MS) {
+    errors.push(invalidValue('spec.podSecurity.exceptions.maxDuration', maxDuration, 'must be at least 1m'));
   }
   const defaults = {
     mode: 'off',
@@ -411,12 +414,12 @@ function toOlm({ autoLabeler = {}, hardening }: Spec['olm'] = {}): OlmSettings {
   };
 }
 
-const MIN_INTERVAL_MS = 60_000;
 const MAX_SETTLE_MS = 3_600_000;
 
 function toRollout({ rollout = {} }: Spec, errors: FieldError[]): RolloutSettings {
   const { evaluationInterval, raiseSettleTime, ...others } = rollout;
-  const evaluationIntervalMs = durationMs(evaluationInterval) ?? DEFAULT_ROLLOUT.evaluationIntervalMs;
+  const evaluationIntervalMs =
+    durationMs('rollout.evaluationInterval', evaluationInterval, errors) ?? DEFAULT_ROLLOUT.evaluationIntervalMs;
   const invalid = (field: keyof typeof rollout, detail: string): void =>
     void errors.push(invalidValue(`spec.rollout.${field}`, rollout[field], detail));
   const settings: RolloutSettings = {
@@ -424,18 +427,22 @@ function toRollout({ rollout = {} }: Spec, errors: FieldError[]): RolloutSetting
     ...others,
     evaluationIntervalMs,
     maxEvaluationAgeMs: 2 * evaluationIntervalMs,
-    raiseSettleMs: durationMs(raiseSettleTime) ?? DEFAULT_ROLLOUT.raiseSettleMs,
+    raiseSettleMs: durationMs('rollout.raiseSettleTime', raiseSettleTime, errors) ?? DEFAULT_ROLLOUT.raiseSettleMs,
   };
   if (settings.enforcementDate !== undefined && !isDate(settings.enforcementDate)) {
     invalid('enforcementDate', 'must be a date such as 2027-01-31');
   }
-  if (settings.evaluationIntervalMs < MIN_INTERVAL_MS) invalid('evaluationInterval', 'must be at least 1m');
+  if (settings.evaluationIntervalMs < MIN_DURATION_MS) invalid('evaluationInterval', 'must be at least 1m');
   if (settings.raiseSettleMs > MAX_SETTLE_MS) invalid('raiseSettleTime', 'must be at most 1h');
   return settings;
 }
 
-function durationMs(text: string | undefined): number | undefined {
-  return text === undefined ? undefined : parseDurationMs(text);
+/** Reads a duration whose format matches the schema. `field` is its path in the spec. */
+function durationMs(field: string, text: string | undefined, errors: FieldError[]): number | undefined {
+  const ms = text === undefined ? undefined : parseDurationMs(text);
+  if (text !== undefined && ms === undefined)
+    errors.push(invalidValue(`spec.${field}`, text, 'must be at most 2562047h, the longest duration in Kubernetes'));
+  return ms;
 }
 
 /** Returns true for a valid date. `Date.parse` accepts February 30 and returns a day in March. */
