@@ -9,7 +9,7 @@ import { delimiter, join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { VERSION } from '../../src/cli/command.ts';
-import type { PrintedFinding } from '../../src/cli/doctor/command.ts';
+import type { PrintedFinding } from '../../src/cli/doctor/fix.ts';
 import { buildManifests, defaultSettings, type ManifestSettings, PROFILES } from '../../src/install/index.ts';
 import type { Kinds } from '../../src/kube/kinds.ts';
 import { isObject, type JsonObject } from '../../src/kube/types.ts';

@@ -8,7 +8,7 @@ import { type Cell, DATA_AND_TABLE, outputOption, printTable, type Style, type T
 import { readBreakGlass } from './checks/break-glass.ts';
 import { evaluateChecks } from './checks/index.ts';
 import type { DoctorFinding, Severity } from './facts.ts';
-import { printFix } from './fix.ts';
+import { type PrintedFinding, printFinding } from './fix.ts';
 import { gatherFacts } from './gather.ts';
 import { type Outage, simulateOutage, simulateSccWrites } from './outage.ts';
 import { diagnosePolicies, hasServer } from './without-server.ts';
@@ -40,8 +40,7 @@ export const command = defineClusterCommand({
     const flags = Object.entries(options).flatMap(([name, value]) =>
       value === undefined ? [] : [`--${name}=${value}`],
     );
-    const print = ({ fix, ...finding }: DoctorFinding): PrintedFinding =>
-      fix === undefined ? finding : { ...finding, fix: printFix(fix, flags) };
+    const print = (finding: DoctorFinding): PrintedFinding => printFinding(finding, flags);
     const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
       const { server } = client.connection;
       // Policies are optional, so the command inspects only the server if the user may not list them.
@@ -66,9 +65,6 @@ export const command = defineClusterCommand({
     };
   },
 });
-
-/** A finding whose fix is a shell command line or a comment (`# …`). */
-export type PrintedFinding = Omit<DoctorFinding, 'fix'> & { readonly fix?: string };
 
 interface Diagnosis {
   readonly server: string;

@@ -159,6 +159,8 @@ export interface CheckResult {
   readonly object: string;
   readonly message: string;
   readonly impact?: string;
+  /** The commands at the end of the impact. */
+  readonly alternative?: Fix;
   readonly fix?: Fix;
 }
 
@@ -172,7 +174,11 @@ export interface DoctorCheck {
 }
 
 function createResult(severity: Severity) {
-  return (object: string, message: string, details: Pick<CheckResult, 'impact' | 'fix'> = {}): CheckResult => ({
+  return (
+    object: string,
+    message: string,
+    details: Pick<CheckResult, 'impact' | 'alternative' | 'fix'> = {},
+  ): CheckResult => ({
     severity,
     object,
     message,

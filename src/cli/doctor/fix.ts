@@ -7,7 +7,7 @@ import { PROGRAM } from '../command.ts';
 import { findIncompatibility } from '../installation/deployment.ts';
 import { printable } from '../output/print.ts';
 import { kubectl, printCommand } from '../output/shell.ts';
-import { type Facts, factValue, type Fix } from './facts.ts';
+import { type DoctorFinding, type Facts, factValue, type Fix } from './facts.ts';
 
 /** Returns a fix that runs one command. */
 export function commandFix(program: string, ...args: readonly string[]): Fix {
@@ -86,7 +86,11 @@ export function applyManifests(
     const restart = feature === undefined ? '' : `, and then restart the replicas with ${feature} in --features`;
     return {
       commands: [
-        { program: PROGRAM, args: ['install', '--profile=local', ...place, ...processOptions(settings, feature)] },
+        {
+          program: PROGRAM,
+          args: ['install', '--profile=local', ...place, ...processOptions(settings, feature)],
+          isOffline: true,
+        },
         kubectl('apply', '--server-side', ...(change === 'prerequisites' ? REPLACE : []), '-f', '-'),
       ],
       note: `add the other options of the installation${restart}`,
@@ -142,9 +146,27 @@ const OWNERS: readonly (readonly [tool: string, mark: string])[] = [
   ['Helm', 'meta.helm.sh/release-name'],
 ];
 
+/** A finding whose fix is a shell command line or a comment (`# …`). */
+export type PrintedFinding = Omit<DoctorFinding, 'alternative' | 'fix'> & { readonly fix?: string };
+
+/** Returns a finding with its fix and the alternative as shell command lines. The flags select the cluster. */
+export function printFinding(
+  { impact, alternative, fix, ...finding }: DoctorFinding,
+  clusterFlags: readonly string[],
+): PrintedFinding {
+  const end = alternative === undefined ? '' : printFix(alternative, clusterFlags);
+  return {
+    ...finding,
+    ...(impact === undefined ? {} : { impact: impact + end }),
+    ...(fix === undefined ? {} : { fix: printFix(fix, clusterFlags) }),
+  };
+}
+
 /** Formats a fix as a shell command line. The flags select the cluster. */
-export function printFix({ commands, note }: Fix, clusterFlags: readonly string[]): string {
-  const lines = commands.map(({ program, args }) => printCommand({ program, args: [...args, ...clusterFlags] }));
+function printFix({ commands, note }: Fix, clusterFlags: readonly string[]): string {
+  const lines = commands.map(({ program, args, isOffline = false }) =>
+    printCommand({ program, args: isOffline ? args : [...args, ...clusterFlags] }),
+  );
   return [
     ...(lines.length > 0 ? [lines.join(' | ')] : []),
     ...(note === undefined ? [] : [`# ${printable(note)}`]),

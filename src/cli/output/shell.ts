@@ -5,6 +5,8 @@ import { shellQuote } from '../../kube/text.ts';
 export interface ShellCommand {
   readonly program: string;
   readonly args: readonly string[];
+  /** True for a command that reads no cluster, and therefore rejects the flags that select one. */
+  readonly isOffline?: boolean;
 }
 
 export function kubectl(...args: readonly string[]): ShellCommand {

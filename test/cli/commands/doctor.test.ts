@@ -12,7 +12,7 @@ import {
   type NamespaceFact,
   type Probe,
 } from '../../../src/cli/doctor/facts.ts';
-import { printFix } from '../../../src/cli/doctor/fix.ts';
+import { printFinding } from '../../../src/cli/doctor/fix.ts';
 import { simulateOutage, simulateSccWrites } from '../../../src/cli/doctor/outage.ts';
 import { requiredPolicies } from '../../../src/controllers/admission-policies.ts';
 import {
@@ -711,10 +711,11 @@ function evaluateLines({ check, case: name, facts, refusals = {} }: Omit<Case, '
   };
   return evaluateChecks(all)
     .filter((finding) => check === undefined || finding.check === check)
+    .map((finding) => printFinding(finding, []))
     .flatMap(({ severity, object, message, impact, fix }) => [
       `${severity} ${object}: ${message}`,
       ...(impact === undefined ? [] : [`Impact: ${impact}`]),
-      ...(fix === undefined ? [] : [`Fix: ${printFix(fix, [])}`]),
+      ...(fix === undefined ? [] : [`Fix: ${fix}`]),
     ]);
 }
 
@@ -782,10 +783,20 @@ describe('doctor prints the fix for an object that differs from the manifests', 
         settings: { ...SETTINGS, ...settings },
       };
       const finding = evaluateChecks(all).find(({ message }) => /^missing, |is not installed$/.test(message));
-      // The fix removes the settings of a missing feature. The impact describes the alternative.
-      const [, alternative] = /^Portcullis ignores .* instead: (.*)$/.exec(finding?.impact ?? '') ?? [];
-      const printed = finding?.fix && printFix(finding.fix, []);
-      assert.equal(alternative ?? printed, fix.replaceAll('VERSION', VERSION));
+      const print = (...clusterFlags: readonly string[]): string | undefined => {
+        const printed = finding && printFinding(finding, clusterFlags);
+        // The fix removes the settings of a missing feature. The impact describes the alternative.
+        const [, alternative] = /^Portcullis ignores .* instead: (.*)$/.exec(printed?.impact ?? '') ?? [];
+        return alternative ?? printed?.fix;
+      };
+      const expected = fix.replaceAll('VERSION', VERSION);
+      assert.equal(print(), expected);
+      // The local profile reads no cluster, so the command rejects flags that select one.
+      const withFlag = expected
+        .replace(/^portcullis (?!install --profile)[^|]*(?= \|)/, '$& --context=a')
+        .replace(/ -f -(?: |$)/, ' -f - --context=a ')
+        .trimEnd();
+      assert.equal(print('--context=a'), withFlag);
     });
   }
 });

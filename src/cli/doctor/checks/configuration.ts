@@ -1,7 +1,7 @@
 import { CONFIGURATION_NAME, OPTIONAL_FEATURES } from '../../../api/names.ts';
 import { isPartOfPortcullis } from '../../../api/webhooks.ts';
 import { type DoctorCheck, type CheckResult, evaluateFact, type Facts, info, ok, problem, warning } from '../facts.ts';
-import { applyManifests, instruction, printFix, replicaLogs, commandFix } from '../fix.ts';
+import { applyManifests, instruction, replicaLogs, commandFix } from '../fix.ts';
 import { invalidReason } from '../gather.ts';
 
 const OBJECT = `PortcullisConfiguration ${CONFIGURATION_NAME}`;
@@ -80,8 +80,8 @@ export const configuration: DoctorCheck = {
           '-p',
           patch,
         );
-        const impact = `Portcullis ignores these settings. To use them, install the feature instead: ${printFix(applyManifests(facts, missing), [])}`;
-        return [warning(OBJECT, message, { impact, fix })];
+        const impact = 'Portcullis ignores these settings. To use them, install the feature instead: ';
+        return [warning(OBJECT, message, { impact, alternative: applyManifests(facts, missing), fix })];
       }
       const failed = (status?.conditions ?? []).filter((condition) => condition.status === 'False');
       // The conditions of optional features are reported separately.
