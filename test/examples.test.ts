@@ -76,7 +76,7 @@ const GATES: readonly (readonly [
   ['invalid', 'stalled', { Enforcing: 'False', ViolationsDetected: 'False' }, ['Degraded', 'in progress', false]],
 ];
 
-await suite('other tools compute the health of Portcullis objects', async () => {
+await suite('other tools compute the health of Portcullis objects:', async () => {
   const engine = await new LuaFactory().createEngine({ enableProxy: false });
   const script = readFileSync('examples/integrations/health.lua', 'utf8');
   const computeHealth = (object: JsonObject): string => {

@@ -37,7 +37,7 @@ suite('the limits of inputs', () => {
   });
 
   for (const [name, limit] of Object.entries(LIMITS)) {
-    test(`include ${name}, whose excess is denied and counted`, async () => {
+    test(`include ${name}, and an input that exceeds it is denied and counted`, async () => {
       const probe = PROBES[name];
       assert.ok(probe, 'the limit has no probe in test/support/limit-probes.ts');
       assert.notDeepEqual(probe.within, probe.beyond);

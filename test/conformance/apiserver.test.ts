@@ -106,7 +106,7 @@ const transcripts = readLines<Exchange | { readonly request?: undefined }>('apis
   (record): record is Exchange => record.request !== undefined && !SKIPPED.has(record.name),
 );
 
-describe('the development cluster responds as in the transcripts of an API server:', () => {
+describe('the development cluster responds as a recorded API server did:', () => {
   let cluster: TestCluster;
   let webhook: RecordedWebhook;
   /** Current resource versions by recorded resource version. */

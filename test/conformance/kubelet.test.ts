@@ -455,7 +455,7 @@ suite('minimum kubelet versions and user namespaces agree with upstream', () => 
     cases.filter(({ area }) => area === name) as readonly (Case & { readonly input: I; readonly expect: E })[];
 
   const defaults = casesOf<LevelInput, unknown>('scc-user-namespace-default');
-  test(`scc-user-namespace-default: ${defaults.length} cases, compared with the CRD of SCCs`, async (t) => {
+  test(`scc-user-namespace-default: the SCC CRD sets the recorded default in ${defaults.length} cases`, async (t) => {
     const { cluster, admin, stop } = await startEmptyCluster();
     t.after(stop);
     await installCrds(cluster);
@@ -475,7 +475,7 @@ suite('minimum kubelet versions and user namespaces agree with upstream', () => 
   const schemas = casesOf<{ minimumKubeletVersion: string | null }, { valid: boolean; messageContains?: string }>(
     'crd-schema',
   );
-  test(`crd-schema: ${schemas.length} cases have the same result with the CRD of --nodes-config`, async (t) => {
+  test(`crd-schema: the CRD of --nodes-config has the recorded result in ${schemas.length} cases`, async (t) => {
     const { cluster, admin, stop } = await startEmptyCluster();
     t.after(stop);
     await installCrds(cluster);
@@ -496,7 +496,7 @@ suite('minimum kubelet versions and user namespaces agree with upstream', () => 
   const observed = casesOf<ObserverInput, { readonly observed: { readonly minimumKubeletVersion?: string } }>(
     'config-observer',
   );
-  test(`config-observer: ${observed.length} cases, compared with kubelet-minimum-controller`, async (t) => {
+  test(`config-observer: kubelet-minimum-controller renders the recorded minimum in ${observed.length} cases`, async (t) => {
     const { cluster, stop } = await startEmptyCluster();
     t.after(stop);
     await installCrds(cluster);

@@ -85,7 +85,7 @@ function readFixture(file: string): unknown {
   return parse(readFileSync(join(FIXTURES, file), 'utf8'));
 }
 
-test('the policies deny the example of each check with the same message', () => {
+test('the policies deny the example of each check with the message of the webhook', () => {
   for (const { id, level, violation } of checks) {
     const pod = violatingPod({ violation });
     const policy = { level, version: 'latest', emulationVersion: RECORDED_VERSION } as const;
@@ -124,7 +124,7 @@ interface CheckFixture {
 }
 
 for (const { id } of checks) {
-  test(`the policies agree with the cases in test/fixtures/pss-checks/${id}.yaml`, () => {
+  test(`the policies decide as in test/fixtures/pss-checks/${id}.yaml`, () => {
     for (const { name, version = 'latest', pod, expected } of readFixture(`pss-checks/${id}.yaml`) as CheckFixture[]) {
       verifyCheck(id, pod, { version, text: expected }, name);
     }
@@ -133,7 +133,7 @@ for (const { id } of checks) {
 
 /** Adds a test for all lines of a file, or for a sample. */
 function testSample<T>(file: string, compare: (given: T) => void): void {
-  test(`the policies agree with ${file}`, () => {
+  test(`the policies decide as in ${file}`, () => {
     for (const [index, line] of readLines<T>(file).entries()) if (ALL || index % SAMPLE === 0) compare(line);
   });
 }

@@ -143,7 +143,7 @@ conformance<ConfigCase>('config.ndjson', (given) => {
 
 /** Adds a suite for a file, with a test for each case. */
 function conformance<Case extends { readonly case: string }>(file: string, verify: (given: Case) => void): void {
-  suite(`reviews agree with pss/${file}:`, () => {
+  suite(`reviews decide as in pss/${file}:`, () => {
     for (const given of readLines<Case>(`pss/${file}`)) test(given.case, () => verify(given));
   });
 }

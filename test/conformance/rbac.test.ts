@@ -9,7 +9,7 @@ interface Cluster extends RbacObjects {
   readonly expect: readonly boolean[];
 }
 
-test('random clusters are authorized as by the API server', () => {
+test('the authorizer decides about random clusters like the authorizer of Kubernetes', () => {
   let requests = 0;
   for (const cluster of readLines<Cluster>('random/rbac-random.ndjson')) {
     const authorize = createAuthorizer(cluster);

@@ -29,7 +29,7 @@ const run = (args: readonly string[], response: string) => {
 };
 const EXACT = 'evaluate(JSON.parse(line))';
 
-suite('the runner of the recorded cases', () => {
+suite('the runner of recorded cases', () => {
   test('accepts an implementation with the same verdicts and messages', () => {
     assert.deepEqual(run(['pod-security'], EXACT), {
       status: 0,
@@ -38,7 +38,7 @@ suite('the runner of the recorded cases', () => {
     });
   });
 
-  test('compares only the verdicts on request, and prints the first differences', () => {
+  test('compares only the verdicts if requested, and prints the first differences', () => {
     const other = `{ ...${EXACT}, reason: 'x' }`;
     assert.equal(run(['pod-security', '--verdicts'], other).status, 0);
     const { status, lines } = run(['scc'], '{ allowed: true }');
@@ -46,7 +46,7 @@ suite('the runner of the recorded cases', () => {
     assert.equal(lines.length, 61);
   });
 
-  test('explains invalid arguments and responses', () => {
+  test('prints an explanation for invalid arguments and responses', () => {
     const message = (args: readonly string[], response = EXACT) => run(args, response).stderr;
     assert.equal(message(['pods']), 'error: unknown suite "pods": use pod-security or scc\n');
     assert.match(message(['scc'], 'process.exit()'), /^error: \S+ ended before it responded to \S+\n$/);

@@ -38,7 +38,7 @@ suite('SCC admission agrees with the recorded results', () => {
   });
 });
 
-test('in OpenShift compatibility mode, the standard SCCs are equal to those of OpenShift, except for their metadata', () => {
+test('in OpenShift compatibility mode, the standard SCCs equal those of OpenShift except for their metadata', () => {
   const withoutMetadata = (sccs: readonly SecurityContextConstraints[]) =>
     new Map(sccs.map(({ metadata, ...fields }) => [metadata?.name, fields]));
   assert.deepEqual(
@@ -65,7 +65,7 @@ for (const [file, passes] of [
   ['scc-admission-random', 2178],
   ['scc-second-pass-random', 570],
 ] as const) {
-  test(`both passes agree with ${file}`, () => {
+  test(`both passes of SCC admission decide as in ${file}`, () => {
     let compared = 0;
     for (const request of readLines<RandomRequest>(`random/${file}.ndjson`)) {
       const { mutate, validate } = request.expect;
@@ -98,7 +98,7 @@ function expected({ auditAnnotations = {}, ...pass }: Pass): Pass {
   return { ...pass, auditAnnotations: withoutPrefixes(auditAnnotations) };
 }
 
-suite('the levels of SCCs agree with the recorded results', () => {
+suite('the Pod Security levels of SCCs agree with the recorded results', () => {
   interface RandomScc {
     readonly id: string;
     readonly scc: SecurityContextConstraints;

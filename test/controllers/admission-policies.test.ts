@@ -130,7 +130,7 @@ suite('the floor policies', () => {
     await idle();
   };
 
-  test('exist in enforce mode', async () => {
+  test('exist in enforce mode, and are deleted in other modes', async () => {
     const run = await start();
     assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
     await setLevel('baseline');
@@ -159,7 +159,7 @@ suite('the floor policies', () => {
     assert.deepEqual([binding?.spec?.policyName, binding?.spec?.validationActions], [BASELINE, ['Deny']]);
   });
 
-  test('that earlier versions created for SCCs are deleted', async () => {
+  test('that earlier versions created for SCCs are deleted by the controller', async () => {
     await start();
     const { spec } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
     const former = ['floor.named.scc.portcullis.dev', 'floor.unnamed.scc.portcullis.dev'];
@@ -179,7 +179,7 @@ suite('the floor policies', () => {
     assert.deepEqual(names(), [BASELINE, RESTRICTED, BASELINE, RESTRICTED]);
   });
 
-  test('follow the API server version and the version in the settings', async () => {
+  test('depend on the API server version and on the version in the settings', async () => {
     version.set(undefined);
     await start();
     assert.deepEqual(names(), []);
@@ -208,7 +208,7 @@ suite('the floor policies', () => {
     assert.equal(metadata.annotations?.['note'], 'kept');
   });
 
-  test('are the only policies that the controller changes', async () => {
+  test('do not include policies of other owners, which the controller does not change', async () => {
     const run = await start();
     const { spec, metadata } = cluster.store.get('ValidatingAdmissionPolicy', BASELINE) ?? {};
     for (const name of ['enforce-baseline.psa.portcullis.dev', 'floor.copy']) {
@@ -253,7 +253,7 @@ suite('the floor policies', () => {
     assert.deepEqual(names(), []);
   });
 
-  test('are created by every replica while the leader does not renew its Lease', async () => {
+  test('are created by every replica while no leader renews the Lease', async () => {
     const at = (second: number) => `2026-01-01T00:00:0${second}.000000Z`;
     const lease = { metadata: { name: 'portcullis', namespace: NAMESPACE }, spec: { holderIdentity: 'a' } };
     await cluster.create('Lease', lease, TEST_MANAGER);
@@ -288,7 +288,7 @@ suite('the floor policies', () => {
     assert.deepEqual(specs(), changed);
   });
 
-  test('are not created by every replica during break-glass', async () => {
+  test('are not created during break-glass, even without a leader', async () => {
     const standby = await start(admissionPolicyStandby);
     const configuration = { metadata: { name: 'portcullis.dev', annotations: BREAK_GLASS } };
     await cluster.create('ValidatingWebhookConfiguration', configuration, TEST_MANAGER);
@@ -296,7 +296,7 @@ suite('the floor policies', () => {
     assert.deepEqual(names(), []);
   });
 
-  test("are owned by the controller's ClusterRole, and are deleted with the installation namespace", async () => {
+  test('are owned by the ClusterRole of the controller, and are deleted with the installation namespace', async () => {
     const role = await cluster.create('ClusterRole', { metadata: { name: ROLE }, rules: [] }, TEST_MANAGER);
     await start();
     for (const { metadata } of list()) assert.equal(metadata?.ownerReferences?.[0]?.uid, role.metadata?.uid);
@@ -305,7 +305,7 @@ suite('the floor policies', () => {
     assert.deepEqual(names(), []);
   });
 
-  test('that the API server rejects are reported once', async () => {
+  test('are reported once if the API server rejects them', async () => {
     await cluster.create('Namespace', { metadata: { name: 'default' } }, TEST_MANAGER);
     version.set('v1.34');
     const configuration = { metadata: { name: 'cluster' }, spec: { floor: { mode: 'enforce' } } };
@@ -389,7 +389,7 @@ suite('the floor policies', () => {
     assert.equal(policy(), 'Fail');
   });
 
-  test('do not delay the annotation with the registered SCC mode when webhooks are split because of the floor', async () => {
+  test('do not delay the registered-scc-mode annotation when webhooks are split because of the floor', async () => {
     await start();
     const run = await start(webhookConfigurations);
     await setLevel('baseline', []);
@@ -417,7 +417,7 @@ suite('the floor policies', () => {
     { name: 'until webhooks have failed closed for 5 s', isTrusted: true, remainingMs: 10_000 },
     { name: 'for 30 s if webhooks cannot fail closed', isTrusted: false, remainingMs: 30_000 },
   ]) {
-    test(`remain after the floor is turned off and the leader has changed, ${name}`, async () => {
+    test(`stay in place after the floor is turned off and the leader has changed, ${name}`, async () => {
       await change({ webhooks: { ...settings.value.webhooks, failurePolicy: 'Ignore' } });
       await setLevel('baseline');
       await start();

@@ -115,7 +115,7 @@ suite('the default level', () => {
     await report('a', 'restricted', 2);
   };
 
-  test('is published as an admission configuration with the exemptions', async () => {
+  test('is published with the exemptions as an admission configuration', async () => {
     await run();
     assert.equal(published(), 'privileged 1 Advise');
     const configMap = cluster.store.get('ConfigMap', 'portcullis-pod-security', NAMESPACE);
@@ -143,7 +143,7 @@ plugins:
     });
   });
 
-  test('is raised once all labels are stable, and takes effect once all replicas apply it', async () => {
+  test('is raised once all labels are stable, and is in effect once all replicas apply it', async () => {
     await run();
     await report('a', 'privileged', 1);
     await decide('Restricted');
@@ -172,7 +172,7 @@ plugins:
     });
   });
 
-  test('makes the object ready once all replicas enforce it, and later once no replica enforces it', async () => {
+  test('sets the object to ready once all replicas enforce it, and again once no replica enforces it', async () => {
     await run();
     await report('a', 'privileged', 1);
     const undecided = 'the leader has not decided on the current spec yet';
@@ -219,7 +219,7 @@ plugins:
 
   const WAYS_DOWN: readonly (readonly [way: string, go: () => Promise<void>, reason: string])[] = [
     [
-      'the feature gate',
+      'the feature gate is disabled',
       async () => {
         const crd = definition('config.openshift.io', 'v1', 'featuregates', 'FeatureGate', 'Cluster');
         await createAll(cluster, [{ value: crd, origin: 'FeatureGate' }]);
@@ -229,12 +229,12 @@ plugins:
       'FeatureGateDisabled: the feature gate is off',
     ],
     [
-      'Legacy mode',
+      'the mode is set to Legacy',
       () => decide('Legacy'),
       'AwaitingEvaluation: enforcement is waiting for an evaluation of all namespaces',
     ],
     [
-      'the Evaluate phase',
+      'the phase is set to Evaluate',
       async () => {
         settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
         await running.pass(5_000);
@@ -242,7 +242,7 @@ plugins:
       'PhaseNotEnforcing: nothing is enforced in the Evaluate phase',
     ],
     [
-      'the deletion of the object',
+      'the object is deleted',
       async () => {
         await cluster.remove('PSAEnforcementConfig', 'cluster');
         await running.idle();
@@ -251,7 +251,7 @@ plugins:
     ],
   ];
   for (const [way, go, reason] of WAYS_DOWN) {
-    test(`is lowered immediately by ${way}, before labels are released`, async () => {
+    test(`is lowered immediately, before labels are released, after ${way}`, async () => {
       await raise();
       await go();
       assert.equal(published(), 'privileged 3 Hold', 'replicas may still run it');
@@ -291,7 +291,7 @@ plugins:
     assert.equal(published(), 'restricted 4 Enforce');
   });
 
-  test('is not lowered for a new namespace', async () => {
+  test('is not lowered when a namespace is created', async () => {
     await raise();
     await label(undefined);
     await wait(60);
@@ -305,7 +305,7 @@ plugins:
     assert.match(published(), /^(privileged|restricted) 3 Enforce$/);
   });
 
-  test('is raised again if it was raised with a wrong clock', async () => {
+  test('is raised again after a raise at a wrong time of the clock', async () => {
     await raise();
     await decide('Legacy');
     await report('a', 'privileged', 3);
@@ -318,7 +318,7 @@ plugins:
     assert.match(published(), /^restricted \d+ Enforce$/);
   });
 
-  test('does not wait for a Lease with an excessive duration', async () => {
+  test('does not wait for a Lease with an excessively long duration', async () => {
     await raise();
     const metadata = { name: 'odd', namespace: NAMESPACE, labels: { 'app.kubernetes.io/component': 'replica' } };
     await cluster.apply('Lease', { metadata, spec: { leaseDurationSeconds: 2_147_483_647 } }, BY_TEST);
@@ -329,7 +329,7 @@ plugins:
     assert.equal(published(), 'privileged 3 Advise');
   });
 
-  test('ends with the rollout', async () => {
+  test('is removed when the rollout is disabled', async () => {
     await raise();
     assert.equal(
       conditions()['Enforcing'],

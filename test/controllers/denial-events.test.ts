@@ -56,26 +56,26 @@ interface Case {
 
 const CASES: readonly Case[] = [
   {
-    name: 'a ReplicaSet of a Deployment',
+    name: 'a pod of a ReplicaSet that belongs to a Deployment',
     request: request([REPLICA_SET]),
     expected: 'apps/v1 Deployment web deployment',
   },
   {
-    name: 'a ReplicaSet without a Deployment',
+    name: 'a pod of a ReplicaSet without a Deployment',
     request: request([owner('apps/v1', 'ReplicaSet', 'api-1')]),
     expected: 'apps/v1 ReplicaSet api-1 u1',
   },
   {
-    name: 'a StatefulSet, by a controller manager with a single identity',
+    name: 'a pod of a StatefulSet, created by a controller manager with a single identity',
     request: request([owner('apps/v1', 'StatefulSet', 'db')], {}, 'system:kube-controller-manager'),
     expected: 'apps/v1 StatefulSet db statefulset',
   },
   {
-    name: 'a kind of the same name in another group',
+    name: 'a pod of a StatefulSet in another API group',
     request: request([owner('apps.kruise.io/v1', 'StatefulSet', 'db')]),
     expected: 'apps.kruise.io/v1 StatefulSet db u1',
   },
-  { name: 'a user', request: request([REPLICA_SET], {}, 'alice'), expected: undefined },
+  { name: 'a pod that a user creates', request: request([REPLICA_SET], {}, 'alice'), expected: undefined },
   { name: 'a dry run', request: request([REPLICA_SET], { dryRun: true }), expected: undefined },
   { name: 'an update', request: request([REPLICA_SET], { operation: 'UPDATE' }), expected: undefined },
   {
@@ -102,12 +102,12 @@ const CASES: readonly Case[] = [
     request: request([REPLICA_SET], { namespace: 'n'.repeat(2000) }),
     expected: undefined,
   },
-  { name: 'no object', request: request([], { object: null }), expected: undefined },
+  { name: 'a review without an object', request: request([], { object: null }), expected: undefined },
 ];
 
-suite('the event about a denied pod names its owner:', () => {
+suite('the controller of a denied pod gets an event:', () => {
   for (const { name, request, expected } of CASES) {
-    test(name, () => {
+    test(`${name}: ${expected === undefined ? 'no event' : 'an event about the owner'}`, () => {
       const { record, events } = createRig();
       record(request, DENIAL);
       const shown = events.map(({ regarding: { apiVersion, kind, metadata } }) =>
@@ -118,7 +118,7 @@ suite('the event about a denied pod names its owner:', () => {
   }
 });
 
-test('the note contains the cause and a command', () => {
+test('the note of the event contains the cause and a command', () => {
   const { record, events } = createRig();
   record(request([REPLICA_SET]), DENIAL);
   record(request([REPLICA_SET]), deny(forbidden({ group: '', resource: 'pods' }, 'x', 'no SCC ü '.repeat(300))));

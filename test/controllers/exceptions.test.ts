@@ -24,7 +24,7 @@ const spec = {
   reason: 'SEC-123',
 };
 
-suite('the status of exceptions', () => {
+suite('the status of a PodSecurityException', () => {
   let cluster: DevCluster;
   let time: string;
   let run: ControllerRun;
@@ -106,7 +106,7 @@ suite('the status of exceptions', () => {
   const expiry = async (): Promise<string | undefined> =>
     /^portcullis_exception_expiry_timestamp_seconds(\{.*)$/m.exec(await metrics.expose())?.[1];
 
-  test('has conditions that change on approval and on expiry', async () => {
+  test('has conditions that change when the exception is approved and when it expires', async () => {
     assert.deepEqual(await conditions(), [
       'Approved=False NotApproved: it is not approved: portcullis exception approve e -n shop',
       'Active=False NotApproved: it is not approved: portcullis exception approve e -n shop',
@@ -149,7 +149,7 @@ suite('the status of exceptions', () => {
     assert.equal(await expiry(), undefined);
   });
 
-  test('announces the end once, even if the exception does not apply in between', async () => {
+  test('leads to one event about the expiry, even if the exception does not apply in between', async () => {
     await approve();
     time = '2026-01-26T00:00:00Z';
     await run.pass(60_000);
@@ -169,7 +169,7 @@ suite('the status of exceptions', () => {
     );
   });
 
-  test('announces the end of an extended exception again', async () => {
+  test('leads to another event if an extended exception expires', async () => {
     await approve();
     time = '2026-01-26T00:00:00Z';
     await run.pass(60_000);
@@ -186,7 +186,7 @@ suite('the status of exceptions', () => {
     ]);
   });
 
-  test('is unused a day after the last pod has ended, or after it was approved again', async () => {
+  test('reports the exception as unused a day after its last pod has ended, or after it was approved again', async () => {
     await approve();
     await run.idle();
     const unused = async (now: string): Promise<string | undefined> => {
@@ -204,14 +204,14 @@ suite('the status of exceptions', () => {
     assert.equal(await unused('2026-01-06T09:03:00Z'), 'Unused=False RecentlyActive: running pods that need it: 0');
   });
 
-  test('does not count a finished pod as a use', async () => {
+  test('does not count finished pods as uses', async () => {
     const finished = { metadata: { name: 'gateway', namespace: 'shop' }, status: { phase: 'Succeeded' } };
     await cluster.applyStatus('Pod', finished, TEST_MANAGER);
     await approve();
     assert.deepEqual((await status())['workloads'], []);
   });
 
-  test('lists the pod instead of a workload whose name is too long for the status', async () => {
+  test('lists the pod if the name of its workload is too long for the status', async () => {
     const owner = { apiVersion: 'v1', kind: 'Web', name: 'x'.repeat(400), uid: 'u', controller: true };
     const reference = { metadata: { ownerReferences: [owner] } };
     await cluster.patch('Pod', { name: 'gateway', namespace: 'shop' }, reference, TEST_MANAGER);
@@ -219,7 +219,7 @@ suite('the status of exceptions', () => {
     assert.deepEqual((await status())['workloads'], ['Pod/gateway']);
   });
 
-  test('states that a stricter upstream label shadows the exception', async () => {
+  test('reports that a stricter upstream label overrides the exception', async () => {
     await approve();
     assert.equal((await conditions())[3], 'Shadowed=False NotShadowed: no other policy denies its pods');
     await cluster.patch(

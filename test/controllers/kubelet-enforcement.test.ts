@@ -74,12 +74,12 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
     `${CALLED}${AT}the authorization webhook was called by 10.0.0.1:6443, 10.0.0.2:6443, [fd00::1]:6443`,
   ],
   [
-    'the OpenShift API server has the authorizer',
+    'the authorizer of the OpenShift API server is active',
     { '10.0.0.1:6443': openshift },
     `${CALLED}${AT}the authorization webhook was called by 10.0.0.1:6443`,
   ],
   [
-    'API servers do not have the webhook',
+    'no API server is configured to call the webhook',
     { '10.0.0.1:6443': rbac, '10.0.0.2:6443': node },
     `${NOT_CALLED}. ${AT}the authorization webhook was not called by 10.0.0.1:6443, 10.0.0.2:6443. ${CHECK}`,
   ],
@@ -89,7 +89,7 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
     `${NOT_CALLED} by all API servers. ${AT}the authorization webhook was called by 10.0.0.2:6443 and not called by 10.0.0.1:6443. ${CHECK}`,
   ],
   [
-    'the webhook does not listen, with both failure policies',
+    'the webhook does not respond, with each failure policy',
     { '10.0.0.1:6443': noOpinion, '10.0.0.2:6443': deny },
     `${NOT_CALLED}. ${AT}the authorization webhook was not called by 10.0.0.1:6443 (${REFUSED}), 10.0.0.2:6443 (${REFUSED}). ${CHECK}`,
   ],
@@ -109,18 +109,18 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
     `${CALLED}${AT}the authorization webhook was called by ${CONNECTED}`,
   ],
   [
-    'the addresses of the API servers are not known',
+    'the addresses of the API servers are unknown',
     { '': node },
     `${NOT_CALLED}. ${AT}the authorization webhook was not called by ${CONNECTED}. ${CHECK}`,
   ],
   [
-    'reviews are not permitted',
+    'the leader may not create access reviews',
     { '10.0.0.1:6443': unauthorized, '': unauthorized },
     `${UNKNOWN}${AT}the SubjectAccessReview failed at ${CONNECTED} (${FORBIDDEN})`,
   ],
 ];
 
-suite('the KubeletMinimumEnforced condition', () => {
+suite('the KubeletMinimumEnforced condition has the expected status and reason if', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let clock: FakeClock;
@@ -203,7 +203,7 @@ suite('the KubeletMinimumEnforced condition', () => {
     });
   }
 
-  test('checks a different node each time because API servers cache decisions', async () => {
+  test('access reviews use a different node each time, because API servers cache decisions', async () => {
     await putInForce('1.33.0');
     const users = await run({ '': webhook });
     await pass(5_000);
@@ -213,7 +213,7 @@ suite('the KubeletMinimumEnforced condition', () => {
     assert.notEqual(users[0], users[1]);
   });
 
-  test('is updated five seconds after a change and every five minutes, and removed if there is no minimum', async () => {
+  test('the condition is updated five seconds after a change and every five minutes, and is removed if there is no minimum', async () => {
     const users = await run({ '': node });
     await pass(5 * MINUTES);
     assert.deepEqual([users.length, condition()], [0, undefined]);
@@ -237,8 +237,8 @@ suite('the KubeletMinimumEnforced condition', () => {
   });
 
   for (const [name, spec, isKept] of [
-    ['the status is removed with the feature', {}, false],
-    ['the status is kept while the settings contain the feature', { kubelet: { minimumVersion: '1.33.0' } }, true],
+    ['the condition is removed if the feature is removed', {}, false],
+    ['the condition is kept while the settings contain the feature', { kubelet: { minimumVersion: '1.33.0' } }, true],
   ] as const) {
     test(name, async () => {
       const metadata = { name: 'cluster' };

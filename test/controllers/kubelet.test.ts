@@ -86,7 +86,7 @@ suite('the minimum kubelet version', () => {
     return events.map(({ type, reason }) => `${type} ${reason}`).sort();
   };
 
-  test('is raised once all nodes have it, and is rendered once it is in effect', async () => {
+  test('is raised once all nodes have it, and rendered once it is in effect', async () => {
     await addNode('old', 'v1.29.0');
     await addNode('new', 'v1.30.1', {}, {});
     request({ minimumVersion: '1.30.0' });
@@ -112,7 +112,7 @@ suite('the minimum kubelet version', () => {
     });
   });
 
-  test('is rendered immediately if it is lower, and takes effect once a node in each pool has restarted', async () => {
+  test('is lowered and rendered immediately, and the lower minimum takes effect once a node in each pool has restarted', async () => {
     await addNode('a', 'v1.30.0', { 'node-role.kubernetes.io/worker': '' });
     await addNode('b', 'v1.30.0', { 'node-role.kubernetes.io/control-plane': '' });
     request({ minimumVersion: '1.30.0' });
@@ -156,7 +156,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum(), { inForce: undefined, rendered: undefined, conditions: [] });
   });
 
-  test('is not changed by a request without the field, which is reported', async () => {
+  test('does not change if the request has no minimum, which is reported', async () => {
     request({ minimumVersion: '1.30.0' });
     await cluster.apply('NodesConfig', { metadata: { name: 'cluster' }, spec: {} }, BY_TEST);
     const { idle } = await run(kubeletMinimum);
@@ -172,7 +172,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(minimum().conditions, []);
   });
 
-  test('sets a condition and a taint on nodes, and records one event for each transition', async () => {
+  test('leads to a condition and a taint on nodes below it, and to one event for each transition', async () => {
     await addNode('n', 'v1.29.0');
     await addNode('odd', 'dev');
     await addNode('virtual', 'dev', { type: 'virtual' });
@@ -198,7 +198,7 @@ suite('the minimum kubelet version', () => {
     assert.deepEqual(['n', 'odd'].map(nodeCondition), [undefined, undefined]);
   });
 
-  test('sets an annotation on nodes whose status cannot be written', async () => {
+  test('leads to an annotation on nodes whose status cannot be written', async () => {
     await addNode('n', 'v1.29.0');
     request({ minimumVersion: '1.30.0' });
     const denied = new ApiError(forbidden({ group: '', resource: 'nodes' }, 'n', 'not permitted'));

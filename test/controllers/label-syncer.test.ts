@@ -180,7 +180,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('does not change labels during break-glass, and labels new namespaces afterwards', async () => {
+  test('changes no labels during break-glass, and labels new namespaces afterwards', async () => {
     const annotations = { 'portcullis.dev/break-glass-since': '2026-01-01T00:00:00Z' };
     const on = { metadata: { name: 'portcullis.dev', annotations } };
     await run();
@@ -201,7 +201,7 @@ suite('the label syncer', () => {
     }
   });
 
-  test('does not change a namespace with a relaxed label until its record is removed', async () => {
+  test('does not change a namespace that break-glass relaxed until the record is removed', async () => {
     await run();
     await create('shop');
     const labels = {
@@ -219,7 +219,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('baseline'));
   });
 
-  test('follows changes to SCCs and writes only namespaces that differ', async () => {
+  test('follows changes to SCCs, and writes only namespaces whose labels change', async () => {
     await run();
     await create('shop');
     await create('bank');
@@ -265,7 +265,7 @@ suite('the label syncer', () => {
     assert.equal((await events()).length, 1, 'recorded once');
   });
 
-  test('restores a removed label, and stops when the namespace opts out', async () => {
+  test('restores a removed label, unless the namespace has opted out', async () => {
     await run();
     await create('shop');
     await cluster.patch(
@@ -319,7 +319,7 @@ suite('the label syncer', () => {
     assert.equal(writes, 0);
   });
 
-  test('does not remove labels in the Disabled phase after the end of the rollout', async () => {
+  test('does not remove labels in the Disabled phase if the rollout has been disabled', async () => {
     await run();
     await create('shop');
     await publish('Hold');
@@ -328,7 +328,7 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
   });
 
-  test('starts when the Disabled phase ends', async () => {
+  test('sets labels after the Disabled phase ends', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await create('shop');

@@ -100,7 +100,7 @@ suite('leader election', () => {
     return election.clock.now() - startMs;
   };
 
-  test('the first candidate creates the Lease and leads', async () => {
+  test('the first candidate creates the Lease and becomes the leader', async () => {
     const candidate = election.candidate('a');
     assert.match((await masterStatus(candidate)) ?? '', /\{name="lease-\d+"\} 0$/);
     await election.settle();
@@ -136,7 +136,7 @@ suite('leader election', () => {
     assert.deepEqual(candidate.told, ['started']);
   });
 
-  test('exactly one of several candidates that create the Lease at the same time leads', async () => {
+  test('exactly one of several candidates that create the Lease at the same time becomes the leader', async () => {
     for (const identity of ['a', 'b', 'c', 'd']) election.candidate(identity);
     await election.settle();
     assert.equal(leaders().length, 1);
@@ -147,7 +147,7 @@ suite('leader election', () => {
     assert.deepEqual(told, ['started']);
   });
 
-  test('exactly one of several candidates that take over at the same time leads', async () => {
+  test('exactly one of several candidates that take over the Lease at the same time becomes the leader', async () => {
     const [first, second] = await pair();
     const third = election.candidate('c', { random: () => 0 });
     first.machine.pause();
@@ -160,7 +160,7 @@ suite('leader election', () => {
     assert.equal([...second.told, ...third.told].length, 1);
   });
 
-  test('after a crash, another candidate leads once the Lease has expired', async () => {
+  test('after a crash of the leader, another candidate becomes the leader once the Lease has expired', async () => {
     const [first, second] = await pair();
     const renewedMs = election.clock.now();
     first.machine.pause();
@@ -173,7 +173,7 @@ suite('leader election', () => {
     assert.deepEqual(messages(second).slice(-2), ['leadership begins', 'the leader has changed b']);
   });
 
-  test('a stopping leader releases the Lease, and another candidate acquires it at its next attempt', async () => {
+  test('a leader that stops releases the Lease, and another candidate acquires it at its next attempt', async () => {
     const [first, second] = await pair();
     await first.stop();
     assert.deepEqual(first.told, ['started', 'stopped']);
@@ -189,7 +189,7 @@ suite('leader election', () => {
     assert.equal(spec().leaseDurationSeconds, 15);
   });
 
-  test('the Lease expires if the running controllers do not stop', async () => {
+  test('if the controllers do not stop, the Lease expires without being released', async () => {
     let end = (): void => undefined;
     const first = election.candidate('a', { onStopped: () => new Promise((resolve) => (end = resolve)) });
     await election.settle();
@@ -231,7 +231,7 @@ suite('leader election', () => {
     assert.deepEqual(leaders(), ['a']);
   });
 
-  test('a candidate that stops while it acquires the Lease releases the Lease and starts no controllers', async () => {
+  test('a candidate that stops while it acquires the Lease releases the Lease without starting controllers', async () => {
     const first = election.candidate('a');
     overNetwork(first, { outcome: 'fine', thereMs: 100 });
     await election.settle();
@@ -271,7 +271,7 @@ suite('leader election', () => {
     });
   }
 
-  test('the renew deadline starts with the request rather than the response', async () => {
+  test('the renew deadline is measured from the request, not from the response', async () => {
     const [first, second] = await pair();
     overNetwork(first, { outcome: 'fine', backMs: 4_000 });
     overNetwork(second, REFUSED);
@@ -284,7 +284,7 @@ suite('leader election', () => {
     assert.ok(tookMs >= 9_900 && tookMs <= 10_000, `${tookMs} ms`);
   });
 
-  test('after a renewal that succeeds too late, leadership starts again once the old controllers have stopped', async () => {
+  test('after a renewal that succeeds too late, the candidate leads again only once its old controllers have stopped', async () => {
     let end = (): void => undefined;
     const told: string[] = [];
     const first = election.candidate('a', {
@@ -354,7 +354,7 @@ suite('leader election', () => {
     });
   }
 
-  test('different wall clocks do not affect the election', async () => {
+  test('candidates with different wall clocks elect a single leader', async () => {
     const dates = ['2001-01-01T00:00:00Z', '2099-12-31T23:59:59.999Z', '2026-11-21T12:00:00Z'].map(
       (text) => new Date(text),
     );
@@ -390,7 +390,7 @@ suite('leader election', () => {
     assert.ok(messages(first).includes('the leader has changed intruder'));
   });
 
-  test('a deleted Lease is created again', async () => {
+  test('the leader creates a deleted Lease again', async () => {
     const [first, second] = await pair();
     second.machine.pause();
     await started.cluster.remove('Lease', name, NAMESPACE);
@@ -399,7 +399,7 @@ suite('leader election', () => {
     assert.equal(spec().holderIdentity, 'a');
   });
 
-  test('a Lease changed by other managers is renewed, and the changes are kept', async () => {
+  test('the leader renews a Lease that other managers have changed, and keeps their changes', async () => {
     const [first] = await pair();
     const held = lease();
     assert.ok(held);
@@ -479,7 +479,7 @@ suite('leader election', () => {
     assert.ok((await takeoverMs(second)) >= 12_000);
   });
 
-  test('a release without a response does not delay shutdown', async () => {
+  test('a release to which the API server does not respond does not delay shutdown', async () => {
     const [first] = await pair();
     overNetwork(first, HANGS);
     const stopping = first.stop();
@@ -508,7 +508,7 @@ suite('leader election', () => {
     assert.deepEqual(lease()?.metadata?.labels, { late: 'yes' });
   });
 
-  test('leadership changes are recorded as events on the Lease', async () => {
+  test('changes of the leader are recorded as events on the Lease', async () => {
     const first = election.candidate('a');
     await election.settle();
     await first.stop();
@@ -531,7 +531,7 @@ suite('leader election', () => {
     [{ leaseDurationMs: 10_000 }, 'the lease duration must be greater than the renew deadline'],
   ];
   for (const [given, message] of times) {
-    test(`rejects invalid lease times: ${JSON.stringify(given)}`, () => {
+    test(`invalid lease times are rejected: ${JSON.stringify(given)}`, () => {
       const make = (): unknown =>
         createLeaderElection({
           ...createRecorder(),
@@ -555,7 +555,7 @@ interface Replica extends Recorder, Leadership {
   readonly machine: Machine;
 }
 
-suite('replicas that share a Lease', () => {
+suite('replicas that share a leader Lease', () => {
   let started: TestCluster;
   let clock: FakeClock;
   let load: Load;
@@ -657,7 +657,7 @@ suite('replicas that share a Lease', () => {
   const messages = ({ log }: Replica) =>
     log.filter(({ level }) => Number(level) >= 30).map(({ msg, controller }) => [controller, msg].join(' ').trim());
 
-  test('each replica runs its own controllers, and one runs the leader controllers', async () => {
+  test('run their own controllers, and only one runs the leader controllers', async () => {
     const first = replica('a', both('a'));
     await settle();
     const second = replica('b', both('b'));
@@ -667,7 +667,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual(await wakeAll('one'), [`a leader ${name}`, `a replica ${name}`, `b replica ${name}`]);
   });
 
-  test('controllers are replaced while a replica leads, and before it leads', async () => {
+  test('replace their controllers if they lead, and before they lead', async () => {
     const [leader, own] = [watcher('a', 'leader'), watcher('a', 'replica')];
     const first = replica('a', [own]);
     await settle();
@@ -684,7 +684,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual(await wakeAll('two'), [`c leader ${name}`, `c replica ${name}`]);
   });
 
-  test('a Lease with the maximum number of transitions is acquired', async () => {
+  test('acquire a Lease with the maximum number of transitions', async () => {
     const spec = { holderIdentity: 'gone', leaseDurationSeconds: 1, leaseTransitions: 2 ** 31 - 1 };
     await started.cluster.create('Lease', { metadata: { name, namespace: NAMESPACE }, spec }, BY_TEST);
     const first = replica('a', both('a'));
@@ -692,7 +692,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([first.isLeading(), holder()], [true, 'a']);
   });
 
-  test('a restarted replica does not wait for the Lease of its previous process', async () => {
+  test('do not wait for the Lease of their previous process after a restart', async () => {
     const renewTime = '2026-01-01T00:00:00.000000Z';
     const spec = { holderIdentity: 'a_1', leaseDurationSeconds: 3_600, renewTime };
     await started.cluster.create('Lease', { metadata: { name, namespace: NAMESPACE }, spec }, BY_TEST);
@@ -704,7 +704,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([restarted.isLeading(), holder()], [true, 'a_2']);
   });
 
-  test('a new leader records the last renewal by the previous leader', async () => {
+  test('record the last renewal by the previous leader when they become the leader', async () => {
     const former = () =>
       started.cluster.store.get('Lease', name, NAMESPACE)?.metadata?.annotations?.[
         'portcullis.dev/former-leader-renewed'
@@ -723,7 +723,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual([second.isLeading(), former()], [true, written]);
   });
 
-  test('a new leader keeps an earlier renewal if no leader has reported the pods since then', async () => {
+  test('keep an earlier renewal if no leader has reported the pods since then', async () => {
     const annotations = { 'portcullis.dev/former-leader-renewed': '2026-01-01T00:00:00Z' };
     const spec = { holderIdentity: 'gone', leaseDurationSeconds: 1, renewTime: '2026-01-01T00:05:00.000000Z' };
     const metadata = { name, namespace: NAMESPACE, annotations };
@@ -734,7 +734,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual(started.cluster.store.get('Lease', name, NAMESPACE)?.metadata?.annotations, annotations);
   });
 
-  test('a leader that leads again records its previous renewal', async () => {
+  test('record their own previous renewal when they lead again', async () => {
     const read = () => started.cluster.store.get('Lease', name, NAMESPACE)?.metadata;
     const first = replica('a', both('a'));
     await settle();
@@ -752,7 +752,7 @@ suite('replicas that share a Lease', () => {
     assert.equal(read()?.annotations?.['portcullis.dev/former-leader-renewed'], renewed);
   });
 
-  test('a stopping replica stops all its controllers, then releases the Lease', async () => {
+  test('stop all their controllers before they release the Lease', async () => {
     const first = replica('a', both('a'));
     await settle();
     const second = replica('b', both('b'));
@@ -771,7 +771,7 @@ suite('replicas that share a Lease', () => {
     assert.deepEqual(await wakeAll('one'), [`b leader ${name}`, `b replica ${name}`]);
   });
 
-  test('a disconnected replica stops only the leader controllers, and starts them when it leads again', async () => {
+  test('stop only the leader controllers when they are disconnected, and start them when they lead again', async () => {
     const first = replica('a', both('a'));
     await settle();
     first.machine.network(() => ({ outcome: 'hangs' }));
@@ -804,7 +804,7 @@ suite('replicas that share a Lease', () => {
     ['remove', (cluster) => cluster.remove('ServiceAccount', `${name}-held`, NAMESPACE)],
   ];
   for (const [verb, write] of writes) {
-    test(`a leader that was suspended past its lease just before a write (${verb}) does not write`, async () => {
+    test(`write nothing if they were suspended past the end of their Lease just before the write: ${verb}`, async () => {
       await started.cluster.create('ServiceAccount', account('held'), BY_TEST);
       let goOn = (): void => undefined;
       let outcome = '';
@@ -835,7 +835,7 @@ suite('replicas that share a Lease', () => {
     });
   }
 
-  test('running reconciles finish before the Lease is released', async () => {
+  test('finish running reconciles before they release the Lease', async () => {
     let goOn = (): void => undefined;
     const slow = leader(() => new Promise<void>((resolve) => (goOn = resolve)));
     const first = replica('a', [slow]);
@@ -883,7 +883,7 @@ const incident: fc.Arbitrary<Incident> = fc.record({
   what: fc.constantFrom('pause', 'pause', 'resume', 'resume', 'stop', 'join', 'cut', 'repair'),
 });
 
-suite('candidates with random failures:', () => {
+suite('candidates that randomly fail', () => {
   let started: TestCluster;
   let count = 0;
   const seen = { steps: 0, led: 0, handovers: 0, incidents: 0 };
@@ -954,7 +954,7 @@ suite('candidates with random failures:', () => {
     assert.equal(clock.pending(), 0);
   };
 
-  test(`at most one leads (${RUNS} runs)`, async (t) => {
+  test(`never lead at the same time (${RUNS} runs)`, async (t) => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(weather, { minLength: 3, maxLength: 3 }),

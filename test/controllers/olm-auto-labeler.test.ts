@@ -93,7 +93,7 @@ suite('the OLM auto-labeler', () => {
   };
   const rows = (): unknown[] => running.log.flatMap(({ msg, row }) => (msg === 'namespace evaluated' ? [row] : []));
 
-  test('labels the namespace of an operator, and releases it with a delay after the last operator is removed', async () => {
+  test('labels the namespace of an operator, and removes the label with a delay after the last operator is removed', async () => {
     await installOlm();
     await createNamespace(NAME);
     await run();
@@ -118,7 +118,7 @@ suite('the OLM auto-labeler', () => {
     ]);
   });
 
-  test('an upgrade that deletes the old version first does not remove the label', async () => {
+  test('keeps the label during an upgrade that deletes the old version first', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -132,7 +132,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(cluster.store.get('Namespace', NAME)?.metadata?.resourceVersion, resourceVersion);
   });
 
-  test('a change during the delay does not restore the label of a namespace that is being released', async () => {
+  test('does not restore the label of a namespace during the delay', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -144,7 +144,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
   });
 
-  test('releases namespaces at startup if their operators were removed while no replica was running', async () => {
+  test('removes labels at startup if the operators were removed while no replica was running', async () => {
     await installOlm();
     const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
     await createNamespace(NAME, managed);
@@ -154,7 +154,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual([state(), state('openshift-by-admin')], ['- -', 'true -']);
   });
 
-  test('copies, exempt namespaces and namespaces with other names are ignored', async () => {
+  test('ignores copied operators, exempt namespaces, and namespaces that do not begin with openshift-', async () => {
     await installOlm();
     await run();
     const names = ['openshift-copies', 'openshift-old-copies', 'openshift-marketplace', 'openshiftx', 'shop'];
@@ -172,7 +172,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual(new Set(names.map((name) => state(name))), new Set(['- -']));
   });
 
-  test('an operator that becomes a copy is treated as removed', async () => {
+  test('treats an operator that becomes a copy as removed', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -184,7 +184,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
   });
 
-  test('restores the label of a managed namespace, until the namespace opts out', async () => {
+  test('restores the label of a managed namespace unless the namespace has opted out', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -200,7 +200,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual(rows().slice(-1), ['2']);
   });
 
-  test('the event contains the owner of an enforce label that the label syncer overwrites', async () => {
+  test('records an event with the owner of an enforce label that the label syncer overwrites', async () => {
     await installOlm();
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     await cluster.apply('Namespace', { metadata: { name: NAME, labels } }, { fieldManager: 'argocd' });
@@ -211,7 +211,7 @@ suite('the OLM auto-labeler', () => {
     ]);
   });
 
-  test('the event names no owner of an enforce label that the label syncer also owns', async () => {
+  test('records an event without an owner if the label syncer also owns the enforce label', async () => {
     await installOlm();
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     for (const fieldManager of ['argocd', LABEL_SYNC_MANAGER])
@@ -223,7 +223,7 @@ suite('the OLM auto-labeler', () => {
     ]);
   });
 
-  test('shipped mode only adds labels, and off changes nothing', async () => {
+  test('only adds labels in shipped mode, and changes nothing in off mode', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -238,7 +238,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), '- -');
   });
 
-  test('by default, does not run alongside the OpenShift labeler', async () => {
+  test('is idle by default if the OpenShift labeler runs', async () => {
     await installOlm();
     await createNamespace(NAME);
     await createCsv('a.v1', NAME);
@@ -259,7 +259,7 @@ suite('the OLM auto-labeler', () => {
     assert.equal(state(), 'true true');
   });
 
-  test('is idle if the Operator Lifecycle Manager is not installed or is removed later', async () => {
+  test('is idle if the Operator Lifecycle Manager is not installed, or is removed later', async () => {
     const managed = { labels: { [LABEL_SYNC_LABEL]: 'true' }, annotations: { [OLM_MANAGED_ANNOTATION]: 'true' } };
     await createNamespace(NAME, managed);
     await run();
@@ -280,7 +280,7 @@ suite('the OLM auto-labeler', () => {
     assert.deepEqual([state('openshift-other'), condition()], ['true true', missing]);
   });
 
-  test('reports the condition even if another client owns it', async () => {
+  test('sets its condition even if another client owns it', async () => {
     const lastTransitionTime = '2026-01-01T00:00:00Z';
     const stale = {
       type: 'OLMAvailable',
@@ -295,7 +295,7 @@ suite('the OLM auto-labeler', () => {
     assert.match(condition() ?? '', /^OLMAvailable=False OLMNotInstalled: /);
   });
 
-  test('a terminating or deleted namespace is ignored', async () => {
+  test('ignores a terminating or deleted namespace', async () => {
     await installOlm();
     await createNamespace(NAME, { finalizers: ['example.org/hold'] });
     await createCsv('a.v1', NAME);

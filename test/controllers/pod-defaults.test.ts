@@ -109,7 +109,7 @@ suite('pod defaults', () => {
     assert.deepEqual(kinds(), DEFAULTS_KINDS);
   });
 
-  test('are restored in the policy after changes by other clients, except during break-glass', async () => {
+  test('are restored after other clients change the policy, except during break-glass', async () => {
     await start();
     await pass(10_000);
     const [kind] = DEFAULTS_KINDS;

@@ -103,7 +103,7 @@ interface Listed {
   readonly workloads: readonly Listed[];
 }
 
-suite('readiness', () => {
+suite('the readiness controller', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let running: ControllerRun;
@@ -205,7 +205,7 @@ suite('readiness', () => {
     return cluster.store.revision(kind) - before;
   };
 
-  test('a cluster without violations is evaluated immediately and then every four hours', async () => {
+  test('evaluates a cluster without violations immediately, and then every four hours', async () => {
     await create('shop');
     await deploy('shop', 'web');
     await run();
@@ -236,7 +236,7 @@ suite('readiness', () => {
     assert.ok(time() >= firstMs + 4 * 3_600_000);
   });
 
-  test('pods that need only a restart block neither the controller nor rollout plan', async () => {
+  test('is not blocked by pods that need only a restart, and neither is rollout plan', async () => {
     settings.sccMode = 'report';
     await create('shop');
     const owned = async (name: string, older: object, spec: object, more: object = {}): Promise<void> => {
@@ -275,7 +275,7 @@ suite('readiness', () => {
     assert.match(stdout, /; no workload would be denied, 5 workloads \(5 running pods\) to restart\n$/);
   });
 
-  test('events and reports name the version of the level', async () => {
+  test('names the version of the level in events and reports', async () => {
     const level = 'pod-security.kubernetes.io/enforce';
     await create('pinned', { labels: { [level]: 'restricted', [`${level}-version`]: 'v1.20' } });
     await run();
@@ -299,7 +299,7 @@ suite('readiness', () => {
     );
   });
 
-  test('the controller, rollout plan, report and scc plan do not count finished Jobs as workloads, but CronJobs', async () => {
+  test('does not count finished Jobs as workloads, but counts CronJobs, as do rollout plan, report and scc plan', async () => {
     await create('jobs', { labels: { 'portcullis.dev/scc': 'enforce' } });
     const template = { spec: { ...ON_HOST, restartPolicy: 'Never' } };
     for (const name of ['complete', 'failed', 'running']) {
@@ -335,7 +335,7 @@ suite('readiness', () => {
     }
   });
 
-  test('violations are listed and reported once, and result in Legacy mode', async () => {
+  test('lists and reports violations once, and selects Legacy mode', async () => {
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
     await create('bank', { labels: { 'security.openshift.io/scc.podSecurityLabelSync': 'false' } });
@@ -389,7 +389,7 @@ suite('readiness', () => {
     assert.deepEqual([...events()].sort(), [refusal('api', 'shop'), ...told], 'an event for another workload');
   });
 
-  test('a cleared mode leads to another evaluation and to enforcement', async () => {
+  test('evaluates again after the mode is cleared, and then enforces', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
@@ -407,7 +407,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted', 'later violations are reported but do not change the decision');
   });
 
-  test('an empty mode that another manager owns is not overwritten', async () => {
+  test('does not overwrite an empty mode that another manager owns', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await cluster.apply(
       'PSAEnforcementConfig',
@@ -432,7 +432,7 @@ suite('readiness', () => {
     assert.equal(writes, 0, 'no repeated writes');
   });
 
-  test('an empty mode whose owner is unknown is not overwritten', async () => {
+  test('does not overwrite an empty mode whose owner is unknown', async () => {
     const metadata = { name: 'cluster' };
     await cluster.create('PSAEnforcementConfig', { metadata, spec: { enforcementMode: '' } }, BY_TEST);
     const ops = [{ op: 'replace', path: '/metadata/managedFields', value: [{}] }] as const;
@@ -450,7 +450,7 @@ suite('readiness', () => {
     );
   });
 
-  test('a decision that cannot be written is retried', async () => {
+  test('retries a decision that it cannot write', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     const webhook = await startVerdictWebhook(cluster, ['psaenforcementconfigs/status'], () => {
       throw new Error('away');
@@ -463,7 +463,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted');
   });
 
-  test('Restricted mode takes effect despite violations, with a warning', async () => {
+  test('enforces Restricted mode despite violations, with a warning', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web', ON_HOST);
@@ -480,7 +480,7 @@ suite('readiness', () => {
     assert.equal(decided(), 'Legacy/Legacy');
   });
 
-  test('the Evaluate phase resets the decision, and the Disabled phase changes nothing', async () => {
+  test('resets the decision in the Evaluate phase, and changes nothing in the Disabled phase', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await run();
     assert.equal(decided(), '/Restricted');
@@ -494,7 +494,7 @@ suite('readiness', () => {
     assert.equal(writes, 0, 'the object does not change');
   });
 
-  test('changes are reported after a minute', async () => {
+  test('reports changes after a minute', async () => {
     await create('shop');
     await deploy('shop', 'web', GOOD);
     await run();
@@ -516,7 +516,7 @@ suite('readiness', () => {
     assert.deepEqual(listed(), []);
   });
 
-  test('the level of a namespace follows the grants of its service accounts', async () => {
+  test('evaluates a namespace at a new level when the grants of its service accounts change', async () => {
     await create('shop');
     await deploy('shop', 'web', { ...PLAIN, hostPID: true, serviceAccountName: 'default' });
     await cluster.create(
@@ -542,7 +542,7 @@ suite('readiness', () => {
     assert.deepEqual(listed(), ['shop Current'], 'the namespace would be labeled restricted');
   });
 
-  test('a namespace without a UID range is inconclusive until it has one', async () => {
+  test('evaluates a namespace as inconclusive until it has a UID range', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop', { annotations: {} });
     await deploy('shop', 'web');
@@ -563,7 +563,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted');
   });
 
-  test('no decision is made while SCCs and grants change', async () => {
+  test('makes no decision while SCCs and grants change', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Enforce' };
     await create('shop');
     await deploy('shop', 'web');
@@ -593,7 +593,7 @@ suite('readiness', () => {
     assert.equal(decided(), '/Restricted');
   });
 
-  test('a missing or deleted object is created', async () => {
+  test('creates a missing or deleted object', async () => {
     await run();
     await cluster.remove('PSAEnforcementConfig', 'cluster');
     await running.idle();
@@ -609,7 +609,7 @@ suite('readiness', () => {
     ]);
   });
 
-  test('retries until the cluster serves the object', async () => {
+  test('creates the object as soon as the cluster serves it', async () => {
     const name = 'psaenforcementconfigs.config.openshift.io';
     const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };
     const definition = cluster.storage.get(definitions, '', name);
@@ -775,7 +775,7 @@ suite('readiness', () => {
       assert.deepEqual(count('ClusterReport'), [0], 'its owner is gone, so Kubernetes deletes the others');
     });
 
-    test('contain the currently denied workloads in the Disabled phase, as do the metrics', async () => {
+    test('list the workloads that are denied now in the Disabled phase, as do the metrics', async () => {
       await serve('openreports.io');
       settings.rollout = { ...settings.rollout, phase: 'Disabled' };
       const spec = { podSecurity: { defaults: { enforce: 'privileged' } } };
@@ -881,7 +881,7 @@ suite('readiness', () => {
       assert.equal(failures(), 4);
     });
 
-    test('use the API that the cluster serves, even if it is installed later, or the API in the settings', async () => {
+    test('use the API that the cluster serves, even one that is installed later, unless the settings select an API', async () => {
       await create('shop');
       await run();
       await minute();
@@ -907,7 +907,7 @@ suite('readiness', () => {
     });
   });
 
-  test('are written again after the annotation requests an evaluation', async () => {
+  test('are written again after an annotation requests an evaluation', async () => {
     await run();
     const first = config().status?.lastEvaluationTime;
     await running.pass(600_000);

@@ -106,7 +106,7 @@ suite('the enabled controllers', () => {
   });
 });
 
-test('a change to the SCC or range settings replaces the controllers that have read them', () => {
+test('a change to the SCC or range settings restarts the controllers that read them', () => {
   const settings = createObservable(createTestSettings({}).value);
   const select = createControllerSelector(createContext({ settings }), () => ALL, createStore());
   const before = select();

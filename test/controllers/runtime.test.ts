@@ -63,7 +63,7 @@ suite('the controller runtime', () => {
   const createNamespace = (name: string, team: string) =>
     cluster.create('Namespace', { metadata: { name, labels: { team } } }, { fieldManager: 'test' });
 
-  test('starts with the initial keys, followed by the keys of existing objects', async () => {
+  test('processes the initial keys first, then the keys of existing objects', async () => {
     const running = start(
       controller(fine, {
         initialKeys: ['first'],
@@ -75,7 +75,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('created, changed and deleted objects enqueue keys, and equal keys are merged', async () => {
+  test('enqueues keys for created, changed and deleted objects, and merges equal keys', async () => {
     const running = start(controller(fine, { sources: [byLabel] }));
     await createNamespace('hears-1', 'red');
     await running.idle();
@@ -98,7 +98,7 @@ suite('the controller runtime', () => {
     assert.ok(!seen.includes('late'));
   });
 
-  test('an error in a source is logged and does not affect the writer', async () => {
+  test('logs an error in a source, which does not affect the writer', async () => {
     const broken = watch('Namespace', ({ metadata }) => {
       if (metadata?.name === 'broken-source') throw new Error('boom');
       return [];
@@ -135,7 +135,7 @@ suite('the controller runtime', () => {
     ['an object that does not exist', new ApiError(notFound(NAMESPACES, 'a')), undefined],
   ];
   for (const [name, error, expected] of failures) {
-    test(`${name} ${expected ? 'is retried after its delay' : 'is not retried'}`, async () => {
+    test(`${expected ? 'retries a reconcile after its delay' : 'does not retry a reconcile'} that fails with ${name}`, async () => {
       const running = start(controller(() => Promise.reject(error), { initialKeys: ['a'] }));
       await running.idle();
       await pass(running, 4);
@@ -166,7 +166,7 @@ suite('the controller runtime', () => {
     [undefined, [655_360, 1_000_000, 1_000_000]],
     [12, [12, 12, 12]],
   ] as const) {
-    test(`delays double up to a maximum of ${maxRetryMs ?? 'the default'}`, async () => {
+    test(`doubles delays up to a maximum of ${maxRetryMs ?? 'the default'}`, async () => {
       const failing = () => Promise.reject(new Error('boom'));
       const running = start(controller(failing, { initialKeys: ['a'], ...(maxRetryMs ? { maxRetryMs } : {}) }));
       await running.idle();
@@ -177,14 +177,14 @@ suite('the controller runtime', () => {
     });
   }
 
-  test('retries of all keys are limited to a burst of 100, then ten per second', async () => {
+  test('limits retries of all keys to a burst of 100, then ten per second', async () => {
     const running = start(controller(() => Promise.reject(new Error('boom')), { initialKeys: many(103) }));
     await running.idle();
     assert.deepEqual(delays().slice(98), [5, 5, 100, 200, 300]);
     await running.stop();
   });
 
-  test('conflicts do not count against the overall retry rate', async () => {
+  test('does not count conflicts against the retry rate of all keys', async () => {
     const failing = (key: string) => Promise.reject(key === 'last' ? new Error('boom') : conflicting);
     const running = start(controller(failing, { initialKeys: [...many(1000), 'last'] }));
     await running.idle();
@@ -193,7 +193,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('keys are processed in order, and each key once', async () => {
+  test('processes keys in order, and each key once', async () => {
     const initialKeys = ['a', 'b', 'a', '__proto__', 'constructor', 'b'];
     const running = start(controller(fine, { initialKeys }));
     await running.idle();
@@ -201,7 +201,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('the shortest of several delays for a key applies', async () => {
+  test('applies the shortest of several delays for a key', async () => {
     const enqueueAll = (key: string, { enqueue }: ReconcileContext) => {
       if (key === 'start') for (const delayMs of [100, 30, 60]) enqueue('a', delayMs);
       return fine();
@@ -216,7 +216,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('the queue has metrics', async () => {
+  test('exposes metrics of the queue', async () => {
     let finish = (): void => undefined;
     const blocked = () => new Promise<undefined>((resolve) => (finish = () => resolve(undefined)));
     const running = start(controller(blocked, { initialKeys: ['a', 'b', 'a'] }));
@@ -244,7 +244,7 @@ suite('the controller runtime', () => {
     assert.doesNotMatch(ended, /workqueue_depth\{/);
   });
 
-  test('a success resets the delay', async () => {
+  test('resets the delay of a key after a success', async () => {
     const outcomes = ['fail', 'fail', 'ask', 'fail', 'done'];
     const running = start(
       controller(
@@ -263,7 +263,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('requeueAfterMs processes the key again', async () => {
+  test('processes a key again after requeueAfterMs', async () => {
     const running = start(controller(() => Promise.resolve({ requeueAfterMs: 1000 }), { initialKeys: ['a'] }));
     await running.idle();
     await pass(running, 999);
@@ -279,7 +279,7 @@ suite('the controller runtime', () => {
   const byName = (prefix: string) =>
     watch('Namespace', ({ metadata }) => (metadata?.name?.startsWith(prefix) ? ['busy'] : []), true);
 
-  test('a key that is processed because of an event is not processed again after its earlier delay', async () => {
+  test('does not process a key again after its earlier delay if an event has caused its processing', async () => {
     const running = start(
       controller(() => Promise.resolve(seen.length === 1 ? { requeueAfterMs: 1000 } : undefined), {
         initialKeys: ['busy'],
@@ -294,7 +294,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('after long work, a key rests for nine times as long, and its events in between are merged', async () => {
+  test('delays a key after long work for nine times as long, and merges its events in between', async () => {
     const work = function* (): Generator<void, void> {
       for (let step = 0; step < 10; step++) {
         clock.advance(2);
@@ -322,7 +322,7 @@ suite('the controller runtime', () => {
     assert.equal(clock.pending(), 0);
   });
 
-  test('controllers together run one slice in each turn of the event loop', async () => {
+  test('runs one slice of all controllers in each turn of the event loop', async () => {
     const turns: number[] = [];
     let turn = 0;
     let isOver = false;
@@ -355,7 +355,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('a resync enqueues the keys of all objects', async () => {
+  test('enqueues the keys of all objects in a resync', async () => {
     await createNamespace('resync', 'grey');
     const running = start(controller(fine, { sources: [byLabel], initialKeys: ['once'], resyncMs: 60_000 }));
     await running.idle();
@@ -371,7 +371,7 @@ suite('the controller runtime', () => {
   });
 
   for (const concurrency of [1, 3]) {
-    test(`processes ${concurrency} keys at a time, and never the same key concurrently`, async () => {
+    test(`processes ${concurrency} keys at a time, but no key concurrently with itself`, async () => {
       const keys = Array.from({ length: 12 }, (_, index) => `key-${index}`);
       const running = new Set<string>();
       let most = 0;
@@ -420,7 +420,7 @@ suite('the controller runtime', () => {
     });
   }
 
-  test('stop waits for running reconciles and starts no further reconciles', async () => {
+  test('waits for running reconciles when it stops, and starts no further reconciles', async () => {
     let finish = (): void => undefined;
     let signal: AbortSignal | undefined;
     let ended = false;
@@ -447,7 +447,7 @@ suite('the controller runtime', () => {
     assert.deepEqual(seen, ['a']);
   });
 
-  test('errors after stop are not logged', async () => {
+  test('logs no errors after it has stopped', async () => {
     const running = start(
       controller(
         (_key, { signal }) =>
@@ -463,7 +463,7 @@ suite('the controller runtime', () => {
     );
   });
 
-  test('an event that cannot be recorded does not fail the reconcile', async () => {
+  test('does not fail a reconcile whose event cannot be recorded', async () => {
     const pod = { metadata: { name: 'p', namespace: 'no-such-namespace' } };
     const running = start(
       controller(
@@ -482,7 +482,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('several controllers run concurrently, and restart without their earlier state', async () => {
+  test('runs several controllers concurrently, and restarts them without their earlier state', async () => {
     const counting = (name: string): Controller => ({
       name,
       runsOn: 'leader',

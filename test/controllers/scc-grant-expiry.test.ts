@@ -13,7 +13,7 @@ const END = '2026-02-01T00:00:00Z';
 const NAME = `portcullis:scc-until:anyuid:${END}`;
 const SUBJECTS = [{ kind: 'ServiceAccount', name: 'builder', namespace: 'shop' }];
 
-suite('grants that expire', () => {
+suite('grants with an expiry time', () => {
   let cluster: DevCluster;
   let time: string;
   let run: ControllerRun;
@@ -63,7 +63,7 @@ suite('grants that expire', () => {
   const ANNOUNCEMENT = `GrantExpires: the binding will be deleted at ${END}. Running pods continue, but new pods can no longer use the SCC`;
   const ANNOUNCED = [`ClusterRoleBinding ${ANNOUNCEMENT}`, `RoleBinding ${ANNOUNCEMENT}`];
 
-  test('of other roles are kept, because the policy for the service account does not permit their deletion', async () => {
+  test('are kept if they bind other roles, because the policy for the service account does not permit their deletion', async () => {
     const { metadata, ...binding } = createUseBinding('anyuid', 'shop', END);
     const roleRef = { ...binding.roleRef, name: 'view' };
     const other = { ...binding, metadata: { ...metadata, name: `${NAME}-view` }, roleRef, subjects: SUBJECTS };
@@ -72,7 +72,7 @@ suite('grants that expire', () => {
     assert.deepEqual(names(), ['RoleBinding system:openshift:scc:anyuid', `RoleBinding ${NAME}-view`]);
   });
 
-  test('cause an event seven days before they expire, and are deleted on expiry', async () => {
+  test('lead to an event seven days before they expire, and are deleted when they expire', async () => {
     await pass('2026-01-24T23:00:00Z', 23 * DAY_MS);
     assert.deepEqual(events(), []);
     await pass('2026-01-25T00:00:00Z', 3_600_000);
@@ -93,7 +93,7 @@ suite('grants that expire', () => {
     'portcullis:scc-until:ServiceAccount  shop:a%20b',
     'portcullis:scc-until:\n',
   ]) {
-    test(`are deleted regardless of their name: ${JSON.stringify(name)}`, async () => {
+    test(`are deleted regardless of the name of their binding: ${JSON.stringify(name)}`, async () => {
       for (const [namespace, kind] of [
         ['shop', 'RoleBinding'],
         [undefined, 'ClusterRoleBinding'],
@@ -110,7 +110,7 @@ suite('grants that expire', () => {
     });
   }
 
-  test('are kept if the expiry time is changed or removed', async () => {
+  test('are kept if their expiry time is moved to the future or removed', async () => {
     const change = (end: string | null) =>
       cluster.patch(
         'RoleBinding',

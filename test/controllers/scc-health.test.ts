@@ -10,7 +10,7 @@ import { laxScc } from '../support/scc.ts';
 const COMMON_FIELDS = new Set(['level', 'time', 'logger']);
 const BROKEN = laxScc({ name: 'broken', runAsUser: { type: 'MustRunAs' } });
 
-test('a broken SCC denies every pod on OpenShift', (t) => {
+test('a broken SCC denies every pod in OpenShift compatibility mode', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
   const { log, logger, metrics } = createRecorder();
@@ -33,7 +33,7 @@ test('a broken SCC denies every pod on OpenShift', (t) => {
   );
 });
 
-test('each problem is logged once, and metrics and summary contain all problems', async (t) => {
+test('each SCC problem is logged once, and the metrics and the summary contain all problems', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
   const { log, logger, metrics } = createRecorder();

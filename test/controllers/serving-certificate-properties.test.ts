@@ -203,7 +203,7 @@ async function play(
 }
 
 test(
-  'a ready replica serves a certificate that API servers trust, regardless of earlier events',
+  'a ready replica serves a certificate that API servers trust after any sequence of events',
   { timeout: 120_000 },
   async () => {
     const happening = fc.oneof(...peaceful, ...harmful);
@@ -228,7 +228,7 @@ test(
   },
 );
 
-test('no replica becomes unready if no object is damaged', { timeout: 120_000 }, async () => {
+test('no replica becomes unready in a sequence of events that damages no object', { timeout: 120_000 }, async () => {
   const happening = fc.oneof(...peaceful);
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 15 }), async (happenings) => {

@@ -58,7 +58,7 @@ suite('the serving certificate controller', () => {
     return { replica, leader };
   };
 
-  test('creates, distributes and serves a single certificate', async () => {
+  test('creates a single certificate, which all replicas serve and all configurations trust', async () => {
     const { replica, leader } = await begin();
     assert.deepEqual(Object.keys(stage.texts()).sort(), ['ca.crt', 'ca.key', 'tls.crt', 'tls.key']);
     assert.equal(stage.secret()?.type, 'Opaque');
@@ -120,7 +120,7 @@ suite('the serving certificate controller', () => {
     );
   });
 
-  test('does not change or wait for a copy of a configuration', async () => {
+  test('neither changes a copy of a configuration nor waits for it', async () => {
     const copy = configuration('copy-of-validating', ['a.portcullis.dev']);
     await stage.cluster.create('ValidatingWebhookConfiguration', copy, TEST_MANAGER);
     const { replica, leader } = await begin();
@@ -172,7 +172,7 @@ suite('the serving certificate controller', () => {
     );
   });
 
-  test('rotates the CA while every request is trusted', async () => {
+  test('rotates the CA without an untrusted request', async () => {
     const { replica, leader } = await begin();
     const before = { authority: sha('ca.crt'), serving: sha('tls.crt') };
     await stage.askFor('ca');
@@ -240,7 +240,7 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('recreates a deleted Secret, and keeps served certificates trusted', async () => {
+  test('recreates a deleted Secret, and API servers keep trusting the served certificates', async () => {
     const { replica, leader } = await begin();
     const old = sha('ca.crt');
     const served = replica.current().cert;
@@ -261,25 +261,25 @@ suite('the serving certificate controller', () => {
     readonly steps: readonly string[];
   }[] = [
     {
-      name: 'without the serving key',
+      name: 'that has lost the serving key',
       change: (texts) => without(texts, 'tls.key'),
       problems: ['tls.key contains no unencrypted PEM private key'],
       steps: ['signed a serving certificate: tls.key contains no unencrypted PEM private key'],
     },
     {
-      name: 'without the CA key',
+      name: 'that has lost the CA key',
       change: (texts) => without(texts, 'ca.key'),
       problems: ['ca.key contains no unencrypted PEM private key'],
       steps: ['created a CA and a serving certificate: ca.key contains no unencrypted PEM private key'],
     },
     {
-      name: 'with a damaged CA',
+      name: 'with a damaged CA certificate',
       change: (texts) => ({ ...texts, 'ca.crt': 'nonsense' }),
       problems: ['ca.crt contains no PEM certificate'],
       steps: ['created a CA and a serving certificate: ca.crt contains no PEM certificate'],
     },
     {
-      name: 'without content',
+      name: 'that is empty',
       change: () => ({}),
       problems: ['ca.crt contains no PEM certificate', 'tls.crt contains no PEM certificate'],
       steps: [
@@ -317,7 +317,7 @@ suite('the serving certificate controller', () => {
     assert.ok(replica.isReady());
   });
 
-  test('corrects a changed caBundle', async () => {
+  test('corrects a changed caBundle in a configuration', async () => {
     await begin();
     const foreign = createAuthority({ now: START_DATE, days: 365 });
     const changed = draft(validating());
@@ -327,7 +327,7 @@ suite('the serving certificate controller', () => {
     assert.deepEqual(stage.trusted(), all(sha('ca.crt')));
   });
 
-  test('retries until its namespace exists', async () => {
+  test('retries until the installation namespace exists', async () => {
     const cluster = await createStage('absent');
     const leader = cluster.leader();
     await cluster.pass(0);
@@ -338,7 +338,7 @@ suite('the serving certificate controller', () => {
     await cluster.stop();
   });
 
-  test('all replicas stay trusted with two concurrent leaders', async () => {
+  test('keeps all replicas trusted even with two concurrent leaders', async () => {
     const { replica } = await begin();
     const other = stage.leader(2_000);
     await stage.askFor('ca');
@@ -429,7 +429,7 @@ suite('the Lease of a replica', () => {
     await stage.stop();
   });
 
-  test('is deleted by another replica ten minutes after its last renewal', async () => {
+  test('is deleted by another replica ten minutes after the last renewal', async () => {
     const stage = await createStage();
     stage.replica('stays');
     const gone = stage.replica('gone');

@@ -55,17 +55,17 @@ const cases: readonly (readonly [name: string, state: State, expected: string])[
     unready('Stalled', 'Invalid: spec.scc.mode: Unsupported value'),
   ],
   [
-    'the leader has not read them yet',
+    'the leader has not read the settings yet',
     { settings: { generation: 0 } },
     unready('Reconciling', 'NotInForce: the leader applies the default settings'),
   ],
   [
-    'another replica has not applied them',
+    'another replica has not applied the settings',
     { second: 0 },
     unready('Reconciling', 'Progressing: these replicas have not applied the settings yet: b'),
   ],
   [
-    'a feature is not installed',
+    'a feature in the settings is not installed',
     { spec: { olm: {} } },
     unready(
       'Stalled',
@@ -132,12 +132,12 @@ const cases: readonly (readonly [name: string, state: State, expected: string])[
     { phase: 'Enforce', rollout: ['False', 'LabelingNamespaces'] },
     unready('Reconciling', 'RolloutProgressing: of the rollout'),
   ],
-  ['the rollout enforces', { phase: 'Enforce', rollout: ['True', 'Enforcing'] }, IN_FORCE],
+  ['the rollout enforces the default level', { phase: 'Enforce', rollout: ['True', 'Enforcing'] }, IN_FORCE],
   ['only a user can continue the rollout', { phase: 'Enforce', rollout: ['True', 'LegacyMode'] }, IN_FORCE],
-  ['the rollout has no controller', { phase: 'Enforce', disabled: ['PodSecurityReadinessController'] }, IN_FORCE],
+  ['no controller runs the rollout', { phase: 'Enforce', disabled: ['PodSecurityReadinessController'] }, IN_FORCE],
 ];
 
-suite('the Ready condition of the settings contains the reason', () => {
+suite('the Ready condition of the settings has the expected status and reason if', () => {
   for (const [name, state, expected] of cases) {
     test(name, async () => {
       const started = await startEmptyCluster();

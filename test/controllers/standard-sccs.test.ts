@@ -55,7 +55,7 @@ suite('the standard SCCs', () => {
       .filter(({ msg }) => msg === 'object corrected')
       .map(({ kind, name, fields }) => ({ kind, name, fields }));
 
-  test('are installed with roles and bindings', async () => {
+  test('are created with their roles and bindings', async () => {
     await installCrds(cluster);
     await run();
     assert.deepEqual(running.errors(), []);
@@ -77,7 +77,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(changes(), []);
   });
 
-  test('are not written if they exist', async () => {
+  test('are not written if they already exist', async () => {
     await installCrds(cluster);
     await run();
     await running.stop();
@@ -86,7 +86,7 @@ suite('the standard SCCs', () => {
     assert.equal(cluster.storage.revision(), revision);
   });
 
-  test('of the second generation are corrected', async () => {
+  test('of the second generation are corrected after changes', async () => {
     await installCrds(cluster);
     await run();
     await change('restricted-v2', { allowPrivilegedContainer: true, users: ['alice'] });
@@ -118,7 +118,7 @@ suite('the standard SCCs', () => {
     );
   });
 
-  test('of the first generation keep changes, and are recreated after a deletion', async () => {
+  test('of the first generation keep changes, and are created again after a deletion', async () => {
     await installCrds(cluster);
     await run();
     await change('anyuid', { groups: [], priority: null });
@@ -151,7 +151,7 @@ suite('the standard SCCs', () => {
     assert.equal(cluster.store.get('SecurityContextConstraints', 'privileged')?.priority, 3);
   });
 
-  test('nested-container keeps changes', async () => {
+  test('keep changes to nested-container', async () => {
     await installCrds(cluster);
     const own = { ...getStandard('nested-container'), allowPrivilegeEscalation: false };
     await cluster.create('SecurityContextConstraints', own, BY_TEST);
@@ -159,7 +159,7 @@ suite('the standard SCCs', () => {
     assert.equal(buildScc('nested-container').allowPrivilegeEscalation, false);
   });
 
-  test('roles and bindings are corrected', async () => {
+  test('have roles and bindings that are corrected after changes', async () => {
     await installCrds(cluster);
     await run();
     const role = cluster.store.get('ClusterRole', `${PREFIX}anyuid`);
@@ -187,7 +187,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(running.errors(), []);
   });
 
-  test('are retried while the cluster does not serve them', async () => {
+  test('are created as soon as the cluster serves them', async () => {
     await run();
     const errors = running.errors();
     const missing =
@@ -203,7 +203,7 @@ suite('the standard SCCs', () => {
     assert.deepEqual(running.errors(), []);
   });
 
-  test('are logged and retried if their writes are denied', async () => {
+  test('are retried if their writes are denied, which is logged', async () => {
     await installCrds(cluster);
     const webhook = await startVerdictWebhook(cluster, ['securitycontextconstraints'], ({ name = '' }) =>
       name === 'privileged'

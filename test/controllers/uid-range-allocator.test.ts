@@ -109,7 +109,7 @@ suite('the range allocator', () => {
   };
 
   suite('on a cluster without ranges,', () => {
-    test('every namespace gets a block, groups and an SELinux level', async () => {
+    test('every namespace gets a block of UIDs, groups and an SELinux level', async () => {
       const one = await run();
       assert.deepEqual(blocks(), FOUR);
       await create('shop');
@@ -119,7 +119,7 @@ suite('the range allocator', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('the controller owns the annotations', async () => {
+    test('the controller becomes the owner of the annotations', async () => {
       const one = await run();
       await create('shop');
       await one.idle();
@@ -202,7 +202,7 @@ suite('the range allocator', () => {
       return one;
     };
 
-    test('a namespace gets its block from another replica after 3 s', async () => {
+    test('another replica allocates a block for a namespace after 3 s', async () => {
       await (await run()).stop();
       const one = await standby();
       await create('shop');
@@ -244,7 +244,7 @@ suite('the range allocator', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
     });
 
-    test('existing SELinux levels and groups are kept', async () => {
+    test('existing SELinux levels and groups do not change', async () => {
       await create('labeled', { [MCS]: 's0:c500,c400' });
       await create('grouped', { [GROUPS]: '1/1,2/2' });
       await run();
@@ -252,7 +252,7 @@ suite('the range allocator', () => {
       assert.deepEqual(getAnnotations('grouped'), { [UIDS]: '1050/10', [GROUPS]: '1/1,2/2', [MCS]: 's0:c7,c4' });
     });
 
-    test('a namespace whose UID range is removed gets a new block', async () => {
+    test('a namespace gets a new block after its UID range is removed', async () => {
       const one = await run();
       const path = `/metadata/annotations/${UIDS.replace('/', '~1')}`;
       await cluster.patch('Namespace', { name: 'kube-public' }, [{ op: 'remove', path }], BY_TEST);
@@ -273,7 +273,7 @@ suite('the range allocator', () => {
       assert.deepEqual([state().range, taken()], ['1000-1119/10', [0, 1, 2, 3, 4]]);
     });
 
-    test('is corrected at startup if blocks in use are missing', async () => {
+    test('is corrected at startup if it lacks blocks that are in use', async () => {
       await run();
       await runs.pop()?.stop();
       await setState({ range: '1000-1119/10', data: '' });
@@ -290,7 +290,7 @@ suite('the range allocator', () => {
       assert.deepEqual([blocks(), taken()], [{ ...FOUR, shop: '1040/10' }, [0, 1, 2, 3, 4]]);
     });
 
-    test('keeps the block of a deleted namespace for five minutes', async () => {
+    test('keeps the block of a deleted namespace allocated for five minutes', async () => {
       const one = await run();
       await create('first');
       await one.idle();
@@ -306,7 +306,7 @@ suite('the range allocator', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
     });
 
-    test('is corrected after changes made while the controller was stopped', async () => {
+    test('is corrected after changes that were made while the controller was stopped', async () => {
       await run();
       await create('gone');
       await runs[0]?.idle();
@@ -318,7 +318,7 @@ suite('the range allocator', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3]);
     });
 
-    test('is not written if nothing changes', async () => {
+    test('is not written if no allocation changes', async () => {
       const one = await run();
       const { resourceVersion } = state().metadata ?? {};
       await one.pass(24 * 60 * MINUTE);
@@ -326,7 +326,7 @@ suite('the range allocator', () => {
     });
   });
 
-  suite('if a range is full, it', () => {
+  suite('with a full range', () => {
     const fill = async (): Promise<ControllerRun> => {
       const one = await run();
       for (let index = 0; index < 8; index++) await create(`shop-${index}`);
@@ -335,7 +335,7 @@ suite('the range allocator', () => {
       return one;
     };
 
-    test('reports the range once, and gives a waiting namespace the first free block', async () => {
+    test('reports the range once, and allocates the first free block to a waiting namespace', async () => {
       const one = await fill();
       for (const name of ['late-0', 'late-1']) await create(name);
       await one.idle();
@@ -355,7 +355,7 @@ suite('the range allocator', () => {
       assert.deepEqual(one.errors(), []);
     });
 
-    test('allocates blocks again after the range is widened', async () => {
+    test('allocates blocks again after the range is extended', async () => {
       await fill();
       await create('late');
       await runs.pop()?.stop();
@@ -366,8 +366,8 @@ suite('the range allocator', () => {
     });
   });
 
-  suite('after failed writes,', () => {
-    test('a namespace whose write is denied gets its block later', async () => {
+  suite('after a failed write,', () => {
+    test('a namespace gets its block later if its write was denied', async () => {
       const one = await run();
       let isRefusing = true;
       const webhook = await verdict(['namespaces'], ({ name = '', operation }) =>
@@ -392,7 +392,7 @@ suite('the range allocator', () => {
       await webhook.stop();
     });
 
-    test('after a write with an unknown result, no other namespace receives the block from a new RangeAllocation', async () => {
+    test('the block is not allocated from a new RangeAllocation to another namespace if the result of the write is unknown', async () => {
       const one = await run();
       // This namespace is older, so it gets its block first.
       await create('other', { [UIDS]: '5000/10' });
@@ -412,7 +412,7 @@ suite('the range allocator', () => {
       assert.deepEqual(taken(), [0, 1, 2, 3, 4, 5]);
     });
 
-    test('a block reserved before the RangeAllocation was deleted is not used', async () => {
+    test('a block that was reserved before the RangeAllocation was deleted is not used', async () => {
       await (await run()).stop();
       let isFailing = true;
       await verdict(['namespaces'], ({ operation, name }) => {
@@ -435,7 +435,7 @@ suite('the range allocator', () => {
       assert.equal(getAnnotations('shop')[UIDS], '1070/10');
     });
 
-    test('a block is released if it has been reserved for too long', async () => {
+    test('a block is released if its reservation is too old', async () => {
       const one = await run();
       let isFailing = true;
       const webhook = await verdict(['namespaces'], ({ operation, name }) => {
@@ -468,7 +468,7 @@ suite('the range allocator', () => {
       assert.deepEqual(getAnnotations('shop')[UIDS], '1040/10');
     });
 
-    test('the block of a namespace that is deleted during the write is allocated to the next namespace', async () => {
+    test('the block is allocated to the next namespace if its namespace was deleted during the write', async () => {
       const one = await run();
       const webhook = await verdict(['rangeallocations'], () => {
         void cluster.remove('Namespace', 'shop');
@@ -511,7 +511,7 @@ suite('the range allocator', () => {
       assert.ok(!Object.values(blocks()).includes(undefined));
     });
 
-    test('a namespace that changes continuously gets exactly one block', async () => {
+    test('exactly one block is allocated to a namespace that changes continuously', async () => {
       const one = await run();
       let changes = 0;
       const webhook = await verdict(['namespaces'], async ({ operation, options, name = '' }) => {
@@ -551,7 +551,7 @@ suite('the range allocator', () => {
 
 // Bursts of namespaces.
 
-suite('for a burst of namespaces,', () => {
+suite('for many new namespaces,', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let run: ControllerRun;
@@ -573,7 +573,7 @@ suite('for a burst of namespaces,', () => {
     assert.deepEqual(started.errors, []);
   });
 
-  test('a single write to the RangeAllocation allocates blocks for many namespaces', async () => {
+  test('one write to the RangeAllocation allocates many blocks', async () => {
     const names = Array.from({ length: 300 }, (_, index) => `burst-${index}`);
     await Promise.all(names.map((name) => cluster.create('Namespace', { metadata: { name } }, BY_TEST)));
     await run.idle();
@@ -584,7 +584,7 @@ suite('for a burst of namespaces,', () => {
     assert.ok(stateWrites <= 20, `${stateWrites} writes`);
   });
 
-  test('a range that has too few blocks is reported once', async () => {
+  test('a range with too few blocks is reported once', async () => {
     await run.stop();
     const { start, blockSize } = DEFAULT_RANGES.uidRange;
     const uidRange = { start, end: start + 310 * blockSize - 1, blockSize };
@@ -606,7 +606,7 @@ suite('for a burst of namespaces,', () => {
   });
 });
 
-suite('replicas allocate concurrently without duplicate blocks', () => {
+suite('concurrent replicas do not allocate a block twice', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   const running: RunningController[] = [];
@@ -656,7 +656,7 @@ suite('replicas allocate concurrently without duplicate blocks', () => {
   const create = (name: string) => cluster.create('Namespace', { metadata: { name } }, BY_TEST);
   const names = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 
-  test('when two replicas start on a cluster with 300 namespaces', async () => {
+  test('when they start on a cluster with 300 namespaces', async () => {
     await Promise.all(names('early', 300).map(create));
     start(0);
     start(0);
@@ -664,7 +664,7 @@ suite('replicas allocate concurrently without duplicate blocks', () => {
     assert.deepEqual(violations, []);
   });
 
-  test('with stale stores while namespaces are created and deleted', async () => {
+  test('when their stores are stale while namespaces are created and deleted', async () => {
     start(20);
     start(50);
     const busy = names('busy', 200).map(async (name, index) => {
@@ -680,7 +680,7 @@ suite('replicas allocate concurrently without duplicate blocks', () => {
     assert.deepEqual(violations, []);
   });
 
-  test('when a replica restarts and repairs the allocation while others write', async () => {
+  test('when one of them restarts and repairs the allocation while the other writes', async () => {
     const coming = (async () => {
       for (let round = 0; round < 15; round++) {
         const one = start(10);
@@ -697,7 +697,7 @@ suite('replicas allocate concurrently without duplicate blocks', () => {
     assert.deepEqual(violations, []);
   });
 
-  test('the RangeAllocation contains every block in use, and after a repair no other', async () => {
+  test('and the RangeAllocation contains every block in use, and after a repair no other block', async () => {
     const getTaken = (): readonly number[] =>
       blockIndexes(parseBlocks(cluster.store.get('RangeAllocation', 'scc-uid')?.data ?? '') ?? []);
     const used = cluster.store

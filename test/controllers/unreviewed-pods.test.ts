@@ -144,7 +144,7 @@ suite('unreviewed pods', () => {
       return [`${kind}/${name}`, reason, message];
     });
 
-  test('created during an outage are evaluated when a leader starts', async () => {
+  test('are evaluated when a leader starts if they were created during an outage', async () => {
     await createPod('limited/before', HOST);
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
@@ -272,7 +272,7 @@ suite('unreviewed pods', () => {
       ],
     ];
   for (const [name, grant, revoke] of removals) {
-    test(`are not reported if the ${name} that granted their SCC was removed just after their admission`, async () => {
+    test(`are not reported if the ${name} that granted their SCC was removed just after they were admitted`, async () => {
       const run = await start('2026-01-01T08:00:00Z');
       await grant();
       // The controller evaluates the pod after the removal.
@@ -338,7 +338,7 @@ suite('unreviewed pods', () => {
     ]);
   });
 
-  test('are reported if a removed grant does not contain their SCC or their account', async () => {
+  test('are reported if the grant that was removed does not contain their SCC or their account', async () => {
     const run = await start('2026-01-01T08:00:00Z');
     const binding = grantAnyuid('ClusterRole', standardRole);
     const other = { ...binding, subjects: [{ kind: 'ServiceAccount', name: 'other', namespace: 'shop' }] };
@@ -356,7 +356,7 @@ suite('unreviewed pods', () => {
     );
   });
 
-  test('are reported even if their authors chose long texts', async () => {
+  test('are reported even if their fields contain long texts', async () => {
     time = '2026-01-01T10:05:00Z';
     const containers = [{ name: 'app', image: 'a', securityContext: { capabilities: { add: ['X'.repeat(20_000)] } } }];
     await createPod('limited/capability', { containers });
@@ -410,7 +410,7 @@ suite('unreviewed pods', () => {
     assert.deepEqual(names(), [...added, 'limited/later'].toSorted());
   });
 
-  test('are evaluated by the next leader if the report was not published', async () => {
+  test('are evaluated by the next leader if the current leader could not publish its report', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     const recorded = () =>
@@ -428,7 +428,7 @@ suite('unreviewed pods', () => {
     assert.deepEqual([reported()?.length, recorded()], [1, undefined]);
   });
 
-  test('are not reported if a replica reviewed them before it became the leader and users are exempt', async () => {
+  test('are not reported if exemptions apply to users and the replica reviewed them before it became the leader', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     time = '2026-01-01T10:10:00Z';
@@ -451,7 +451,7 @@ suite('unreviewed pods', () => {
     assert.deepEqual(reported(), []);
   });
 
-  test('created while replicas run are evaluated twice, assuming that their creators may use the assigned SCCs', async () => {
+  test('are evaluated twice if they were created while replicas run, assuming that their creators may use the assigned SCCs', async () => {
     const run = await start('2026-01-01T08:00:00Z');
     assert.deepEqual(condition()?.[0]?.[1], 'True');
     await createPod('limited/host', HOST);
@@ -469,7 +469,7 @@ suite('unreviewed pods', () => {
     );
   });
 
-  test('of exempt users are reported only if no replica was running', async () => {
+  test('are reported only if no replica was running, if exemptions apply to users', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     const exemptions = { ...NO_EXEMPTIONS, usernames: ['root'] } as unknown as typeof NO_EXEMPTIONS;

@@ -167,7 +167,7 @@ suite('the webhook configurations', () => {
     assert.deepEqual(closed(), [OWN_LABEL], 'exceptions turned off again');
   });
 
-  test('skip exec for users of the privileged SCC only while it allows every pod', async () => {
+  test('skip exec reviews for users of the privileged SCC only while this SCC allows every pod', async () => {
     const skipped = (): boolean => JSON.stringify(list()).includes('not-privileged');
     const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'privileged')?.scc;
     assert.ok(standard);
@@ -211,7 +211,7 @@ suite('the webhook configurations', () => {
     }
   });
 
-  test('stay fail-open with the caBundle of another CA, next to fail-closed webhooks', async () => {
+  test('stay fail-open with the caBundle of another CA, even next to webhooks that fail closed', async () => {
     start('https://127.0.0.1:8443');
     await change({ mode: 'enforce' });
     await trust();
@@ -225,7 +225,7 @@ suite('the webhook configurations', () => {
     assert.equal(registeredMode(), undefined);
   });
 
-  test('stay fail-closed while trust is interrupted', async () => {
+  test('keep failing closed while the trust in the certificate is interrupted', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await trust();
@@ -268,7 +268,7 @@ suite('the webhook configurations', () => {
     assert.equal(names().length, 2);
   });
 
-  test('record an SCC mode once its registration has been in place and trusted for 5 s', async () => {
+  test('record an SCC mode after its webhooks have been registered and trusted for 5 s', async () => {
     start('https://127.0.0.1:8443');
     await running.idle();
     await running.pass(60_000);
@@ -317,7 +317,7 @@ suite('the webhook configurations', () => {
     assert.equal(registeredMode(), 'enforce', 'after the validating configuration was deleted');
   });
 
-  test('record a less strict SCC mode at once, and none while SCC admission is off', async () => {
+  test('record a less strict SCC mode at once, and no mode while SCC admission is off', async () => {
     const { olm } = settings.value;
     start('https://127.0.0.1:8443');
     await change({ mode: 'enforce' }, { olm: { ...olm, hardening: { mode: 'report' } } });
@@ -355,7 +355,7 @@ suite('the webhook configurations', () => {
     assert.ok(list().every(({ webhooks = [] }) => !JSON.stringify(webhooks).includes('break-glass')));
   });
 
-  test("are owned by the controller's ClusterRole, and are deleted with the installation namespace", async () => {
+  test('are owned by the ClusterRole of the controller, and are deleted with the installation namespace', async () => {
     const role = await cluster.create('ClusterRole', { metadata: { name: ROLE }, rules: [] }, TEST_MANAGER);
     start('https://127.0.0.1:8443');
     await running.idle();

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmptyCluster } from '../support/dev-cluster.ts';
 
-test('the cluster stops while connections are in the TLS handshake', { timeout: 10_000 }, async () => {
+test('the cluster can stop while connections are in the TLS handshake', { timeout: 10_000 }, async () => {
   const cluster = await startEmptyCluster();
   const sockets = ['', '\x16\x03\x01\x02'].map((bytes) => {
     const socket = connect(cluster.port, '127.0.0.1').on('error', () => undefined);

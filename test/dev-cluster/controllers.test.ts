@@ -91,7 +91,7 @@ describe('the default objects', () => {
     });
   }
 
-  test('let authenticated users read discovery documents, and anonymous users only the version', async () => {
+  test('let authenticated users read discovery documents, but anonymous users only the version', async () => {
     const eve = { username: 'eve', groups: ['system:authenticated'] };
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'get', nonResourceURL: '/api/v1' }), { allowed: true });
     assert.deepEqual(await cluster.reviewAccess(eve, { verb: 'list', resource: 'pods', namespace: 'default' }), {
@@ -107,8 +107,8 @@ describe('the default objects', () => {
   });
 });
 
-describe('namespaces', () => {
-  test('the default objects in a namespace are recreated', async () => {
+describe('in namespaces,', () => {
+  test('deleted default objects are created again', async () => {
     await createNamespace('a');
     await cluster.idle();
     assert.deepEqual(cluster.storage.get(core('configmaps'), 'a', 'kube-root-ca.crt')?.['data'], { 'ca.crt': 'PEM' });
@@ -119,7 +119,7 @@ describe('namespaces', () => {
     assert.deepEqual(getNames(core('serviceaccounts'), 'a'), ['default']);
   });
 
-  test('the objects in a namespace are deleted with it', async () => {
+  test('objects are deleted together with their namespace', async () => {
     await createNamespace('a');
     await cluster.writer.create(core('configmaps'), object('ConfigMap', 'c', {}, 'a'));
     await cluster.writer.create(
@@ -134,7 +134,7 @@ describe('namespaces', () => {
       assert.deepEqual(getNames(core(resource), 'a'), []);
   });
 
-  test('a namespace exists until the finalizers of its objects are removed', async () => {
+  test('objects with finalizers keep a deleted namespace in existence', async () => {
     await createNamespace('a');
     const held = object('ConfigMap', 'c', {}, 'a', { finalizers: ['example.com/hold'] });
     await cluster.writer.create(core('configmaps'), held);
@@ -157,7 +157,7 @@ describe('aggregated roles', () => {
   const rule = (resource: string): object => ({ apiGroups: ['example.com'], resources: [resource], verbs: ['get'] });
   const getRules = (name: string): unknown => cluster.storage.get(ROLES, '', name)?.['rules'];
 
-  test('contain the rules of the selected roles, including aggregated roles', async () => {
+  test('contain the rules of the roles that they select, even if those are aggregated too', async () => {
     const label = { 'rbac.authorization.k8s.io/aggregate-to-view': 'true' };
     await cluster.writer.create(ROLES, role('widgets', [rule('widgets')], label));
     await cluster.idle();

@@ -64,7 +64,7 @@ describe('a webhook cannot change the namespace of an object', () => {
     cluster.stop();
   });
 
-  test('by removing it, because the API server restores it', async () => {
+  test('to none, because the API server restores it', async () => {
     const cluster = await clusterWith([{ op: 'remove', path: '/metadata/namespace' }]);
     await cluster.writer.create(MAPS, MAP);
     assert.equal(cluster.storage.get(MAPS, 'a', 'm')?.metadata?.['namespace'], 'a');
@@ -72,7 +72,7 @@ describe('a webhook cannot change the namespace of an object', () => {
   });
 });
 
-test('plugins default a pod spec that a webhook has set', async () => {
+test('admission plugins default a pod spec that a webhook has set', async () => {
   const cluster = await clusterWith([{ op: 'add', path: '/spec/containers', value: [{ name: 'c', image: 'i:1' }] }]);
   const metadata = { name: 'p', namespace: 'a' };
   await cluster.writer.create({ group: '', resource: 'pods' }, { apiVersion: 'v1', kind: 'Pod', metadata });

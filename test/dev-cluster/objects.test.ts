@@ -42,7 +42,7 @@ type Case = readonly [name: string, object: ApiObject, ...errors: string[]];
 
 function testCreate(cases: readonly Case[]): void {
   for (const [name, object, ...errors] of cases) {
-    const result = errors.length === 0 ? 'valid' : 'invalid';
+    const result = errors.length === 0 ? 'accepted' : 'rejected';
     test(`${name}: ${result}`, () => assert.deepEqual(createErrors(object), errors));
   }
 }
@@ -51,7 +51,7 @@ type UpdateCase = readonly [name: string, old: ApiObject, next: ApiObject, ...er
 
 function testUpdate(cases: readonly UpdateCase[], subresource = ''): void {
   for (const [name, old, next, ...errors] of cases) {
-    const result = errors.length === 0 ? 'valid' : 'invalid';
+    const result = errors.length === 0 ? 'accepted' : 'rejected';
     test(`${name}: ${result}`, () => assert.deepEqual(update(old, next, subresource).errors, errors));
   }
 }
@@ -70,14 +70,18 @@ const pod = (spec: object = {}, metadata: object = {}): ApiObject =>
 
 describe('the API server validates metadata', () => {
   testCreate([
-    ['no name', pod({}, { name: '' }), 'metadata.name: Required value: name or generateName is required'],
+    [
+      'an object without a name',
+      pod({}, { name: '' }),
+      'metadata.name: Required value: name or generateName is required',
+    ],
     [
       'an invalid prefix',
       pod({}, { name: 'a-x', generateName: 'A-' }),
       `metadata.generateName: Invalid value: "A-": ${SUBDOMAIN}`,
     ],
     [
-      'labels and annotations',
+      'invalid labels and annotations',
       pod({}, { labels: { '-': 'a b' }, annotations: { __proto__x: '', UPPER: 'ok' } }),
       `metadata.labels: Invalid value: "-": ${QUALIFIED}`,
       `metadata.labels: Invalid value: "a b": ${LABEL_VALUE}`,
@@ -95,7 +99,7 @@ describe('the API server validates metadata', () => {
       'metadata.namespace: Forbidden: not allowed on this type',
     ],
   ]);
-  testUpdate([['the uid', pod(), pod({}, { uid: 'u' }), 'metadata.uid: Invalid value: "u": field is immutable']]);
+  testUpdate([['a changed UID', pod(), pod({}, { uid: 'u' }), 'metadata.uid: Invalid value: "u": field is immutable']]);
 });
 
 describe('the API server rejects', () => {
@@ -120,7 +124,7 @@ describe('the API server validates new pods', () => {
   testCreate([
     ['a valid pod', pod()],
     [
-      'ephemeral containers',
+      'a new pod with ephemeral containers',
       pod({ ephemeralContainers: [container({ name: 'e' })] }),
       'spec.ephemeralContainers: Forbidden: cannot be set on create',
     ],
@@ -132,14 +136,14 @@ describe('the API server validates changes to pods', () => {
     'pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)';
   testUpdate([
     ['labels', pod(), pod({}, { labels: { a: 'b' } })],
-    ['an image', pod(), pod({ containers: [container({ image: 'j' })] })],
+    ['a changed image', pod(), pod({ containers: [container({ image: 'j' })] })],
     [
       'a new container',
       pod(),
       pod({ containers: [container(), container({ name: 'd' })] }),
       'spec.containers: Forbidden: pod updates may not add or remove containers',
     ],
-    ['another field', pod(), pod({ hostPID: true }), `spec: Forbidden: ${MUTABLE}`],
+    ['a change of another field', pod(), pod({ hostPID: true }), `spec: Forbidden: ${MUTABLE}`],
   ]);
 
   const debug = (more: object = {}): object => ({ name: 'debug', image: 'd', ...more });
@@ -184,12 +188,12 @@ describe('the API server validates workloads', () => {
   ]);
   testUpdate([
     [
-      'the selector of a Deployment',
+      'a changed selector of a Deployment',
       deployment({}),
       deployment({ ...selecting('y'), template: { ...TEMPLATE, metadata: { labels: { app: 'y' } } } }),
       'spec.selector: Invalid value: {"matchLabels":{"app":"y"}}: field is immutable',
     ],
-    ['the replicas of a Deployment', deployment({}), deployment({ replicas: 3 })],
+    ['a changed number of replicas of a Deployment', deployment({}), deployment({ replicas: 3 })],
   ]);
 
   test('only the status subresource changes the status', () => {
@@ -228,12 +232,12 @@ describe('the API server validates roles and bindings', () => {
   const RBAC = 'rbac.authorization.k8s.io/v1';
   const binding = (name: string): ApiObject => make(RBAC, 'RoleBinding', { roleRef: { kind: 'Role', name } });
   testCreate([
-    ['a name with a colon', make(RBAC, 'ClusterRole', {}, { ...CLUSTER, name: 'system:Any_thing' })],
+    ['a role with a colon in its name', make(RBAC, 'ClusterRole', {}, { ...CLUSTER, name: 'system:Any_thing' })],
     ['a valid binding', binding('r')],
   ]);
   testUpdate([
     [
-      'another role',
+      'a binding whose role changes',
       binding('r'),
       binding('other'),
       'roleRef: Invalid value: {"kind":"Role","name":"other","apiGroup":"rbac.authorization.k8s.io"}: cannot change roleRef',
@@ -254,16 +258,16 @@ describe('the API server validates webhook configurations', () => {
     make('admissionregistration.k8s.io/v1', 'ValidatingWebhookConfiguration', { webhooks }, CLUSTER);
   const hook = (more: object): ApiObject => configuration({ ...VALID, ...more });
   testCreate([
-    ['a valid one', hook({})],
+    ['a valid webhook', hook({})],
     [
-      'required fields',
+      'a webhook without required fields',
       hook({ admissionReviewVersions: [], sideEffects: null, clientConfig: {} }),
       'webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun',
       'webhooks[0].clientConfig: Required value: exactly one of url or service is required',
       'webhooks[0].admissionReviewVersions: Invalid value: []: must include at least one of v1',
     ],
     [
-      'match conditions',
+      'a webhook with invalid match conditions',
       hook({
         matchConditions: [
           { name: 'valid', expression: "request.operation == 'CREATE' && has(object.metadata.labels)" },
@@ -292,7 +296,7 @@ function getResource(kind: string): ServedResource {
   return resource;
 }
 
-describe('the API server validates custom resources by their schema', () => {
+describe('the API server validates custom resources with their schema', () => {
   const config = (rest: object, name = 'cluster'): ApiObject => {
     const { group, version } = getResource('PSAEnforcementConfig');
     const object: ApiObject = {
@@ -307,37 +311,42 @@ describe('the API server validates custom resources by their schema', () => {
   const allocation = (data: unknown): ApiObject => ({ metadata: { name: 'scc-uid' }, data });
   const namespaces = (...list: object[]): ApiObject => config({ spec: {}, status: { violatingNamespaces: list } });
   const cases: [name: string, kind: string, object: ApiObject, ...errors: string[]][] = [
-    ['a valid object', 'PSAEnforcementConfig', config({ spec: {} })],
-    ['null after server-side apply', 'PSAEnforcementConfig', config({ spec: null })],
-    ['a missing field', 'PSAEnforcementConfig', namespaces({}), 'status.violatingNamespaces[0].name: Required value'],
+    ['and accepts a valid object', 'PSAEnforcementConfig', config({ spec: {} })],
+    ['and accepts null, as after server-side apply', 'PSAEnforcementConfig', config({ spec: null })],
     [
-      'an unsupported value',
+      'and rejects a missing field',
+      'PSAEnforcementConfig',
+      namespaces({}),
+      'status.violatingNamespaces[0].name: Required value',
+    ],
+    [
+      'and rejects an unsupported value',
       'PSAEnforcementConfig',
       config({ spec: { enforcementMode: 'Never' } }),
       'spec.enforcementMode: Unsupported value: "Never": supported values: "", "Restricted", "Legacy"',
     ],
     [
-      'a value with the wrong type',
+      'and rejects a value of the wrong type',
       'PSAEnforcementConfig',
       config({ spec: [], status: { observedGeneration: 1.5 } }),
       'spec: Invalid value: "array": spec in body must be of type object: "array"',
       'status.observedGeneration: Invalid value: "number": status.observedGeneration in body must be of type integer: "number"',
     ],
     [
-      'text that is too short and too long',
+      'and rejects text that is too short or too long',
       'PSAEnforcementConfig',
       namespaces({ name: '' }, { name: 'x'.repeat(64) }),
       'status.violatingNamespaces[0].name: Invalid value: "": status.violatingNamespaces[0].name in body should be at least 1 chars long',
       'status.violatingNamespaces[1].name: Too long: may not be more than 63 bytes',
     ],
     [
-      'a time',
+      'and rejects text that is not a time',
       'PSAEnforcementConfig',
       config({ spec: {}, status: { lastEvaluationTime: 'yesterday' } }),
       'status.lastEvaluationTime: Invalid value: "yesterday": status.lastEvaluationTime in body must be of type date-time: "yesterday"',
     ],
     [
-      'text that matches neither of two schemas',
+      'and rejects text that matches none of the alternative schemas',
       'RangeAllocation',
       allocation('?'),
       'data: Invalid value: "": "data" must validate at least one schema (anyOf)',
@@ -384,7 +393,7 @@ describe('the API server validates custom resources by their schema', () => {
     assert.deepEqual(errors, ['spec.fixed: Invalid value: "b": is immutable']);
   });
 
-  test('and prints custom resources with the columns of their CRD', () => {
+  test('and prints them in tables with the columns of their CRD', () => {
     const conditions = [
       { type: 'Evaluated', status: 'True' },
       { type: 'Enforcing', status: 'False', reason: 'NotRequested' },
@@ -427,15 +436,15 @@ describe('the API server validates CRDs', () => {
       `the project's ${one.spec.names.kind}`,
       make(one.apiVersion, one.kind, { spec: structuredClone(one.spec) }, { ...CLUSTER, name: one.metadata.name }),
     ]),
-    ['a valid one', definition({})],
+    ['a valid CRD', definition({})],
     [
-      'another name',
+      'a CRD whose name does not match its resource',
       definition({}, {}, 'x'),
       'metadata.name: Invalid value: "x": must be spec.names.plural+"."+spec.group',
     ],
-    ['no schema', definition({}, { schema: null }), `${at}: Required value: schemas are required`],
+    ['a CRD without a schema', definition({}, { schema: null }), `${at}: Required value: schemas are required`],
     [
-      'an invalid schema',
+      'a CRD with an invalid schema',
       definition({}, { schema: { openAPIV3Schema: { type: 'thing' } } }),
       `${at}: Invalid value: "": schema is invalid: data/type must be equal to one of the allowed values, data/type must be array, data/type must match a schema in anyOf`,
     ],

@@ -32,7 +32,7 @@ function envelope(apiVersion: string, kind: string, object: Buffer): Buffer {
 
 const metadata = message([1, 'x'], [11, message([1, 'app'], [2, 'web'])], [8, message([1, 1_767_225_600])]);
 
-suite('protobuf bodies', () => {
+suite('decoded protobuf bodies', () => {
   test('contain the fields of a pod', () => {
     const context = message([2, 0], [3, true], [4, 5], [4, 6]);
     const resources = message([1, message([1, 'cpu'], [2, message([1, '100m'])])]);
@@ -74,7 +74,7 @@ suite('protobuf bodies', () => {
   const affinity = message([2, message([18, message([1, ''])])]);
   const cases: [name: string, body: Buffer, error: string][] = [
     [
-      'another kind',
+      'an object of another kind',
       envelope('v1', 'Node', Buffer.alloc(0)),
       'the development cluster does not decode Node from protobuf: send JSON',
     ],
@@ -86,7 +86,7 @@ suite('protobuf bodies', () => {
     ['an invalid wire type', envelope('v1', 'Pod', Buffer.from([11])), 'malformed protobuf message'],
   ];
   for (const [name, body, error] of cases) {
-    test(`are refused: ${name}`, () => {
+    test(`are rejected: ${name}`, () => {
       assert.throws(() => decodeProtobuf(body), new ApiError({ ...status(error) }));
     });
   }

@@ -65,7 +65,7 @@ describe('reads', () => {
       ['continue=abc$', 400, 'invalid continue token: continue key is not valid'],
     ];
     for (const [query, status, message] of refused) {
-      test(`${query} is refused`, async () => {
+      test(`are rejected for ${query}`, async () => {
         const answer = await send('GET', `${MAPS}?${query}`);
         const text = String(responseMessage(answer));
         if (typeof message === 'string') assert.equal(text, message);
@@ -75,11 +75,11 @@ describe('reads', () => {
     }
   });
 
-  describe('in other representations', () => {
+  describe('reads in other representations', () => {
     const TABLE = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json' };
     const METADATA = { accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io' };
 
-    test('return a single object as a table that includes the object', async () => {
+    test('return a single object as a table that contains the object', async () => {
       const table = responseObject(await send('GET', `${MAPS}/a?includeObject=Object`, undefined, TABLE));
       assert.equal(table['kind'], 'Table');
       const [row] = table['rows'] as { cells: unknown[]; object: { data?: unknown } }[];
@@ -98,7 +98,7 @@ describe('reads', () => {
       assert.equal(responseMessage(answer), 'only the following media types are accepted: application/json');
     });
 
-    test('return events of both API groups, with their own field names', async () => {
+    test('return events of both API groups with the field names of the group', async () => {
       await cluster.cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
         type: 'Normal',

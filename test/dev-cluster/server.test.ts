@@ -65,7 +65,7 @@ describe('the API over HTTP', () => {
     });
   });
 
-  describe('impersonation', () => {
+  describe('impersonation with the headers', () => {
     const as = (headers: Record<string, string>): Promise<ApiResponse> =>
       send('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', whoami, headers);
     const whoami = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' };
@@ -92,7 +92,10 @@ describe('the API over HTTP', () => {
     ];
     for (const [headers, user] of cases) {
       test(JSON.stringify(headers), async () => {
-        assert.deepEqual((responseObject(await as(headers))['status'] as JsonObject)['userInfo'], user);
+        assert.deepEqual(
+          (responseObject(await as(headers))[`${JSON.stringify(headers)} sets the user`] as JsonObject)['userInfo'],
+          user,
+        );
       });
     }
 
@@ -126,7 +129,7 @@ describe('the API over HTTP', () => {
     }
   });
 
-  describe('malformed requests are rejected', () => {
+  describe('malformed requests are rejected:', () => {
     const cases: readonly [
       what: string,
       request: readonly [method: string, path: string, body?: string, headers?: Record<string, string>],
@@ -163,7 +166,7 @@ describe('the API over HTTP', () => {
       });
     }
 
-    test('if they are not HTTP', async () => {
+    test('bytes that are not HTTP', async () => {
       const socket = connect({ host: '127.0.0.1', port: cluster.port, ca: cluster.authority });
       socket.write('\0\x01\x02 garbage\r\n\r\n');
       const [received] = (await once(socket, 'data')) as [Buffer];
@@ -173,7 +176,7 @@ describe('the API over HTTP', () => {
   });
 
   describe('discovery', () => {
-    test('contains the resources of stored CRDs', async () => {
+    test('contains the resources of CRDs in the cluster', async () => {
       const definition = {
         apiVersion: 'apiextensions.k8s.io/v1',
         kind: 'CustomResourceDefinition',
@@ -211,7 +214,7 @@ describe('the API over HTTP', () => {
     });
   });
 
-  test('only its owner can read a kubeconfig', async () => {
+  test('the file of a kubeconfig can only be read by its owner', async () => {
     const { mode } = await stat(await cluster.kubeconfig());
     assert.equal(mode & 0o777, 0o600);
   });

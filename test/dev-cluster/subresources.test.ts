@@ -26,7 +26,7 @@ describe('subresources', () => {
     assert.deepEqual(cluster.errors, []);
   });
 
-  test('a subresource finalizes namespaces', async () => {
+  test('finalize namespaces', async () => {
     const created = responseObject(
       await send('POST', '/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'final' } }),
     );
@@ -37,7 +37,7 @@ describe('subresources', () => {
     assert.equal((await send('GET', '/api/v1/namespaces/final')).status, 404);
   });
 
-  describe('connections to pods without a node are rejected', () => {
+  describe('of pods', () => {
     before(async () => {
       await send('POST', PODS, pod('single'));
       await send('POST', '/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'somewhere' } });
@@ -49,19 +49,19 @@ describe('subresources', () => {
       ['missing/exec', 404, 'pods "missing" not found'],
     ];
     for (const [path, status, message] of cases) {
-      test(path, async () => {
+      test(`reject ${path}`, async () => {
         const answer = await send('GET', `${PODS}/${path}`);
         assert.equal(responseMessage(answer), message);
         assert.equal(answer.status, status);
       });
     }
 
-    test('the log of a pod that has not started is empty', async () => {
+    test('return an empty log for a pod that has not started', async () => {
       const answer = await send('GET', `${PODS}/single/log`);
       assert.deepEqual([answer.status, answer.text], [204, '']);
     });
 
-    test('a GET request for a stream requires the create verb', async () => {
+    test('require the create verb for a GET request that starts a stream', async () => {
       const rules = [{ verbs: ['get'], apiGroups: [''], resources: ['pods/exec'] }];
       await bind(cluster, 'watcher', rules);
       const answer = await cluster.as('watcher').send('GET', `${PODS}/single/exec`);

@@ -41,7 +41,7 @@ describe('a watch', () => {
       .map((line) => formatEvent(JSON.parse(line) as JsonObject));
   };
 
-  test('begins with the existing objects, then reports changes', async () => {
+  test('begins with the existing objects, and then reports changes', async () => {
     await create('a');
     const watching = watch('');
     await requestStarted();
@@ -59,7 +59,7 @@ describe('a watch', () => {
     assert.deepEqual(await watch(`resourceVersion=${version}`), ['ADDED b', 'DELETED a']);
   });
 
-  test('is limited to its namespace and its resource', async () => {
+  test('reports only changes in its namespace and of its resource', async () => {
     const version = await now();
     await send('POST', '/api/v1/namespaces/default/secrets', secret('elsewhere'));
     const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'other' } };
@@ -80,7 +80,7 @@ describe('a watch', () => {
     assert.deepEqual(selected, ['ADDED a', 'MODIFIED a', 'DELETED a']);
   });
 
-  test('from an expired version ends with an error', async () => {
+  test('that starts at an expired version ends with an error', async () => {
     const [only, ...more] = await watch('resourceVersion=1');
     assert.match(only ?? '', /^ERROR too old resource version: 1 \(\d+\)$/);
     assert.deepEqual(more, []);

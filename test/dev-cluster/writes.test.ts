@@ -35,7 +35,7 @@ describe('writes follow the rules of API servers:', () => {
     cluster.admin.send(method, path, body, headers);
   const stored = async (): Promise<JsonObject> => responseObject(await send('GET', `${MAPS}/${name}`));
 
-  test('a generated name is unique, and dry runs store nothing', async () => {
+  test('a generated name is unique, and a dry run stores nothing', async () => {
     const body = { ...map(''), metadata: { generateName: 'made-' } };
     const dry = metadata(await send('POST', `${MAPS}?dryRun=All`, body));
     const first = metadata(await send('POST', MAPS, body));
@@ -151,7 +151,7 @@ describe('writes follow the rules of API servers:', () => {
     ],
   ];
   for (const [what, request, status, message] of refused) {
-    test(`${what} is refused`, async () => {
+    test(`${what} is rejected`, async () => {
       const answer = await send(...request());
       assert.equal(responseMessage(answer), message());
       assert.equal(answer.status, status);

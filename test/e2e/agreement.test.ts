@@ -75,7 +75,7 @@ type Verdicts = ReadonlyMap<string, string>;
 
 const skip = ASSETS === undefined ? 'the development cluster has no roles for the controllers that create pods' : false;
 
-suite('all readers agree with the API server', { skip }, async () => {
+suite('all commands and reports agree with the decisions of the API server', { skip }, async () => {
   const { plane, system } = await useSystem();
   await system.install();
   const { 'openreports.io': definition } = readFixture<Record<string, JsonObject>>('reports/crds.yaml');
@@ -336,7 +336,7 @@ suite('all readers agree with the API server', { skip }, async () => {
   };
 
   for (const [index, sample] of fc.sample(world, { numRuns: WORLDS, seed: 20_261_130 }).entries()) {
-    test(`in world ${index}`, async () => {
+    test(`about the pods of workloads in world ${index}`, async () => {
       const given = realWorld(sample, `w${index}`);
       const workloads = await createWorld(given);
       // API servers and the leader apply changed settings with a delay of some seconds.
@@ -344,7 +344,7 @@ suite('all readers agree with the API server', { skip }, async () => {
     });
   }
 
-  test('enforcement denies the workloads that the plan denies', async () => {
+  test('and enforcement denies the workloads that rollout plan predicts', async () => {
     const [sample] = fc.sample(world, { numRuns: 1, seed: 20_261_201 });
     assert.ok(sample);
     const evaluate = { ...sample.settings, scc: { mode: 'report' }, podSecurity: EXCEPTIONS_OFF };

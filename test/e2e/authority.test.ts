@@ -51,7 +51,7 @@ const rule = (
 
 const skip = ASSETS === undefined && 'needs admission policies';
 
-suite('a tenant who administers a namespace', { skip }, async () => {
+suite('a tenant with the admin role in a namespace', { skip }, async () => {
   const { plane, system } = await useSystem({}, { podSecurityPlugin: 'off' });
   /** Path of the temporary grant. */
   let grant = '';
@@ -135,7 +135,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
   ])[] = [
     ['cannot grant an SCC', ALICE, 'POST', () => BINDINGS, bind('a', SCC_ROLE, user('alice')), ESCALATION],
     [
-      'cannot create a binding that looks like a temporary grant',
+      'cannot create a binding with the metadata of a temporary grant',
       ALICE,
       'POST',
       () => BINDINGS,
@@ -143,7 +143,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot keep the binding with a finalizer, for which RBAC requires no permission',
+      'cannot keep a binding with a finalizer, although RBAC requires no permission for it',
       ALICE,
       'PATCH',
       () => grant,
@@ -151,7 +151,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot change the expiry time as the subject of the grant',
+      'cannot change the expiry time even as the subject of the grant',
       MIGRATION,
       'PATCH',
       () => grant,
@@ -159,7 +159,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot remove the expiry time as the subject of the grant',
+      'cannot remove the expiry time even as the subject of the grant',
       MIGRATION,
       'PATCH',
       () => grant,
@@ -167,7 +167,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot add subjects as the subject of the grant',
+      'cannot add subjects even as the subject of the grant',
       MIGRATION,
       'PATCH',
       () => grant,
@@ -175,7 +175,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       CHANGED,
     ],
     [
-      'cannot pass the SCC on with the standard role',
+      'cannot grant the SCC to others with the standard role',
       MIGRATION,
       'POST',
       () => BINDINGS,
@@ -183,7 +183,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       PASSED,
     ],
     [
-      'cannot pass the SCC on with the role of temporary grants',
+      'cannot grant the SCC to others with the role of temporary grants',
       MIGRATION,
       'POST',
       () => BINDINGS,
@@ -191,7 +191,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       PASSED,
     ],
     [
-      'cannot pass the SCC on with a generated name',
+      'cannot grant the SCC to others with a generated binding name',
       MIGRATION,
       'POST',
       () => BINDINGS,
@@ -207,7 +207,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
       PASSED,
     ],
     [
-      'cannot write a role with the permission',
+      'cannot create a role that permits the use of the SCC',
       MIGRATION,
       'POST',
       () => `${API}/namespaces/shop/roles`,
@@ -222,7 +222,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     });
   }
 
-  test('cannot occupy the API server with bindings that have many subjects', { timeout: 120_000 }, async () => {
+  test('cannot slow down the API server with bindings that have many subjects', { timeout: 120_000 }, async () => {
     const view = {
       metadata: { name: `${SCC_ROLE}-own` },
       rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }],
@@ -251,27 +251,23 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     );
   });
 
-  test(
-    'does not occupy the API server with roles that have many rules or long ones',
-    { timeout: 240_000 },
-    async () => {
-      const many = (count: number) => Array.from({ length: count }, (_, index) => `x${index}`);
-      const rules = {
-        groups: [{ apiGroups: many(80_000), resources: ['x'], verbs: ['get'] }],
-        verbs: [{ apiGroups: ['*'], resources: ['*'], verbs: many(80_000) }],
-        rules: many(20_000).map((name) => ({ apiGroups: ['*'], resources: ['*', name], verbs: ['get'] })),
-      };
-      for (const [name, value] of Object.entries(rules)) {
-        const startMs = performance.now();
-        const role = { metadata: { name: `many-${name}` }, rules: value };
-        assert.equal(await send({}, 'POST', `${API}/namespaces/shop/roles?dryRun=All`, role), '');
-        const elapsedMs = performance.now() - startMs;
-        assert.ok(elapsedMs < 5000, `${name}: ${elapsedMs} ms`);
-      }
-    },
-  );
+  test('cannot slow down the API server with roles that have many or long rules', { timeout: 240_000 }, async () => {
+    const many = (count: number) => Array.from({ length: count }, (_, index) => `x${index}`);
+    const rules = {
+      groups: [{ apiGroups: many(80_000), resources: ['x'], verbs: ['get'] }],
+      verbs: [{ apiGroups: ['*'], resources: ['*'], verbs: many(80_000) }],
+      rules: many(20_000).map((name) => ({ apiGroups: ['*'], resources: ['*', name], verbs: ['get'] })),
+    };
+    for (const [name, value] of Object.entries(rules)) {
+      const startMs = performance.now();
+      const role = { metadata: { name: `many-${name}` }, rules: value };
+      assert.equal(await send({}, 'POST', `${API}/namespaces/shop/roles?dryRun=All`, role), '');
+      const elapsedMs = performance.now() - startMs;
+      assert.ok(elapsedMs < 5000, `${name}: ${elapsedMs} ms`);
+    }
+  });
 
-  test('keeps all other permissions as the subject of the grant', async () => {
+  test('keeps all other permissions while being the subject of the grant', async () => {
     assert.equal(await send(MIGRATION, 'POST', `${BINDINGS}?dryRun=All`, bind('viewers', 'view', user('bob'))), '');
     const role = { metadata: { name: 'pods' }, rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }] };
     assert.equal(await send(MIGRATION, 'POST', `${API}/namespaces/shop/roles?dryRun=All`, role), '');
@@ -282,7 +278,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     assert.equal(await send(ALICE, 'DELETE', grant, dryRun), '');
   });
 
-  test('does not affect administrators and subjects with permanent grants', async () => {
+  test('is restricted without restricting administrators or subjects with permanent grants', async () => {
     assert.equal(await send(OPERATOR, 'POST', `${BINDINGS}?dryRun=All`, bind('operand', SCC_ROLE, account('x'))), '');
     const role = {
       metadata: { name: 'operand' },
@@ -299,7 +295,7 @@ suite('a tenant who administers a namespace', { skip }, async () => {
     assert.equal((await readGrant())['kind'], 'RoleBinding');
   });
 
-  test('can pass the SCC on with a role that an administrator wrote, which doctor and audit report', async () => {
+  test('can grant the SCC to others with a role of an administrator, which doctor and audit exemptions report', async () => {
     assert.equal(await send(MIGRATION, 'POST', BINDINGS, bind('passed', 'use-privileged', user('alice'))), '');
     const listed = async (): Promise<string> => (await run('audit', 'exemptions')).stdout;
     assert.match(

@@ -103,7 +103,7 @@ suite('break-glass', async () => {
   }, WAIT_MS);
 
   test(
-    'on --keep-labels does not affect the denials of the PodSecurity plugin',
+    'with --keep-labels does not affect the denials of the PodSecurity plugin',
     { skip: ASSETS === undefined },
     async () => {
       assert.equal((await run('on', '--keep-labels')).code, 0);
@@ -117,7 +117,7 @@ suite('break-glass', async () => {
     },
   );
 
-  test('admits ordinary pods after an interruption and a second run, then restores all labels and owners', async () => {
+  test('admits ordinary pods after it was interrupted and repeated, and then restores all labels and their owners', async () => {
     const original = await state();
     /** Interrupts the command after its first write. */
     const interrupt = async (action: string, isStarted: () => Promise<boolean>): Promise<void> => {
@@ -165,7 +165,7 @@ suite('break-glass', async () => {
     await eventually(async () => assert.deepEqual(await denials(), []));
   });
 
-  test('runs with the permissions of a replica', async () => {
+  test('can run with the permissions of a replica', async () => {
     const config = await plane.kubeconfigFor(REPLICA_USER, [
       'system:serviceaccounts',
       'system:serviceaccounts:portcullis',

@@ -137,7 +137,7 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
     await server.stop();
   });
 
-  test('do not differ between the policy and the webhook, keep explicit values, and keep valid pods valid', async (t) => {
+  test('are the same from the policy and the webhook, keep explicit values, and keep valid pods valid', async (t) => {
     const counts = { pods: 0, accepted: 0, changed: 0 };
     const compare = async (pod: JsonObject): Promise<void> => {
       const [none, byPolicy, byWebhook] = await Promise.all([
@@ -159,7 +159,7 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
     assert.ok(counts.accepted >= 300 && counts.changed >= 100, JSON.stringify(counts));
   });
 
-  test('a pod without security contexts complies with restricted, unless SCC admission defaults it', async () => {
+  test('make a pod without security contexts comply with restricted, unless SCC admission sets its fields', async () => {
     const isDenied = async (namespace: keyof typeof NAMESPACES) => (await send(namespace, plainPod('p'))).message;
     assert.deepEqual(
       [await isDenied('policy-restricted'), await isDenied('webhook-restricted')],
@@ -169,7 +169,7 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
     assert.deepEqual(enforced.spec?.['securityContext'], none.spec?.['securityContext']);
   });
 
-  test('the leader maintains the policy with the permissions in the manifests', async () => {
+  test('are set by a policy that the leader maintains with the permissions in the manifests', async () => {
     const defaults = { mode: 'apply', namespaceSelector: { matchLabels: { defaults: 'leader' } } };
     const objectsFor = (port: number) => localObjects(port, { policy: { defaults } });
     const system = await createSystem(plane, { objectsFor });
@@ -206,7 +206,7 @@ suite('pod defaults on a kube-apiserver', { skip }, () => {
 const served = shared === undefined || skip === false ? 'the API server evaluates MutatingAdmissionPolicies' : false;
 
 suite('pod defaults without MutatingAdmissionPolicies', { skip: served }, () => {
-  test('the leader registers the webhook, and doctor reports the required version', async () => {
+  test('are set by a webhook that the leader registers, and doctor reports the required version', async () => {
     assert.ok(shared);
     const { admin } = shared;
     const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'webhook-only' } };

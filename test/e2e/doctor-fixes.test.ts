@@ -210,7 +210,7 @@ async function checkRepair(
   assert.deepEqual(await readAll(shell.plane, objects), before);
 }
 
-suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed }, () => {
+suite('the commands of doctor fix an installation whose webhooks have a URL:', { skip: needed }, () => {
   let shell: Shell;
   let system: System;
   let plane: ControlPlane;
@@ -252,7 +252,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
 
   const REPAIRS: readonly Repair[] = [
     {
-      name: 'changed webhook configurations',
+      name: 'webhook configurations that were changed are restored',
       fix: APPLY,
       async damage() {
         await send('DELETE', path('MutatingWebhookConfiguration', 'zz.portcullis.dev'));
@@ -267,12 +267,12 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
       },
     },
     {
-      name: 'an additional webhook',
+      name: 'an additional webhook is deleted',
       fix: /^kubectl patch validatingwebhookconfiguration portcullis\.dev -p '.*"\$patch":"delete"/m,
       damage: () => change(VALIDATING, (webhooks) => [{ ...webhooks[0], name: 'old.portcullis.dev' }, ...webhooks]),
     },
     {
-      name: 'a copy of a configuration',
+      name: 'a copy of a configuration is deleted',
       fix: /^kubectl delete --ignore-not-found validatingwebhookconfigurations\/copy$/m,
       damage: () =>
         create(plane.admin, {
@@ -290,7 +290,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
       },
     },
     {
-      name: 'a missing service account, and missing permissions and CRDs',
+      name: 'a deleted service account, permissions and CRDs are created',
       fix: APPLY,
       async damage() {
         const target = rbac('clusterrole', 'portcullis');
@@ -303,7 +303,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
       },
     },
     {
-      name: 'permissions for other settings',
+      name: 'permissions for changed settings are created',
       fix: /^kubectl delete --ignore-not-found clusterroles\/portcullis-old/m,
       damage: () =>
         create(plane.admin, {
@@ -313,7 +313,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
         }),
     },
     {
-      name: 'a webhook of another product that prevents the replicas from starting',
+      name: 'a webhook of another product no longer prevents the replicas from starting',
       fix: /^kubectl patch validatingwebhookconfiguration policy -p \S+"values":\["portcullis"\]/m,
       damage: () => create(plane.admin, OTHER_PRODUCT),
       async verify() {
@@ -325,7 +325,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
       },
     },
     {
-      name: 'policies of an installation without a server',
+      name: 'policies left behind by an installation without a server are deleted',
       skip: withoutPolicies,
       fix: /^kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l /m,
       async damage() {
@@ -349,7 +349,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
       },
     },
     {
-      name: 'a namespace for networking',
+      name: 'a namespace for networking is exempted',
       fix: /^kubectl label namespace calico-system portcullis\.dev\/admission=fail-open --overwrite # only if /m,
       damage: () => send('POST', '/api/v1/namespaces', { metadata: { name: 'calico-system' } }),
     },
@@ -374,7 +374,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
     assert.deepEqual(await readAll(plane, registered), before);
   });
 
-  test('webhooks that the leader manages are not changed', async () => {
+  test('webhooks that the leader manages do not change', async () => {
     await system.configure({ ...SPEC, webhooks: { management: 'managed' } });
     // The manifests do not contain permissions for this configuration.
     await eventually(async () => {
@@ -394,7 +394,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
     await eventually(async () => assert.deepEqual(await shell.diagnose(), []), 60_000);
   });
 
-  test('SCC admission is turned off on a cluster with its own SCC admission', async () => {
+  test('SCC admission is turned off on a cluster that has SCC admission of its own', async () => {
     const group = 'route.openshift.io';
     const names = { plural: 'routes', singular: 'route', kind: 'Route', listKind: 'RouteList' };
     const schema = { openAPIV3Schema: { type: 'object' } };
@@ -421,7 +421,7 @@ suite('doctor fixes an installation whose webhooks have a URL:', { skip: needed 
   });
 });
 
-suite('doctor fixes an installation whose webhooks have a Service:', { skip: needed }, () => {
+suite('the commands of doctor fix an installation whose webhooks have a Service:', { skip: needed }, () => {
   let shell: Shell;
   let objects: readonly JsonObject[] = [];
   const SETTINGS: ManifestSettings = {
@@ -486,7 +486,7 @@ suite('doctor fixes an installation whose webhooks have a Service:', { skip: nee
     assert.deepEqual(changed, ['portcullis.dev', 'portcullis.dev']);
   });
 
-  test('a feature in the settings is installed, and its objects are deleted after it is removed', async () => {
+  test('a feature in the settings is installed, and its objects are deleted after it is removed from the settings', async () => {
     const { admin } = shell.plane;
     const { path } = await resolvePaths(admin, find('Deployment'));
     const readArguments = async (): Promise<string> => {

@@ -125,7 +125,7 @@ suite('exceptions', async () => {
     );
   });
 
-  test('while exceptions are off, an author cannot forge the record of authors', async (t) => {
+  test('an author cannot forge the record of authors while exceptions are off', async (t) => {
     if (ASSETS === undefined) {
       t.skip('the development cluster has no policy');
       return;
@@ -156,7 +156,7 @@ suite('exceptions', async () => {
     assert.match(await createPod('early', template()), /violates PodSecurity "(?:restricted|baseline):latest"/);
   });
 
-  test('self-approval and approval without the verb are denied', async () => {
+  test('self-approval and approval without the approve verb are denied', async () => {
     const self = await run('alice', 'approve', 'gateway');
     assert.match(self.stderr, /status\.approval: Forbidden: alice is its author and cannot approve it/);
     const without = await run('mallory', 'approve', 'gateway');
@@ -195,7 +195,7 @@ suite('exceptions', async () => {
     });
   }
 
-  test('an approved exception admits only the violations that it lists', async () => {
+  test('an approved exception allows only the violations that it lists', async () => {
     // The exception requires a level that the plugin does not enforce.
     assert.equal(await label({ 'pod-security.kubernetes.io/enforce': 'privileged' }), '');
     const { code, stdout, stderr } = await run('bob', 'approve', 'gateway');
@@ -205,7 +205,7 @@ suite('exceptions', async () => {
     assert.match(await createPod('case', template({}, { name: 'other' })), /violates PodSecurity "restricted:latest"/);
   });
 
-  test('the exception does not apply to a level that the plugin enforces, or to an invalid label', async (t) => {
+  test('an exception does not apply to a level that the PodSecurity plugin enforces, or to an invalid label', async (t) => {
     if (ASSETS === undefined) {
       t.skip('the development cluster has no PodSecurity plugin');
       return;
@@ -242,7 +242,7 @@ suite('exceptions', async () => {
     );
   });
 
-  test('list, explain and audit print the exception', async () => {
+  test('exception list, explain and audit exemptions print the exception', async () => {
     const { stdout } = await run('bob', 'list');
     assert.match(stdout, /^shop +gateway +gateway +(?:Active|Unused) +\S+ +bob +\d+$/m);
     const explained = await runProgram([
@@ -266,7 +266,7 @@ suite('exceptions', async () => {
     );
   });
 
-  test('an edit ends the approval, even if the approver reverts the edit', async () => {
+  test('an edit ends the approval, even if the approver reverts it', async () => {
     const edit = (reason: string, user: string): Promise<string> =>
       send('PATCH', `${GROUP}/gateway`, { spec: { reason } }, { ...MERGE, ...as(user) });
     assert.equal(await edit('other', 'bob'), '');
@@ -300,7 +300,7 @@ suite('exceptions', async () => {
     assert.equal((await plane.admin.send('GET', '/api/v1/namespaces/shop/pods/running')).status, 200);
   });
 
-  test('without replicas, approvals and pods are denied', async () => {
+  test('approvals and pods are denied while no replica runs', async () => {
     await system.retire();
     const body = { status: { approval: { by: 'bob', at: new Date().toISOString(), specHash: 'x' } } };
     const message = await send('PATCH', `${GROUP}/gateway/status`, body, { ...MERGE, ...as('bob') });
@@ -309,7 +309,7 @@ suite('exceptions', async () => {
   });
 });
 
-test('the policy in the API server denies forged approvals even if no replica runs', async () => {
+test('the policy in the API server denies forged approvals even while no replica runs', async () => {
   const plane = await startControlPlane();
   const system = await createSystem(plane);
   try {

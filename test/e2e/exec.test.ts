@@ -27,7 +27,7 @@ const pod = (name: string): JsonObject => ({
   spec: { containers: [{ name: 'c', image: 'registry.example.com/c:1' }] },
 });
 
-suite('exec', async () => {
+suite('exec into a pod', async () => {
   const { plane, system } = await useSystem();
   await system.install();
   const proxy = await startFaultProxy(await plane.kubeconfigFor(REPLICA_USER, ['system:serviceaccounts']));
@@ -69,7 +69,7 @@ suite('exec', async () => {
     ['frozen', 'silent watches'],
   ];
   for (const [state, fault] of faults) {
-    test(`is denied after another user adds a privileged ephemeral container, while the watches are ${state}`, async (t) => {
+    test(`is denied after another user adds a privileged ephemeral container, even if the watches of the replica are ${state}`, async (t) => {
       const names = Array.from({ length: COUNT }, (_, index) => `${state}-${index}`);
       for (const name of names) {
         const answer = await create(plane.admin, pod(name));

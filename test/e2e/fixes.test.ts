@@ -117,7 +117,7 @@ const misplaced = fc.record({
   ),
 });
 
-test('strict validation accepts moved fields', { timeout: 300_000 }, async () => {
+test('the API server accepts moved fields with strict field validation', { timeout: 300_000 }, async () => {
   const cases = fc.sample(fc.array(misplaced, { minLength: 1, maxLength: 3 }), { numRuns: PODS, seed: 1 });
   let moved = 0;
   for (const fields of cases) {

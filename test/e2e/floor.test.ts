@@ -115,7 +115,7 @@ suite('the floor', { skip }, async () => {
     assert.match(await createPod('guarded', hostNetworkPod()), /unable to validate against any security context/);
   }, 30_000);
 
-  test('is created once with the permissions in the manifests', async () => {
+  test('is created only once, with the permissions in the manifests', async () => {
     const names = (await policies()).map((object) => String(objectMetadata(object)['name'])).sort();
     assert.deepEqual(names, EXPECTED);
     const messages = system.replicas.flatMap((replica) => replica.log().map(({ msg }) => String(msg)));
@@ -123,7 +123,7 @@ suite('the floor', { skip }, async () => {
     assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
 
-  test('is restored after a policy is deleted manually, and webhooks fail closed until it takes effect', async () => {
+  test('is restored after a policy is deleted by hand, and webhooks fail closed until it is in effect again', async () => {
     const path = objectPath('ValidatingAdmissionPolicy', 'floor.enforce-baseline.psa.portcullis.dev');
     const { uid } = objectMetadata(responseObject(await plane.admin.send('GET', path)));
     assert.equal((await plane.admin.send('DELETE', path)).status, 200);
@@ -138,7 +138,7 @@ suite('the floor', { skip }, async () => {
     await isOpen();
   });
 
-  test('admits and denies like replicas while they are killed and started', async () => {
+  test('admits and denies the same pods as replicas while these are killed and started', async () => {
     const wrong = new Set<string>();
     let count = 0;
     let isStopped = false;
@@ -173,7 +173,7 @@ suite('the floor', { skip }, async () => {
     assert.ok(count > 20, String(count));
   });
 
-  test('webhooks fail open during a leader change, and compliant pods are admitted if an outage follows', async () => {
+  test('lets webhooks fail open while the leader changes, and admits compliant pods if an outage follows', async () => {
     await isOpen();
     const seen = new Set<string>();
     const leads = (replica: (typeof system.replicas)[number]): boolean =>
@@ -218,7 +218,7 @@ suite('the floor', { skip }, async () => {
     }
   });
 
-  test('the next leader reports pods that were created during the outage and that SCCs deny', async () => {
+  test('is followed by a report of pods that SCCs deny and that were created during the outage', async () => {
     const pod = { ...plainPod('root'), spec: { ...plainPod('root').spec, securityContext: { runAsUser: 0 } } };
     const path = '/api/v1/namespaces/ranged/pods';
     const creator = { 'Impersonate-User': 'alice' };

@@ -28,7 +28,7 @@ interface Case {
 
 const skip = ASSETS === undefined && 'needs admission policies';
 
-suite('the guard of labels', { skip }, async () => {
+suite('the guard of namespace labels', { skip }, async () => {
   const { plane, system } = await useSystem({}, { podSecurityPlugin: 'on' });
   const send = async (user: string, method: string, path: string, body: unknown, type = MERGE): Promise<string> => {
     const headers = { ...as(user), 'content-type': method === 'PATCH' ? type : 'application/json' };
@@ -103,7 +103,7 @@ suite('the guard of labels', { skip }, async () => {
     return await send(user, 'PUT', `${shop}${subresource}`, { ...current, metadata: { ...metadata, labels } });
   };
   const attacks: Readonly<Record<string, () => Promise<string>>> = {
-    'a patch': () => send('alice', 'PATCH', shop, lowered),
+    'a merge patch': () => send('alice', 'PATCH', shop, lowered),
     'a JSON patch': () =>
       send(
         'alice',
@@ -122,10 +122,10 @@ suite('the guard of labels', { skip }, async () => {
       ),
     'a dry run': () => send('alice', 'PATCH', `${shop}?dryRun=All`, lowered),
     'an update by a service account': () => put(DEPLOYER),
-    'an update of the subresource status': () => put('alice', '/status'),
-    'a patch of the subresource status': () => send('alice', 'PATCH', `${shop}/status`, lowered),
-    'an update of the subresource finalize': () => put('alice', '/finalize'),
-    'a user with all permissions in the namespace': () => send('owner', 'PATCH', shop, lowered),
+    'an update of the status subresource': () => put('alice', '/status'),
+    'a patch of the status subresource': () => send('alice', 'PATCH', `${shop}/status`, lowered),
+    'an update of the finalize subresource': () => put('alice', '/finalize'),
+    'a change by a user with all permissions in the namespace': () => send('owner', 'PATCH', shop, lowered),
   };
   for (const [name, attack] of Object.entries(attacks)) {
     test(`denies ${name}`, async () => {
@@ -135,7 +135,7 @@ suite('the guard of labels', { skip }, async () => {
     });
   }
 
-  test('denies a generated name and an apply that creates the namespace', async () => {
+  test('denies an object with a generated name, and an apply that creates the namespace', async () => {
     const labels = { [LEVEL]: 'privileged' };
     const expected = LOWERED.replace('restricted', 'baseline');
     const generated = await send('alice', 'POST', '/api/v1/namespaces', namespace({ generateName: 'x-', labels }));
@@ -145,7 +145,7 @@ suite('the guard of labels', { skip }, async () => {
     assert.ok(applied.endsWith(expected), applied);
   });
 
-  test('denies each step if a level is lowered in two steps', async () => {
+  test('denies each of two steps that lower a level together', async () => {
     const path = '/api/v1/namespaces/two-steps';
     const [first, second] = [null, 'privileged'].map((level) => ({ metadata: { labels: { [LEVEL]: level } } }));
     assert.match(await send('alice', 'PATCH', path, first), /lowers the enforced level from restricted to baseline/);
@@ -154,13 +154,13 @@ suite('the guard of labels', { skip }, async () => {
     assert.match(await send('alice', 'PATCH', path, second), /lowers the enforced level from restricted to privileged/);
   });
 
-  test('evaluates namespaces without iterating over their labels', async () => {
+  test('evaluates namespaces without a loop over their labels', async () => {
     const times = (await writeManyLabels('many-guarded')) / unguardedMs;
     // An iteration over the labels would make the writes ten times slower.
     assert.ok(times < 5, `${times} times as long as without the guard`);
   });
 
-  test('permits users who have the verb in all namespaces or in the namespaces that their role names', async () => {
+  test('permits changes by users who have the verb in all namespaces, or in the namespaces that their role names', async () => {
     assert.equal(await send('bob', 'PATCH', `${shop}?dryRun=All`, lowered), '');
     assert.equal(await send('alice', 'PATCH', '/api/v1/namespaces/delegated', lowered), '');
   });
@@ -173,7 +173,7 @@ suite('the guard of labels', { skip }, async () => {
     }, 30_000);
   });
 
-  test('doctor lists the users who may lower a level', async () => {
+  test('lets doctor list the users who may lower a level', async () => {
     const kubeconfig = await plane.kubeconfigFor('root', ['system:masters']);
     const { stdout } = await runProgram(['doctor', '--kubeconfig', kubeconfig]);
     assert.match(stdout, /guard +policy guard\.portcullis\.dev: is in force in enforce mode/);
@@ -188,7 +188,7 @@ suite('the guard of labels', { skip }, async () => {
     assert.deepEqual(read, [1, 2, 2]);
   });
 
-  test('the settings are ready once the guard follows them', async () => {
+  test('delays the Ready condition of the settings until it follows them', async () => {
     const warnings = async (): Promise<string> =>
       (
         await plane.admin.send('PATCH', `${shop}?dryRun=All`, lowered, { ...as('alice'), 'content-type': MERGE })

@@ -93,7 +93,7 @@ await suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHe
     return stdout.split('\n').filter((line) => line !== '');
   };
 
-  test('an atomic installation whose replicas do not start leaves no webhook and no release', async () => {
+  test('leaves no webhook and no release if it is installed atomically and its replicas do not start', async () => {
     const { status, stderr } = helm('install', 'first', chart, ...SECURITY, '--atomic', '--timeout=3s');
     assert.equal(status, 1);
     assert.match(
@@ -105,7 +105,7 @@ await suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHe
     assert.deepEqual(await list(CONFIGURATIONS), []);
   });
 
-  test('an uninstall deletes the webhooks even if no replica ever started', async () => {
+  test('deletes the webhooks when it is uninstalled, even if no replica ever started', async () => {
     const notes = succeeds('install', 'first', chart, ...SECURITY, '--set=hostNetwork=true');
     assert.match(notes, /kubectl label namespace security pod-security\.kubernetes\.io\/enforce=privileged\n/);
     assert.match(notes, /These objects remain after helm uninstall:\n- the CustomResourceDefinitions with /);
@@ -123,7 +123,7 @@ await suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHe
     });
   });
 
-  test('an uninstall leaves only the CRDs', async () => {
+  test('leaves only the CRDs when it is uninstalled', async () => {
     const kinds = 'deployments,services,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts';
     assert.deepEqual(await list(`${kinds},jobs,configmaps,secrets,networkpolicies,resourcequotas`), []);
     assert.deepEqual(
@@ -134,7 +134,7 @@ await suite('a Helm release', { skip: withoutHelm === false ? needed : withoutHe
     );
   });
 
-  test('another release adopts the CRDs with the commands in the message', async () => {
+  test('can adopt the CRDs of a former release with the commands in the error message', async () => {
     const { status, stderr } = helm('install', 'second', chart, '--namespace=other', '--create-namespace');
     assert.equal(status, 1);
     const [, message = ''] = /(these CustomResourceDefinitions[^]*)$/.exec(stderr) ?? [];
@@ -156,7 +156,7 @@ Or let the other tool update them: --set crds.install=false`,
     succeeds('install', 'second', chart, '--namespace=other', '--create-namespace');
   });
 
-  test('an upgrade restores the CRDs, and requires no new values', async () => {
+  test('restores the CRDs when it is upgraded, and requires no new values', async () => {
     const name = 'customresourcedefinition/psaenforcementconfigs.config.openshift.io';
     const columns = ['-o=jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}'];
     const before = await kubectl(['get', name, ...columns]);
@@ -180,7 +180,7 @@ Or let the other tool update them: --set crds.install=false`,
   const installed = (resource: string): Promise<JsonObject> =>
     read(`${resource.replace('%', 'namespaces/portcullis')}/portcullis`);
 
-  test('an upgrade changes settings while replicas run behind the Service', { skip: withoutPort }, async (t) => {
+  test('changes its settings in an upgrade while replicas run behind the Service', { skip: withoutPort }, async (t) => {
     const values = ['--namespace=portcullis', '--create-namespace', '--set=image.registry=registry.example.com'];
     succeeds('install', 'third', chart, ...values);
     const { spec } = (await installed('/api/v1/%/services')) as Service;
@@ -265,7 +265,7 @@ suite('a change to kustomize components', { skip: needed }, async () => {
     ...names('MutatingWebhookConfiguration', 'default'),
   ];
 
-  test('leaves webhooks and roles, which doctor reports with the commands that delete them', async () => {
+  test('leaves behind webhooks and roles, for which doctor prints the commands that delete them', async () => {
     await apply(['scc']);
     await apply([]);
     const remaining = async () => {
@@ -283,7 +283,7 @@ suite('a change to kustomize components', { skip: needed }, async () => {
     assert.deepEqual(await list(CONFIGURATIONS), REGISTERED);
   });
 
-  test('deletes the obsolete objects through an ApplySet, as docs/how-to/install.md describes', async () => {
+  test('deletes the obsolete objects if an ApplySet is used as in docs/how-to/install.md', async () => {
     const set = ['--namespace=portcullis', '--prune', '--applyset=portcullis-objects'];
     await apply(['scc'], ...set);
     assert.ok((await list('clusterroles')).length > ROLES.length);

@@ -92,7 +92,7 @@ suite('an installation', async () => {
   const diagnose = async (): Promise<Outcome> =>
     runProgram(['doctor', `--kubeconfig=${await plane.kubeconfigFor('admin', ['system:masters'])}`]);
 
-  test('a second apply changes nothing', async () => {
+  test('changes nothing when it is applied a second time', async () => {
     // The namespaces are created before the webhooks.
     for (const { value } of await readSeed(EXAMPLES)) {
       if (value['kind'] === 'Namespace') await succeeds(value);
@@ -122,7 +122,7 @@ suite('an installation', async () => {
     assert.deepEqual(await resourceVersions(plane.admin, system.objects), versions);
   });
 
-  test('nothing is denied before a replica runs', async () => {
+  test('denies nothing before a replica runs', async () => {
     const early = ['default', 'baseline', 'kube-system'].map((where) => pod(where, 'early'));
     const { spec } = find(system.objects, 'Deployment', 'portcullis') as {
       readonly spec: { readonly template: { readonly spec: JsonObject } };
@@ -134,7 +134,7 @@ suite('an installation', async () => {
     }
   });
 
-  test('doctor reports that no webhook is registered', async () => {
+  test('has no registered webhook at first, which doctor reports', async () => {
     const { code, stdout } = await diagnose();
     assert.equal(code, 1);
     assert.match(
@@ -143,7 +143,7 @@ suite('an installation', async () => {
     );
   });
 
-  test('accepts a ClusterRoleBinding with another role before the first replica runs', async () => {
+  test('permits a ClusterRoleBinding with another role before the first replica runs', async () => {
     // The roleRef of a binding is immutable, so the leader must replace the binding.
     await succeeds({
       apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -153,7 +153,7 @@ suite('an installation', async () => {
     });
   });
 
-  test('two replicas become ready', async () => {
+  test('gets two ready replicas', async () => {
     await system.add(2);
     await eventually(async () => {
       // Without a dry run, the pod would be created while no webhook is registered.
@@ -171,14 +171,14 @@ suite('an installation', async () => {
     }
   });
 
-  test('the example objects are created', async () => {
+  test('accepts the example objects', async () => {
     for (const { value } of await readSeed(EXAMPLES)) {
       if (value['kind'] !== 'Namespace')
         await succeeds({ ...value, metadata: { namespace: 'default', ...objectMetadata(value) } });
     }
   });
 
-  suite('Pod Security decides as in the scenarios', () => {
+  suite('decides about Pod Security as in the scenarios:', () => {
     for (const scenario of POD_SECURITY) {
       // The label that turns SCCs off selects the tier of the namespace.
       const denied = scenario.denied?.replace('"validate.pods.', '"report.validate.pods.');
@@ -187,7 +187,7 @@ suite('an installation', async () => {
     }
   });
 
-  suite('SCC admission decides as in the scenarios', () => {
+  suite('decides about SCCs as in the scenarios:', () => {
     for (const scenario of SCC) {
       test(scenario.name, async (t) => {
         // The SCC requires user namespaces.
@@ -201,7 +201,7 @@ suite('an installation', async () => {
     }
   });
 
-  suite('the webhooks evaluate every kind with a pod template', () => {
+  suite('evaluates every kind with a pod template:', () => {
     const would =
       'would violate PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)';
     test('the API server accepts the namespaces for the workloads', async () => {
@@ -210,13 +210,13 @@ suite('an installation', async () => {
       );
       await succeeds(namespace('kinds-scc', { 'portcullis.dev/scc': 'enforce' }));
     });
-    test('the responses contain the Pod Security warnings', async () => {
+    test('the responses contain Pod Security warnings', async () => {
       for (const object of [pod('kinds', 'pod', PRIVILEGED), ...workloads('kinds', PRIVILEGED)]) {
         const answer = await succeeds(object);
         assert.deepEqual(answer.warnings, [`299 - ${JSON.stringify(would)}`], String(object['kind']));
       }
     });
-    test('SCC admission assigns SCCs only to pods', async () => {
+    test('but only pods get SCCs', async () => {
       for (const object of [pod('kinds-scc', 'pod'), ...workloads('kinds-scc', PLAIN)]) {
         const { metadata } = responseObject(await succeeds(object));
         const { annotations = {} } = metadata as { readonly annotations?: Readonly<Record<string, string>> };
@@ -227,7 +227,7 @@ suite('an installation', async () => {
     });
   });
 
-  test('doctor reports no problems', async () => {
+  test('has no problems according to doctor', async () => {
     // The webhooks fail closed a few seconds after the replicas are ready.
     const { code, stdout } = await eventually(async () => {
       const outcome = await diagnose();
@@ -238,7 +238,7 @@ suite('an installation', async () => {
     assert.equal(code, 0, stdout);
   });
 
-  test('replicas stay ready during an outage of the API server', async () => {
+  test('keeps its replicas ready during an outage of the API server', async () => {
     const before = (await plane.calls()).length;
     await plane.interrupt();
     for (const replica of system.replicas) assert.equal((await replica.probe('/readyz')).status, 200);
@@ -250,7 +250,7 @@ suite('an installation', async () => {
     restart = { from: before, to: (await plane.calls()).length };
   });
 
-  test('a CA that no replica uses is removed from the caBundle', async () => {
+  test('removes a CA that no replica uses from the caBundle', async () => {
     const readBundle = async (): Promise<string> => {
       const [{ clientConfig }] = responseObject(await plane.admin.send('GET', PSA))['webhooks'] as [JsonObject];
       return Buffer.from((clientConfig as { readonly caBundle: string }).caBundle, 'base64').toString();
@@ -265,7 +265,7 @@ suite('an installation', async () => {
     checkDenied(await send(pod('baseline', 'trusted', PRIVILEGED)));
   });
 
-  test('the leader deletes grants on expiry', async () => {
+  test('deletes grants on expiry', async () => {
     const end = new Date(Date.now() + 1000).toISOString();
     const roles = '/apis/rbac.authorization.k8s.io/v1';
     for (const collection of [`${roles}/namespaces/payments/rolebindings`, `${roles}/clusterrolebindings`]) {
@@ -290,7 +290,7 @@ suite('an installation', async () => {
     }
   });
 
-  test('the leader reverts changes to standard roles and SCCs', async () => {
+  test('reverts changes to standard roles and SCCs', async () => {
     const roles = '/apis/rbac.authorization.k8s.io/v1';
     const name = 'system:openshift:scc:restricted-v2';
     const scc = '/apis/security.openshift.io/v1/securitycontextconstraints/restricted-v2';
@@ -319,7 +319,7 @@ suite('an installation', async () => {
     }
   });
 
-  test('exec into a pod that does not exist is denied like exec into another pod', async () => {
+  test('denies exec into a pod that does not exist like exec into any other pod', async () => {
     const path = '/api/v1/namespaces/payments/pods/nobody/exec?command=sh';
     const answer = await plane.admin.send('POST', path, undefined, { 'Impersonate-User': 'alice' });
     assert.equal(
@@ -328,7 +328,7 @@ suite('an installation', async () => {
     );
   });
 
-  test('break-glass turns enforcement off and on', async () => {
+  test('ends and resumes enforcement with break-glass', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const breakGlass = async (action: 'on' | 'off'): Promise<void> => {
       const { code, stderr } = await runProgram(['break-glass', action, `--kubeconfig=${kubeconfig}`]);
@@ -351,7 +351,7 @@ suite('an installation', async () => {
     await eventually(async () => checkDenied(await send(pod('baseline', 'later', PRIVILEGED))));
   });
 
-  test('replicas handle the deletion and creation of the SCC CRD without a restart', async () => {
+  test('continues without a restart when the SCC CRD is deleted and created', async () => {
     const definition = find(
       system.objects,
       'CustomResourceDefinition',
@@ -376,7 +376,7 @@ suite('an installation', async () => {
     await eventually(() => succeeds(again), 30_000);
   });
 
-  test('renewing the serving certificate causes no failed requests', async () => {
+  test('renews the serving certificate without failed requests', async () => {
     const secret = '/api/v1/namespaces/portcullis/secrets/portcullis-serving-certificate';
     const certificate = async (): Promise<unknown> =>
       (responseObject(await plane.admin.send('GET', secret))['data'] as JsonObject)['tls.crt'];
@@ -395,7 +395,7 @@ suite('an installation', async () => {
     }
   });
 
-  test('replicas use exactly the permissions of their roles', async () => {
+  test('uses exactly the permissions of the roles of its replicas', async () => {
     const [replica] = system.replicas;
     assert.ok(replica);
     await system.retire(replica);
@@ -418,7 +418,7 @@ suite('an installation', async () => {
     ]);
   });
 
-  test('uninstall removes the installation, starting with the webhooks', async () => {
+  test('is removed by uninstall, starting with the webhooks', async () => {
     const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
     const { code, stderr } = await runProgram(['uninstall', '--yes', '--wait=1s', `--kubeconfig=${kubeconfig}`]);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });

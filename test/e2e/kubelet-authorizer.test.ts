@@ -139,14 +139,14 @@ suite(
       assert.equal((await listPods('new')).status, 200);
     });
 
-    test('a node with an old kubelet loses access to pods and secrets, with a reason', async () => {
+    test('a node with an old kubelet loses access to pods and secrets, and gets the reason', async () => {
       for (const answer of [await readSecret('old'), await listPods('old')]) {
         assert.equal(answer.status, 403);
         assert.ok(String(responseMessage(answer)).endsWith(OUTDATED), answer.text);
       }
     });
 
-    test('a node with an old kubelet does not gain access through a request with an oversized review', async (t) => {
+    test('a node with an old kubelet cannot gain access with a request that leads to an oversized review', async (t) => {
       // Reviews from older API servers do not contain selectors.
       const type = 'io.k8s.api.authorization.v1.ResourceAttributes';
       const missing = await findMissingField(plane, 'authorization.k8s.io/v1', type, 'fieldSelector');
@@ -181,7 +181,7 @@ suite(
       assert.equal(answer.status, 201, answer.text);
     });
 
-    test('with compatibility openshift, no node joins, and an upgraded kubelet stays locked out, as in upstream', async () => {
+    test('in OpenShift compatibility mode, no node can join and an upgraded kubelet stays locked out, as in upstream', async () => {
       await createNode('late', 'v1.29.8');
       await send('PATCH', SETTINGS, { spec: { kubelet: { compatibility: 'openshift' } } });
       // The Node does not exist, so the patch changes nothing while the previous setting still applies.
@@ -239,7 +239,7 @@ suite(
       assert.match(error.join(' ('), /^Post "https:\/\/127\.0\.0\.1:.*connect: connection refused\)$/);
     });
 
-    test('kubelet status reports that the user may not create the review', async () => {
+    test('kubelet status reports that the user may not create the access review', async () => {
       const apiGroup = 'rbac.authorization.k8s.io';
       const type = { apiVersion: `${apiGroup}/v1`, metadata: { name: 'reader' } };
       const rules = [

@@ -84,7 +84,7 @@ suite('the minimum kubelet version of an installation', async () => {
     return [condition?.reason, taint?.effect];
   };
 
-  test('a node below the minimum blocks a higher minimum, and has a condition and a taint', async (t) => {
+  test('is not raised while a node is below it, and the node gets a condition and a taint', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);
     await eventually(async () => {
       assert.deepEqual(await minimum(), [undefined, undefined, 'NodesBelowMinimum']);
@@ -98,7 +98,7 @@ suite('the minimum kubelet version of an installation', async () => {
     assert.match(stdout, /\n2 nodes, 1 below the minimum or with an unknown version\n$/);
   });
 
-  test('the minimum takes effect and is rendered after the kubelet upgrade', async () => {
+  test('is in effect and rendered after the kubelet is upgraded', async () => {
     const upgrade = { status: { nodeInfo: nodeInfo('v1.30.2') } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', upgrade, MERGE)).status, 200);
     await eventually(async () => {
@@ -111,7 +111,7 @@ suite('the minimum kubelet version of an installation', async () => {
     assert.deepEqual(reasons.sort(), ['KubeletOutdated', 'KubeletVersionSufficient']);
   });
 
-  test('the API server does not call the authorization webhook, so it does not enforce the minimum', async () => {
+  test('is not enforced if the API server does not call the authorization webhook', async () => {
     const message = await eventually(async () => {
       const { status } = (await plane.admin.send('GET', SETTINGS)).body as PortcullisConfiguration;
       const condition = status?.conditions?.find(({ type }) => type === 'KubeletMinimumEnforced');
@@ -128,7 +128,7 @@ suite('the minimum kubelet version of an installation', async () => {
     assert.deepEqual([code, authorizer], [0, { server: plane.server, webhook: 'not-called' }]);
   });
 
-  test('writes of a node that falls below the minimum are denied while the settings require it', async () => {
+  test('denies writes of a node that falls below it while the settings require this', async () => {
     const downgrade = { status: { nodeInfo: nodeInfo('v1.29.9') } };
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', downgrade, MERGE)).status, 200);
     const api = 'rbac.authorization.k8s.io';
@@ -156,7 +156,7 @@ suite('the minimum kubelet version of an installation', async () => {
     assert.equal((await plane.admin.send('PATCH', '/api/v1/nodes/old/status', upgrade, MERGE)).status, 200);
   });
 
-  test('the denial ends when all pools have the rendered minimum', async () => {
+  test('no longer denies writes once all pools have the rendered minimum', async () => {
     await request({});
     await eventually(async () => assert.deepEqual(await minimum(), ['1.30.0', undefined, 'WaitingForPools']));
     const confirmation = { metadata: { annotations: { [RENDERED]: 'none' } } };
@@ -173,7 +173,7 @@ suite('the minimum kubelet version of an installation', async () => {
     });
   });
 
-  test('the replicas have all permissions that they need', async () => {
+  test('needs only the permissions that the replicas have', async () => {
     assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
 });

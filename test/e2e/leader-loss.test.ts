@@ -40,7 +40,7 @@ suite('an installation with default settings', async () => {
   const holder = async (): Promise<unknown> =>
     (responseObject(await plane.admin.send('GET', LEASE))['spec'] as JsonObject)['holderIdentity'];
 
-  test('does not change namespace labels or annotations, by default and in the Evaluate phase', async () => {
+  test('does not change labels or annotations of namespaces by default or in the Evaluate phase', async () => {
     const merge = { 'content-type': 'application/merge-patch+json' };
     for (const name of ['default', 'kube-public']) {
       const change = { metadata: { labels: { [ENFORCE]: 'restricted' } } };
@@ -62,7 +62,7 @@ suite('an installation with default settings', async () => {
     assert.deepEqual(await namespaces(), initial);
   });
 
-  test('a pod in a new namespace is admitted after the leader is killed', async () => {
+  test('admits a pod in a new namespace after the leader is killed', async () => {
     await createNamespace(plane.admin, 'early', { 'portcullis.dev/scc': 'enforce' });
     await eventually(() => createPod('early'));
     const leading = await holder();
@@ -78,7 +78,7 @@ suite('an installation with default settings', async () => {
   });
 
   test(
-    'floor policies are created, and restored after a restart, without a leader',
+    'creates floor policies without a leader, and restores them after a restart',
     { skip: withoutPolicies },
     async (t) => {
       const leading = await holder();

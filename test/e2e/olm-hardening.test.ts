@@ -31,7 +31,7 @@ const catalogPod = (name: string, container: string, metadata: JsonObject): Json
   spec: { containers: [{ name: container, image: 'registry.example.com/c:1' }] },
 });
 
-suite('OLM hardening', async () => {
+suite('hardening of OLM pods', async () => {
   const { plane, system } = await useSystem({
     objectsFor: (port) =>
       localObjects(port, {
@@ -53,7 +53,7 @@ suite('OLM hardening', async () => {
     return { pod: securityContext, container: containers[0]?.securityContext, warnings: answer.warnings };
   };
 
-  test('without OLM, replicas are ready and the webhooks fail open', async () => {
+  test('keeps replicas ready and webhooks fail-open without the Operator Lifecycle Manager', async () => {
     await eventually(async () => {
       const { webhooks } = responseObject(await plane.admin.send('GET', CONFIGURATION));
       assert.deepEqual(
@@ -65,7 +65,7 @@ suite('OLM hardening', async () => {
     }, 30_000);
   });
 
-  test('catalog pods are hardened, whether they have the label or only an owner', async () => {
+  test('applies to catalog pods, whether they have the label or only an owner', async () => {
     await apply(plane.admin, OLM_DEFINITIONS);
     await createNamespace(plane.admin, 'catalogs');
     const spec = { sourceType: 'grpc', image: 'i', grpcPodConfig: { securityContextConfig: 'restricted' } };
@@ -94,7 +94,7 @@ suite('OLM hardening', async () => {
     assert.deepEqual(other, { pod: {}, container: undefined, warnings: [] });
   });
 
-  test('the webhooks are removed when the mode is off, and no request was denied', async () => {
+  test('removes its webhooks when the mode is off, and has denied no request', async () => {
     const body = { spec: { olm: { hardening: { mode: 'off' } } } };
     assert.equal((await plane.admin.send('PATCH', SETTINGS, body, MERGE)).status, 200);
     await eventually(async () => assert.equal((await plane.admin.send('GET', CONFIGURATION)).status, 404), 15_000);

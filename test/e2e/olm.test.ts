@@ -30,7 +30,7 @@ function csv(name: string, namespace: string, labels: JsonObject = {}): JsonObje
   };
 }
 
-suite('the auto-labeler and the label syncer label the namespaces of operators', async () => {
+suite('with OLM auto-labeling and label synchronization,', async () => {
   const { plane, system } = await useSystem({ objectsFor: (port) => localObjects(port, { features: FEATURES }) });
 
   const read = async (path: string): Promise<JsonObject> => responseObject(await plane.admin.send('GET', path));

@@ -230,7 +230,7 @@ await suite('the policies, compared with the PodSecurity plugin,', { skip }, asy
     assert.ok(warned > 100, String(warned));
   });
 
-  test('differ for pods with more items than policies can evaluate', async () => {
+  test('differ only for pods with more items than policies can evaluate', async () => {
     const path = `/api/v1/namespaces/${namespaceOf('policy', 'enforce', { level: 'restricted', version: 'latest' })}/pods`;
     const [container] = compliantPod().spec?.containers ?? [];
     const repeat = <T>(count: number, item: (index: number) => T): T[] =>
@@ -390,7 +390,7 @@ ok       other-admission  PodSecurity plugin: is disabled. Only the policies eva
 COUNT problems, 0 warnings
 `;
 
-  test('doctor reports a deleted or changed policy, and its fix restores it', async () => {
+  test('has a deleted or changed policy restored with the command that doctor prints', async () => {
     const hasDefaults = withoutDefaults === false;
     const healthy = HEALTHY.replace('COUNT', hasDefaults ? '17' : '15');
     const damaged = DAMAGED.replace('COUNT', hasDefaults ? '4' : '3').replace(
@@ -414,7 +414,7 @@ COUNT problems, 0 warnings
     assert.deepEqual(await run('doctor'), { code: 0, stdout: healthy, stderr: '' });
   });
 
-  test('other commands evaluate pods as the policies do', async () => {
+  test('lets other commands evaluate pods with the result of the policies', async () => {
     assert.match((await run('explain', 'namespace/default')).stdout, /^Namespace default: enforces baseline:latest\n/);
     const plan = await run('rollout', 'plan', '--level=restricted');
     assert.match(
@@ -424,7 +424,7 @@ COUNT problems, 0 warnings
     assert.match(plan.stdout, /\ndefault +baseline \(default\) +restricted +no violations/);
   });
 
-  test('settings change without a gap, and uninstall removes all policies', async () => {
+  test('changes its settings without a gap in enforcement, and removes all policies when it is uninstalled', async () => {
     const weaker = await run('install', '--without-server', '--set=podSecurity.defaults.enforce=privileged');
     const refusal =
       'error: the settings would weaken enforcement: podSecurity.defaults.enforce from baseline to privileged: add --allow-weaker to accept this\n';

@@ -42,7 +42,7 @@ const SPECS: Readonly<Record<string, JsonObject>> = {
   },
 };
 
-suite('pods with long lists', { skip: withoutPolicies }, async () => {
+suite('policies in the API server', { skip: withoutPolicies }, async () => {
   const plane = await useControlPlane({ podSecurityPlugin: 'off' });
 
   const send = async (
@@ -98,19 +98,19 @@ suite('pods with long lists', { skip: withoutPolicies }, async () => {
   );
 
   for (const list of [...Object.keys(SPECS), 'ephemeral 1000', 'ephemeral 5000']) {
-    test(`of ${list} can be labeled`, async () => {
+    test(`admit labels on pods with long lists of ${list}`, async () => {
       assert.equal(await patchLabel(list.toLowerCase().replaceAll(' ', '-')), '');
     });
   }
 
   for (const [list, spec] of Object.entries(SPECS)) {
-    test(`of ${list} are denied with the reason`, async () => {
+    test(`deny pods with long lists of ${list} with the reason`, async () => {
       const message = await send('POST', `${pods('probe')}?dryRun=All`, { metadata: { name: 'p' }, spec });
       assert.match(message, /^403 .*violates PodSecurity "restricted:latest": too many containers, volumes, ports,/);
     });
   }
 
-  test('in templates are not denied', async () => {
+  test('do not deny workloads whose templates have long lists', async () => {
     const app = { app: 'a' };
     for (const spec of Object.values(SPECS)) {
       const template = { metadata: { labels: app }, spec };
@@ -119,7 +119,7 @@ suite('pods with long lists', { skip: withoutPolicies }, async () => {
     }
   });
 
-  test('that get another ephemeral container are denied with the reason', async () => {
+  test('deny another ephemeral container in a pod with long lists, with the reason', async () => {
     for (const count of [1000, 5000]) {
       const spec = { ephemeralContainers: [container('new')] };
       const path = pods('strict', `ephemeral-${count}`, '/ephemeralcontainers');
@@ -127,7 +127,7 @@ suite('pods with long lists', { skip: withoutPolicies }, async () => {
     }
   });
 
-  test('of annotations are denied with the reason', async () => {
+  test('deny pods with many annotations, with the reason', async () => {
     const annotations = Object.fromEntries(repeat(10_000, (index) => [`a${index}`, '']));
     const body = { metadata: { name: 'p', annotations }, spec: { containers: one } };
     assert.match(await send('POST', `${pods('probe')}?dryRun=All`, body), /^403 .*too many containers/);

@@ -25,7 +25,7 @@ function blockWith(text: string): string {
   return blocks.find((block) => block.includes(text)) ?? assert.fail(`no block contains ${text}`);
 }
 
-suite('the credentials of a process', { skip: needed }, () => {
+suite('the credentials of a process outside the cluster', { skip: needed }, () => {
   let plane: ControlPlane;
   let folder: string;
   const replicas: Replica[] = [];
@@ -53,7 +53,7 @@ suite('the credentials of a process', { skip: needed }, () => {
     await plane.stop();
   });
 
-  test('are a kubeconfig without a token, and a token that a restricted user renews', async () => {
+  test('consist of a kubeconfig without a token and of a token that a restricted user renews', async () => {
     await administrate(blockWith('config set-cluster'));
     await assert.rejects(renew(), /cannot create resource "serviceaccounts\/token"/);
     await administrate(blockWith('create rolebinding portcullis-token'));
@@ -78,7 +78,7 @@ suite('the credentials of a process', { skip: needed }, () => {
     }
   });
 
-  test('that are rejected are reported by the probes', async () => {
+  test('are reported by the probes if the API server rejects them', async () => {
     await writeFile(join(folder, 'token'), 'expired');
     const replica = await start();
     await eventually(async () => {

@@ -26,7 +26,7 @@ const CUSTOMISATION = {
   },
 };
 
-suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl' }, async () => {
+suite('install, run again on a customized installation,', { skip: !hasKubectl && 'no kubectl' }, async () => {
   const plane = await useControlPlane();
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
   const run = (command: string, ...args: readonly string[]): Promise<Outcome> =>
@@ -91,7 +91,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
   await applyAsLeader();
   await kubectl('patch', 'deployment', 'portcullis', '-n', 'portcullis', '-p', JSON.stringify(CUSTOMISATION));
 
-  test('changes nothing if the command is the same', async () => {
+  test('changes nothing if the arguments are the same', async () => {
     assert.deepEqual(await diff(await run('install')), []);
     const generation = (await read(DEPLOYMENT))['metadata'];
     await applyOutput(await run('install'));
@@ -107,7 +107,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     await assertCustomized(IMAGE, 7);
   });
 
-  test('settings with which more namespaces fail closed are noted', async () => {
+  test('prints a note about settings with which more namespaces fail closed', async () => {
     const labels = { 'portcullis.dev/scc': 'off' };
     const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'without', labels } };
     assert.equal((await plane.admin.send('POST', '/api/v1/namespaces', namespace)).status, 201);
@@ -135,7 +135,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     [['--olm=false', '--rollout=false'], 'scc', []],
   ];
   for (const [args, expected, roles] of features) {
-    test(`${['install', ...args].join(' ')} results in the features ${expected}`, async () => {
+    test(`results in the features ${expected} with ${['install', ...args].join(' ')}`, async () => {
       await installAndClean(...args);
       assert.deepEqual(
         (await readPod()).containers[0]?.args.filter((one) => one.startsWith('--features')),
@@ -158,7 +158,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     });
   }
 
-  test('a feature is not removed before its settings', async () => {
+  test('does not remove a feature before its settings', async () => {
     await applyOutput(await run('install', '--kubelet', '--set=kubelet.minimumVersion=1.30.0'));
     await applyAsLeader();
     assert.equal(
@@ -176,7 +176,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     assert.deepEqual(await diff(await run('install')), []);
   });
 
-  test('a setting owned by another client is removed by the command in the summary', async () => {
+  test('prints the command that removes a setting owned by another client', async () => {
     await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', '{"spec":{"olm":{}}}');
     await applyOutput(await run('install', '--olm'));
     const { stderr, stdout } = await run('install', '--olm=false', '--set=olm=null', '--allow-weaker');
@@ -188,13 +188,13 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'enforce' } });
   });
 
-  test('a setting that the leader owns changes through the initial settings', async () => {
+  test('changes a setting that the leader owns with the initial settings', async () => {
     await applyOutput(await run('install', '--set=scc.mode=report', '--allow-weaker'));
     await applyAsLeader();
     assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'report' } });
   });
 
-  test('the output changes a setting that an administrator applied, and keeps all other settings', async () => {
+  test('prints manifests that change a setting of an administrator and keep all other settings', async () => {
     const object = {
       apiVersion: 'config.portcullis.dev/v1alpha1',
       kind: 'PortcullisConfiguration',
@@ -232,7 +232,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     ],
   ];
   for (const [field, resource, patch, args] of conflicts) {
-    test(`a conflict at ${field} is reported, and kubectl replaces the value only with --force-conflicts`, async () => {
+    test(`reports a conflict at ${field}, and kubectl replaces the value only with --force-conflicts`, async () => {
       const type = `--type=${Array.isArray(patch) ? 'json' : 'merge'}`;
       await kubectl('patch', '-n', 'portcullis', resource, type, '-p', JSON.stringify(patch));
       const { stdout } = await run('install', ...args);
@@ -247,14 +247,14 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     });
   }
 
-  test('minAvailable in the disruption budget is kept', async () => {
+  test('keeps minAvailable in the disruption budget', async () => {
     const spec = { minAvailable: '60%', maxUnavailable: null };
     await kubectl('patch', '-n', 'portcullis', 'pdb/portcullis', '--type=merge', '-p', JSON.stringify({ spec }));
     assert.deepEqual(await diff(await run('install')), []);
     await applyOutput(await run('install'));
   });
 
-  test('an upgrade changes the image and keeps everything else', async () => {
+  test('changes the image and keeps everything else in an upgrade', async () => {
     const before = (await read(SETTINGS))['spec'];
     const next = `registry.example.com/portcullis:${VERSION}`;
     await applyOutput(await run('upgrade'));
@@ -285,7 +285,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     });
   }
 
-  test('a Helm release is rejected', async () => {
+  test('rejects a Helm release', async () => {
     await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by=Helm');
     const { code, stderr } = await run('upgrade');
     const reason = 'the installation in namespace portcullis belongs to Helm: use helm upgrade --reuse-values';
@@ -293,7 +293,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     await kubectl('label', 'deployment', 'portcullis', '-n', 'portcullis', 'app.kubernetes.io/managed-by-');
   });
 
-  test('another namespace is rejected', async () => {
+  test('rejects another namespace', async () => {
     const { code, stderr } = await run('install', '--namespace=security');
     assert.deepEqual(
       [code, stderr],
@@ -301,7 +301,7 @@ suite('install on a customized installation', { skip: !hasKubectl && 'no kubectl
     );
   });
 
-  test('a serving certificate from another source is kept', async () => {
+  test('keeps a serving certificate from another source', async () => {
     const env = [
       { name: 'PORTCULLIS_TLS_CERT_FILE', value: '/tls/tls.crt' },
       { name: 'PORTCULLIS_TLS_PRIVATE_KEY_FILE', value: '/tls/tls.key' },

@@ -217,7 +217,7 @@ suite('during the rollout of enforcement,', async () => {
   const watch = await watchSafety(plane);
   after(() => watch.stop());
 
-  test('a new installation evaluates, but enforces nothing', async () => {
+  test('a new installation evaluates namespaces, but enforces nothing', async () => {
     const running: RunningPod[] = [];
     for (const { name, scc, securityContext } of MANAGED) {
       await eventually(() => succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
@@ -261,7 +261,7 @@ suite('during the rollout of enforcement,', async () => {
     );
   });
 
-  test('violations are reported, and the mode is Legacy', async () => {
+  test('violations are reported, and the mode becomes Legacy', async () => {
     await succeeds(definition('openreports.io', 'v1alpha1', 'reports', 'Report', 'Namespaced'));
     await succeeds(definition('openreports.io', 'v1alpha1', 'clusterreports', 'ClusterReport', 'Cluster'));
     await succeeds({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'legacy' } });
@@ -289,7 +289,7 @@ suite('during the rollout of enforcement,', async () => {
     verifySafety();
   });
 
-  test('a request for Restricted returns a warning with the violating namespaces', async () => {
+  test('a request for Restricted mode causes a warning that lists the violating namespaces', async () => {
     const { warnings } = await plane.admin.send(
       'PATCH',
       `${CONFIG}?dryRun=All`,
@@ -299,7 +299,7 @@ suite('during the rollout of enforcement,', async () => {
     assert.match(warnings.join('\n'), /legacy/);
   });
 
-  test('the cluster enforces after the violations are fixed and the request is cleared', async () => {
+  test('the cluster enforces once the violations are fixed and the request is cleared', async () => {
     await plane.admin.send('DELETE', '/api/v1/namespaces/legacy/pods/root?gracePeriodSeconds=0');
     await eventually(async () => {
       await evaluateNow();
@@ -316,7 +316,7 @@ suite('during the rollout of enforcement,', async () => {
     assert.equal(steps.at(-1), 'default restricted', 'the default level is raised after all namespaces are labeled');
   });
 
-  test('labels set by users are kept, and changed labels of the syncer are restored', async () => {
+  test('labels of users are kept, and changed labels of the syncer are restored', async () => {
     const path = '/api/v1/namespaces/plain';
     const labels = { [ENFORCE]: 'baseline', 'pod-security.kubernetes.io/enforce-version': 'v1.30' };
     await patch('/api/v1/namespaces/rooted', { metadata: { labels, annotations: { note: 'ours' } } });
@@ -351,16 +351,16 @@ suite('during the rollout of enforcement,', async () => {
     verifySafety();
   });
 
-  suite('enforcement is turned off and on again by', () => {
+  suite('enforcement is turned off, and then on again, by', () => {
     const ways: readonly (readonly [
       name: string,
       reason: string,
       out: () => Promise<unknown>,
       back: () => Promise<unknown>,
     ])[] = [
-      ['mode Legacy', 'LegacyMode', () => ask('Legacy'), () => ask('Restricted')],
+      ['Legacy mode', 'LegacyMode', () => ask('Legacy'), () => ask('Restricted')],
       ['the feature gate', 'FeatureGateDisabled', () => switchFeature('disabled'), () => switchFeature('enabled')],
-      ['phase Evaluate', 'PhaseNotEnforcing', () => configure('Evaluate'), () => configure('Enforce')],
+      ['the Evaluate phase', 'PhaseNotEnforcing', () => configure('Evaluate'), () => configure('Enforce')],
     ];
     before(async () => {
       await succeeds(definition('config.openshift.io', 'v1', 'featuregates', 'FeatureGate', 'Cluster'));
@@ -379,7 +379,7 @@ suite('during the rollout of enforcement,', async () => {
     }
   });
 
-  test('enforcement is turned off completely even if the leader is killed meanwhile', async () => {
+  test('enforcement is turned off completely even if the leader is killed during the change', async () => {
     const led = await leader();
     await ask('Legacy');
     await eventually(async () => assert.equal(await publishedDefault(), 'privileged'));
@@ -390,7 +390,7 @@ suite('during the rollout of enforcement,', async () => {
     verifySafety();
   });
 
-  test('enforcement is turned on completely even if the leader is killed meanwhile', async () => {
+  test('enforcement is turned on completely even if the leader is killed during the change', async () => {
     await forgetRaise();
     const led = await leader();
     await ask('Restricted');
@@ -417,7 +417,7 @@ suite('during the rollout of enforcement,', async () => {
     assert.equal(verifySafety()[0], 'default privileged');
   });
 
-  test('the controller does not overwrite an empty mode that another field manager owns', async () => {
+  test('an empty mode that another field manager owns is not overwritten', async () => {
     await eventually(() => succeeds(pod('legacy', 'root', 'anyuid', ROOT)));
     const declared = {
       apiVersion: 'config.openshift.io/v1alpha1',
@@ -436,7 +436,7 @@ suite('during the rollout of enforcement,', async () => {
     await expectNotEnforced('LegacyMode');
   });
 
-  test('Restricted mode denies violating pods', async () => {
+  test('pods that violate the level are denied in Restricted mode', async () => {
     verifySafety();
     const violating = await read('/api/v1/namespaces/legacy/pods/root');
     watch.expect([{ namespace: 'legacy', pod: violating }]);

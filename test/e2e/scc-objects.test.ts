@@ -34,7 +34,7 @@ suite('SCCs', async () => {
   const create = (scc: JsonObject, query = ''): Promise<ApiResponse> => client.send('POST', `${SCCS}${query}`, scc);
   const getMessage = ({ body, text }: ApiResponse): unknown => (isObject(body) ? body['message'] : text);
 
-  test('a value with the wrong type is reported with its field', async () => {
+  test('with a value of the wrong type are rejected with the field', async () => {
     const answer = await create(short('typed', { users: 'alice' }));
     assert.equal(
       getMessage(answer),
@@ -49,7 +49,7 @@ suite('SCCs', async () => {
     });
   });
 
-  test('the schema rejects an unknown enum value', async () => {
+  test('with an unknown enum value are rejected by the schema', async () => {
     const answer = await create(short('level', { userNamespaceLevel: 'Pod' }));
     assert.match(
       String(getMessage(answer)),
@@ -57,7 +57,7 @@ suite('SCCs', async () => {
     );
   });
 
-  test('an unknown field is removed, or rejected by strict field validation', async () => {
+  test('lose unknown fields, or are rejected by strict field validation', async () => {
     const answer = await create(short('pruned', { allowHostNetworks: true }), '?fieldValidation=Ignore');
     assert.equal(answer.status, 201);
     assert.equal(Object.hasOwn(responseObject(answer), 'allowHostNetworks'), false);
@@ -65,7 +65,7 @@ suite('SCCs', async () => {
     assert.match(String(getMessage(strict)), /strict decoding error: unknown field "allowHostNetworks"$/);
   });
 
-  test('a dry run is validated and stores nothing', async () => {
+  test('are validated and not stored in a dry run', async () => {
     const answer = await create(short('dry', { priority: -1 }), '?dryRun=All');
     assert.equal(
       getMessage(answer),
@@ -75,7 +75,7 @@ suite('SCCs', async () => {
     assert.equal((await client.send('GET', `${SCCS}/dry`)).status, 404);
   });
 
-  test('a patched SCC is defaulted and validated', async () => {
+  test('are defaulted and validated after a patch', async () => {
     await create(short('patched'));
     const patch = (body: JsonObject) =>
       client.send('PATCH', `${SCCS}/patched`, body, { 'content-type': 'application/merge-patch+json' });
@@ -88,7 +88,7 @@ suite('SCCs', async () => {
     );
   });
 
-  test('an SCC from a server-side apply is defaulted', async () => {
+  test('are defaulted in a server-side apply', async () => {
     const answer = await client.send('PATCH', `${SCCS}/applied?fieldManager=ops`, short('applied'), {
       'content-type': 'application/apply-patch+yaml',
     });
@@ -96,7 +96,7 @@ suite('SCCs', async () => {
     assert.equal(responseObject(answer)['allowHostPorts'], false);
   });
 
-  test('risky SCCs cause warnings', async () => {
+  test('cause warnings if they are risky', async () => {
     const answer = await create(short('greedy', { priority: 11, groups: ['system:authenticated'] }));
     assert.equal(answer.status, 201);
     assert.deepEqual(answer.warnings, [
@@ -106,7 +106,7 @@ suite('SCCs', async () => {
     assert.deepEqual(useless.warnings, ['299 - "SCC \\"useless\\" admits no pod: MustRunAs requires a UID"']);
   });
 
-  test('a table has the columns of OpenShift', async () => {
+  test('are printed in a table with the columns of OpenShift', async () => {
     const answer = await client.send('GET', SCCS, undefined, {
       accept: 'application/json;as=Table;v=v1;g=meta.k8s.io',
     });
@@ -132,7 +132,7 @@ suite('SCCs', async () => {
     ]);
   });
 
-  test('without the webhooks, the schema protects host paths', async () => {
+  test('cannot allow host paths by default even without the webhooks, because of the schema', async () => {
     await client.send('DELETE', `${CONFIGURATIONS}/mutatingwebhookconfigurations/zz.portcullis.dev`);
     await client.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/portcullis.dev`);
     const bare = await create(short('bare'));

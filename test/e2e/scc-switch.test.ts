@@ -36,7 +36,7 @@ const PRIVILEGED = {
   containers: [{ name: 'c', image: 'registry.example.com/c:1', securityContext: { privileged: true } }],
 };
 
-suite('the switch for SCCs', async () => {
+suite('the SCC feature', async () => {
   const { plane, system } = await useSystem({ objectsFor: (port) => localObjects(port, DEFAULT) });
   const kubeconfig = await plane.kubeconfigFor('admin', ['system:masters']);
   const labels = { 'pod-security.kubernetes.io/enforce': 'restricted', 'portcullis.dev/scc': 'enforce' };
@@ -91,7 +91,7 @@ suite('the switch for SCCs', async () => {
     });
   };
 
-  test('a default installation enforces Pod Security with one call for each pod and namespace', async () => {
+  test('is off by default, so API servers call one webhook for each pod and namespace', async () => {
     await system.install();
     await system.add(1);
     await eventually(deniesPrivileged, 30_000);
@@ -100,7 +100,7 @@ suite('the switch for SCCs', async () => {
     assert.equal(await countCalls(() => create(plane.admin, namespace)), 1);
   });
 
-  test('a default installation has no objects, permissions or findings that concern SCCs', async () => {
+  test('adds no objects, permissions or findings while it is off', async () => {
     assert.equal(await status(SCC_GROUP), 404);
     assert.deepEqual(await rolesForSccs(), []);
     const pod = await createPod('plain', COMPLIANT);
@@ -114,7 +114,7 @@ suite('the switch for SCCs', async () => {
     }
   });
 
-  test('SCC settings are ignored and reported', async () => {
+  test('is required by SCC settings, which are otherwise ignored and reported', async () => {
     const answer = await plane.admin.send('PATCH', SETTINGS, { spec: { scc: { mode: 'enforce' } } }, MERGE);
     assert.equal(answer.status, 200, answer.text);
     await eventually(async () => {
@@ -138,7 +138,7 @@ suite('the switch for SCCs', async () => {
     await plane.admin.send('PATCH', SETTINGS, { spec: { scc: null } }, MERGE);
   });
 
-  test('the feature is added to a running installation', async () => {
+  test('can be added to a running installation', async () => {
     await apply(plane.admin, localObjects(system.port, PROFILES.scc));
     await replaceReplicas(['scc']);
     await eventually(async () => {
@@ -156,7 +156,7 @@ suite('the switch for SCCs', async () => {
     assert.match(await findings(), /security\.openshift\.io: is served, but spec\.scc\.mode is report/);
   });
 
-  test('the feature is removed again, but labels, annotations and SCCs remain', async () => {
+  test('can be removed again, but labels, annotations and SCCs remain', async () => {
     const namespaceBefore = objectMetadata(await get('/api/v1/namespaces/shop'));
     assert.ok('openshift.io/sa.scc.uid-range' in (namespaceBefore['annotations'] as JsonObject));
     await apply(plane.admin, localObjects(system.port, DEFAULT));
@@ -175,7 +175,7 @@ suite('the switch for SCCs', async () => {
   });
 
   const skip = hasKubectl ? false : 'no kubectl';
-  test('doctor prints the command that deletes the remaining permissions', { skip }, async () => {
+  test('leaves behind permissions, which a command that doctor prints deletes', { skip }, async () => {
     const text = await findings();
     const [, fix = ''] =
       /^ +Fix: kubectl (-n portcullis delete .*clusterroles\/portcullis-scc .*|delete .*clusterroles\/portcullis-scc .*)$/m.exec(
@@ -189,12 +189,12 @@ suite('the switch for SCCs', async () => {
     assert.doesNotMatch(await findings(), /remain from previous settings/);
   });
 
-  test('without the feature and without replicas, namespaces with an SCC mode do not fail closed', async () => {
+  test('is required for namespaces with an SCC mode to fail closed without replicas', async () => {
     await Promise.all(system.replicas.map((replica) => replica.stop()));
     assert.equal(typeof (await createPod('unreviewed', PRIVILEGED, '?dryRun=All')), 'object');
   });
 
-  test('no request of a replica was refused', async () => {
+  test('has not caused requests of replicas that were denied', async () => {
     assert.deepEqual(refusedCalls(await plane.calls()), []);
   });
 });

@@ -30,7 +30,7 @@ import { formatSettings, type RunningServer, serve } from '../support/serve-proc
 
 const SCENARIOS = [...POD_SECURITY, ...SCC];
 
-suite('the scenarios hold for requests', () => {
+suite('requests to the development cluster have the result of each scenario', () => {
   let running: RunningServer;
   let client: ApiClient;
   before(async () => {
@@ -44,7 +44,7 @@ suite('the scenarios hold for requests', () => {
 
   for (const scenario of SCENARIOS) test(scenario.name, () => checkScenario(client, scenario));
 
-  test('a pod is created immediately after its namespace', async () => {
+  test('a pod can be created immediately after its namespace', async () => {
     const namespace = {
       apiVersion: 'v1',
       kind: 'Namespace',
@@ -117,38 +117,42 @@ test('a custom resource listed in the settings causes warnings about its pods', 
   });
 });
 
-suite('the scenarios hold for kubectl', { skip: hasKubectl ? false : 'kubectl is not on the PATH' }, () => {
-  let running: RunningServer;
-  let client: ApiClient;
-  let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
-  before(async () => {
-    running = await serve([]);
-    client = await connect(running);
-    kubectl = createKubectl(running.kubeconfig);
-  });
-  after(async () => {
-    client.close();
-    await running.stop();
-  });
-
-  for (const scenario of SCENARIOS) {
-    test(scenario.name, async () => {
-      const { code, stderr } = await kubectl(kubectlArguments(scenario));
-      const lines = stderr.split('\n').filter((line) => line !== '');
-      const isWarning = (line: string): boolean => line.startsWith('Warning: ');
-      // kubectl does not print warnings for a connection that was not upgraded.
-      const warnings = scenario.exec === undefined ? (scenario.warnings ?? []) : [];
-      assert.deepEqual(
-        lines.filter(isWarning),
-        warnings.map((text) => `Warning: ${text}`),
-      );
-      const rest = lines.filter((line) => !isWarning(line)).join('\n');
-      const denied = await expectedDenial(client, scenario);
-      if (denied === undefined) assert.deepEqual({ code, rest }, { code: 0, rest: '' });
-      else assert.ok(code === 1 && rest.endsWith(kubectlMessage(scenario, denied)), rest);
+suite(
+  'kubectl on the development cluster has the result of each scenario',
+  { skip: hasKubectl ? false : 'kubectl is not on the PATH' },
+  () => {
+    let running: RunningServer;
+    let client: ApiClient;
+    let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
+    before(async () => {
+      running = await serve([]);
+      client = await connect(running);
+      kubectl = createKubectl(running.kubeconfig);
     });
-  }
-});
+    after(async () => {
+      client.close();
+      await running.stop();
+    });
+
+    for (const scenario of SCENARIOS) {
+      test(scenario.name, async () => {
+        const { code, stderr } = await kubectl(kubectlArguments(scenario));
+        const lines = stderr.split('\n').filter((line) => line !== '');
+        const isWarning = (line: string): boolean => line.startsWith('Warning: ');
+        // kubectl does not print warnings for a connection that was not upgraded.
+        const warnings = scenario.exec === undefined ? (scenario.warnings ?? []) : [];
+        assert.deepEqual(
+          lines.filter(isWarning),
+          warnings.map((text) => `Warning: ${text}`),
+        );
+        const rest = lines.filter((line) => !isWarning(line)).join('\n');
+        const denied = await expectedDenial(client, scenario);
+        if (denied === undefined) assert.deepEqual({ code, rest }, { code: 0, rest: '' });
+        else assert.ok(code === 1 && rest.endsWith(kubectlMessage(scenario, denied)), rest);
+      });
+    }
+  },
+);
 
 /** kubectl formats errors about invalid objects itself. It prints the kind and name, followed by the causes. */
 function kubectlMessage({ code }: Scenario, denied: string): string {
@@ -159,7 +163,7 @@ const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url
 const BY_WEBHOOK = /^admission webhook ".*?" denied the request: /;
 const skip = ASSETS === undefined ? 'the development cluster has no plugin PodSecurity' : false;
 
-suite('the Pod Security scenarios hold for the PodSecurity plugin', { skip }, async () => {
+suite('the PodSecurity plugin has the result of each Pod Security scenario', { skip }, async () => {
   const { plane, system } = await useSystem({ objectsFor: localObjects }, { podSecurityPlugin: 'on' });
   await system.install();
   await system.add(1);
@@ -178,7 +182,7 @@ suite('the Pod Security scenarios hold for the PodSecurity plugin', { skip }, as
     test(scenario.name, () => checkScenario(plane.admin, { ...scenario, ...byPlugin }));
   }
 
-  test('a pod with 1.4 MB of <, which kube-apiserver escapes as six bytes each, is created and updated', async () => {
+  test('a pod with 1.4 MB of <, which kube-apiserver escapes as six bytes each, can be created and updated', async () => {
     const labels = { 'pod-security.kubernetes.io/enforce': 'baseline' };
     await createNamespace(plane.admin, 'large', labels);
     const container = { name: 'c', image: 'registry.example.com/a:1', args: ['<'.repeat(1_400_000)] };

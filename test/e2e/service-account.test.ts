@@ -185,19 +185,19 @@ const NAMESPACE_CHANGES: readonly (readonly [name: string, change: JsonObject, r
   ['delete a namespace through its owner', { ownerReferences: OWNERS }, FIXED],
   ['block the deletion of a namespace', { finalizers: ['example.org/hold'] }, FIXED],
   ['disable SCCs in a namespace', { labels: { 'portcullis.dev/scc': 'off' } }, KEYS],
-  ['remove a label with another prefix', { labels: { team: null }, annotations: { 'example.org/a': 'b' } }, KEYS],
+  ['remove a label that has another prefix', { labels: { team: null }, annotations: { 'example.org/a': 'b' } }, KEYS],
 ];
 
 /** Changes to a node. Changes to the status and to labels are sent to the status subresource. */
 const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason?: string])[] = [
   [
-    'redirect the connections of API servers to a kubelet',
+    'redirect the connections of API servers to another address of a kubelet',
     { status: { addresses: [{ type: 'InternalIP', address: '192.0.2.2' }] } },
   ],
   ['change the port of a kubelet', { status: { daemonEndpoints: { kubeletEndpoint: { Port: 1 } } } }],
   ['report that a node is not ready', { status: { conditions: [{ ...READY, status: 'False' }] } }],
   [
-    'label a node through its status',
+    'label a node in a status update',
     { metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/control-plane': '' } } },
     NODE_KEYS,
   ],
@@ -213,7 +213,7 @@ const NODE_CHANGES: readonly (readonly [name: string, change: JsonObject, reason
       },
     },
   ],
-  ['cordon a node', { spec: { unschedulable: true } }],
+  ['mark a node as unschedulable', { spec: { unschedulable: true } }],
 ];
 
 const CASES: readonly Case[] = [
@@ -417,7 +417,7 @@ const SETTINGS: Readonly<Record<string, JsonObject>> = {
     olm: { hardening: { mode: 'force' } },
     kubelet: { minimumVersion: '1.30.0', admission: { certificates: true, nodeWrites: true } },
   },
-  'a selector of namespaces': {
+  'a namespace selector': {
     defaults: { mode: 'apply', namespaceSelector: { matchLabels: { defaults: 'apply' } } },
     scc: { mode: 'report', exemptNamespaces: ['shop'] },
     olm: { hardening: { mode: 'report' } },
@@ -455,7 +455,7 @@ suite('the service account of the replicas', async () => {
   }
 
   for (const [name, policy] of Object.entries(SETTINGS)) {
-    test(`may register the webhooks for the settings: ${name}`, async () => {
+    test(`may register webhooks for settings with ${name}`, async () => {
       const settings = { ...defaultSettings('1.0.0'), features: ALL_FEATURES, policy };
       const configurations = staticWebhookConfigurations({ ...settings, webhooks: { url: OWN_URL.slice(0, -1) } });
       assert.ok(configurations.some(({ kind }) => kind === 'MutatingWebhookConfiguration'));
@@ -467,7 +467,7 @@ suite('the service account of the replicas', async () => {
     });
   }
 
-  test('may report the version of a kubelet, and taint its node', async () => {
+  test('may report the kubelet version of a node, and taint the node', async () => {
     const report = { type: 'KubeletVersionBelowMinimum', status: 'True', reason: 'KubeletOutdated', message: 'old' };
     const status = node({ status: { conditions: [{ ...report, lastTransitionTime: '2026-01-01T00:00:00Z' }] } });
     const path = '/api/v1/nodes/worker';
@@ -498,7 +498,7 @@ suite('the service account of the replicas', async () => {
     assert.equal((await send({ name: '', verb: 'merge', object, message: '' })).status, 200);
   });
 
-  test('the policy does not restrict other users', async () => {
+  test('is restricted by a policy that does not restrict other users', async () => {
     const object = namespace({ labels: { team: 'b' }, finalizers: [] });
     assert.equal((await plane.admin.send('PATCH', SHOP, object, MERGE)).status, 200);
     assert.equal(responseObject(await create(plane.admin, binding('other', 'view')))['kind'], 'ClusterRoleBinding');

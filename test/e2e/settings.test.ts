@@ -34,7 +34,7 @@ function emptied(object: JsonObject): readonly JsonObject[] {
   return [{}, ...inner];
 }
 
-await suite('the API server and replicas accept and reject the same specs', async () => {
+await suite('API servers and replicas accept and reject the same settings:', async () => {
   const plane = await useControlPlane();
   await apply(plane.admin, JSON.parse(JSON.stringify(CRDS)) as JsonObject[]);
   await eventually(async () => assert.equal((await plane.admin.send('GET', COLLECTION)).status, 200));
@@ -47,7 +47,7 @@ await suite('the API server and replicas accept and reject the same specs', asyn
     });
   };
 
-  test('accept an empty object for each object of a spec in server-side apply', async () => {
+  test('they accept an empty object for each object of a spec in server-side apply', async () => {
     const spec = {
       podSecurity: { defaults: { enforce: 'baseline' }, exemptions: { usernames: ['a'] }, exceptions: { mode: 'off' } },
       defaults: { namespaceSelector: { matchLabels: { a: 'b' } } },
@@ -81,14 +81,14 @@ await suite('the API server and replicas accept and reject the same specs', asyn
   });
 
   for (const { name, spec = {} } of valid) {
-    test(`accept: ${name}`, async () => {
+    test(`they accept ${name}`, async () => {
       const answer = await create(spec);
       assert.equal(answer.status, 201, answer.text);
     });
   }
   for (const { name, spec } of invalid) {
     if (spec === undefined) continue;
-    test(`reject: ${name}`, async () => {
+    test(`they reject ${name}`, async () => {
       const answer = await create(spec);
       assert.ok([400, 422].includes(answer.status), answer.text);
     });
@@ -117,7 +117,7 @@ await suite('the API server and replicas accept and reject the same specs', asyn
     ],
   ];
   for (const [spec, message] of messages) {
-    test(`reject: ${JSON.stringify(spec)}`, async () => {
+    test(`they reject ${JSON.stringify(spec)}`, async () => {
       const answer = await create(spec);
       assert.equal(answer.status, 422, answer.text);
       // Older API servers print the type of the value.
@@ -129,7 +129,7 @@ await suite('the API server and replicas accept and reject the same specs', asyn
     });
   }
 
-  test('agree about random specs', async (t) => {
+  test('they give the same result for random specs', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);
     const durations = fc.constantFrom('30s', '1m', '59m', '1h', '1.5h', '4h', '8h1m', undefined);
     const number = (...values: readonly number[]) => fc.constantFrom(...values);
@@ -248,7 +248,7 @@ suite('the deletion of the settings', async () => {
     assert.match(String(responseMessage(answer)), /violates PodSecurity "baseline:latest"/);
   };
 
-  test('is denied without confirmation, even if no replica responds', async (t) => {
+  test('is denied if it is not confirmed, even if no replica responds', async (t) => {
     t.diagnostic(`ran against: ${plane.title}`);
     await eventually(isDenied, 30_000);
     await system.retire();
@@ -270,7 +270,7 @@ suite('the deletion of the settings', async () => {
     await system.add(2);
   });
 
-  test('without the policy, is reverted by the leader, and enforcement continues', async () => {
+  test('is reverted by the leader if the policy does not exist, and enforcement continues', async () => {
     await remove(BINDING);
     const { metadata: before } = await read();
     await eventually(async () => assert.equal((await remove(OBJECT)).status, 200));
@@ -286,7 +286,7 @@ suite('the deletion of the settings', async () => {
     assert.deepEqual((await read()).spec, SPEC);
   });
 
-  test('with the annotation, makes the initial settings take effect', async () => {
+  test('leads to the initial settings if an annotation confirms it', async () => {
     await plane.admin.send(
       'PATCH',
       OBJECT,
@@ -306,7 +306,7 @@ suite('the deletion of the settings', async () => {
     }, 30_000);
   });
 
-  test('with its CRD, is reverted by the leader once the CRD exists', async () => {
+  test('is reverted by the leader once the CRD exists again, if the CRD was deleted', async () => {
     const crd =
       '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
     await system.configure(SPEC);

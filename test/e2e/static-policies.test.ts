@@ -65,7 +65,7 @@ suite('policies in files of the API server', { skip: findVersionProblem(37) }, (
   const prefix = (name: string, binding = name): string =>
     `403 pods "p" is forbidden: ValidatingAdmissionPolicy '${name}.psa.portcullis.dev.static.k8s.io' with binding '${binding}.psa.portcullis.dev.static.k8s.io' denied request: `;
 
-  test('guard the labels of namespaces from users without the verb lower', async () => {
+  test('protect the labels of namespaces from users without the lower verb', async () => {
     const rule = { apiGroups: [''], resources: ['namespaces'], verbs: ['patch'] };
     await allow(plane.admin, 'writers', ['alice'], [rule]);
     const patch = { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } } };
@@ -81,7 +81,7 @@ suite('policies in files of the API server', { skip: findVersionProblem(37) }, (
     assert.equal((await lower({})).status, 200);
   });
 
-  test('deny pods at the default level and at the level of the namespace', async () => {
+  test('deny pods that violate the default level or the level of the namespace', async () => {
     assert.equal(
       await denial('plain', hostNetworkPod()),
       `${prefix('enforce-baseline', 'enforce-baseline-unlabeled')}violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`,
@@ -97,7 +97,7 @@ suite('policies in files of the API server', { skip: findVersionProblem(37) }, (
     assert.deepEqual(spec['securityContext'], { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
   });
 
-  test('are not objects, so no request can change them', async () => {
+  test('are not API objects, so no request can change them', async () => {
     const listed = responseItems(await plane.admin.send('GET', POLICIES));
     assert.deepEqual(
       listed.map((item) => objectMetadata(item)['name']),
@@ -107,7 +107,7 @@ suite('policies in files of the API server', { skip: findVersionProblem(37) }, (
     assert.equal((await plane.admin.send('DELETE', `${POLICIES}/${name}`)).status, 404);
   });
 
-  test('change within a minute after the files, without a restart', async () => {
+  test('change within a minute after their files change, without a restart', async () => {
     await install(
       '--set=podSecurity.defaults.enforce=privileged',
       '--set=defaults={mode: apply, namespaceSelector: {matchLabels: {defaults: apply}}}',

@@ -138,7 +138,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
     { ...type, kind: 'ClusterRoleBinding', roleRef, subjects },
   ]);
 
-  test('a dry run prints the planned deletions', async () => {
+  test('prints the planned deletions in a dry run', async () => {
     await system.install();
     await configure();
     await requestEnforcement();
@@ -150,7 +150,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
     assert.deepEqual(await enforced(), ['restricted', 'privileged', 'baseline']);
   });
 
-  test('while Portcullis enforces, no pod is denied, and labels of other managers are kept', async () => {
+  test('denies no pod while Portcullis enforces, and keeps labels of other managers', async () => {
     const stop = createPods();
     const { code, stdout, stderr } = await run('portcullis uninstall --yes --wait=500ms');
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' }, stdout);
@@ -164,7 +164,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
     );
   });
 
-  test('a new installation keeps the settings, and the documented commands end enforcement first', async () => {
+  test('leaves settings that a new installation keeps, so the documented commands end enforcement first', async () => {
     await eventually(() => system.install(), WAIT_MS);
     await start();
     const stop = createPods();
@@ -175,7 +175,7 @@ suite('uninstall', { skip: !hasKubectl && 'there is no kubectl' }, async () => {
     assert.deepEqual(await enforced(), [undefined, undefined, 'baseline']);
   });
 
-  test('the printed commands remove all remaining objects', async () => {
+  test('leaves objects that the printed commands remove', async () => {
     const list = 'portcullis uninstall --yes --wait=500ms';
     const { stdout } = await run(list);
     const commands = stdout.match(/^- .*/gm)?.map((line) => line.split(': ').at(-1) ?? '') ?? [];

@@ -38,7 +38,7 @@ for (const version of VERSIONS) {
 
     test('the environment starts', (t) => t.diagnostic(`ran against: ${plane.title}`));
 
-    test('Pod Security works without the SCC CRD', async () => {
+    test('starts with Pod Security before the SCC CRD exists', async () => {
       const isDefinition = ({ kind }: JsonObject): boolean => kind === 'CustomResourceDefinition';
       await apply(
         plane.admin,
@@ -53,12 +53,12 @@ for (const version of VERSIONS) {
       assert.deepEqual(created.warnings, []);
     });
 
-    test('SCC admission starts once the SCC CRD exists, without a restart', async () => {
+    test('starts SCC admission without a restart when the SCC CRD is created', async () => {
       await system.install();
       await eventually(() => work(plane.admin), 30_000);
     });
 
-    test('decisions stay correct during the upgrade', async () => {
+    test('gives correct decisions while the replicas are replaced', async () => {
       const failures: unknown[] = [];
       const stopping = new AbortController();
       let rounds = 0;
@@ -80,7 +80,7 @@ for (const version of VERSIONS) {
       assert.ok(rounds > 20, String(rounds));
     });
 
-    test('the objects equal those of a new installation of this version', async () => {
+    test('leads to the objects of a new installation of this version', async () => {
       assert.deepEqual(await apply(plane.admin, localObjects(system.port)), []);
     });
   });

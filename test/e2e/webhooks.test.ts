@@ -55,7 +55,7 @@ function createPods(plane: ControlPlane, namespace: string, pods: readonly JsonO
   };
 }
 
-suite('webhooks', async () => {
+suite('the webhooks of an installation', async () => {
   const { plane, system } = await useSystem();
   let stopLoop: ReturnType<typeof createPods>;
   for (const name of ['observed', 'enforced']) {
@@ -106,7 +106,7 @@ suite('webhooks', async () => {
     assert.equal((await plane.admin.send('PATCH', '/api/v1/namespaces/enforced', body, MERGE)).status, 200);
   };
 
-  test('an installation in any order denies nothing, and its webhooks fail open', async () => {
+  test('deny nothing and fail open in whatever order the objects are created', async () => {
     // CRDs come first because API servers reject objects of unknown kinds. The namespace precedes its objects.
     const rank = ({ kind }: JsonObject): number => ['CustomResourceDefinition', 'Namespace'].indexOf(String(kind));
     const [definitions, others] = [
@@ -128,7 +128,7 @@ suite('webhooks', async () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('a report about an ephemeral container cannot be avoided by changing an immutable field', async () => {
+  test('report an ephemeral container even if an immutable field is changed with it', async () => {
     const pod = { apiVersion: 'v1', kind: 'Pod', ...POD, metadata: { name: 'debugged', namespace: 'observed' } };
     const stored = responseObject(await create(plane.admin, pod));
     const debug = { name: 'debug', image: 'registry.example.com/debug:1', securityContext: { privileged: true } };
@@ -139,7 +139,7 @@ suite('webhooks', async () => {
     assert.match(answer.warnings[0] ?? '', /would be denied if security context constraints were enforced: /);
   });
 
-  test('a namespace that enforces SCCs fails closed, and all other namespaces fail open', async () => {
+  test('fail closed for a namespace that enforces SCCs, and fail open for all other namespaces', async () => {
     await label('enforce');
     await eventually(async () => assert.deepEqual(await closed(), SCCS), 15_000);
     // If the API server receives the label between the two webhooks, it validates a pod without SCC defaults.
@@ -152,7 +152,7 @@ suite('webhooks', async () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('an upgrade keeps settings and webhooks, and denies only pods that the settings deny', async () => {
+  test('are kept during an upgrade, and deny only pods that the settings deny', async () => {
     const readState = async () => [
       responseObject(await plane.admin.send('GET', SETTINGS))['spec'],
       await readWebhooks(),
@@ -185,7 +185,7 @@ suite('webhooks', async () => {
     assert.deepEqual(await readState(), before);
   });
 
-  test('without a replica, only enforced namespaces fail closed', async () => {
+  test('fail closed only for enforced namespaces while no replica runs', async () => {
     await system.retire();
     const stopEnforced = createPods(plane, 'enforced');
     await pause(500);
@@ -196,7 +196,7 @@ suite('webhooks', async () => {
     await system.add(1);
   });
 
-  test('enforcement in the cluster starts and ends with the settings', async () => {
+  test('start and end enforcement in the cluster with the settings', async () => {
     await label(null);
     await system.configure({ podSecurity: { defaults: { enforce: 'baseline' } } });
     await eventually(async () => {
@@ -221,7 +221,7 @@ suite('webhooks', async () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('changes to the SCC mode deny no compliant pod, and enforcement begins when the mode is registered', async () => {
+  test('deny no compliant pod while the SCC mode changes, and enforce the mode when it is registered', async () => {
     await stopLoop();
     await system.add(1);
     const registeredMode = async (): Promise<unknown> => {
@@ -262,7 +262,7 @@ suite('webhooks', async () => {
     for (const stop of loops) assert.deepEqual(await stop(), []);
   });
 
-  test('uninstall ends SCC enforcement first, and the leader does not restore any object', async () => {
+  test('are not restored by the leader during uninstall, which ends SCC enforcement first', async () => {
     await system.configure({ scc: { mode: 'enforce' } });
     await eventually(async () => assert.ok((await closed()).includes('mutate.pods.portcullis.dev')), 15_000);
     await stopLoop();
@@ -275,7 +275,7 @@ suite('webhooks', async () => {
     assert.deepEqual(await stopLoop(), []);
   });
 
-  test('deleting the namespace deletes the webhooks', async () => {
+  test('are deleted with the installation namespace', async () => {
     await system.configure({});
     await eventually(() => apply(plane.admin, system.objects), 30_000);
     await system.add(1);

@@ -42,7 +42,7 @@ function podCount(kind: string): number {
   return { DaemonSet: DAEMON_PODS, CronJob: 1 }[kind] ?? 3;
 }
 
-suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
+suite('in a cluster with the controllers of Kubernetes,', { skip: missingPrograms }, () => {
   let cluster: FullCluster;
   let plane: ControlPlane;
   let system: System;
@@ -82,7 +82,7 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
 
   test('the environment starts', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
 
-  test('controllers create the pods that the levels allow', async () => {
+  test('controllers create only the pods that the levels allow', async () => {
     for (const kind of KINDS) await succeeds(workload(kind, `good-${kind.toLowerCase()}`, 'vault', COMPLIANT));
     for (const kind of KINDS) {
       // A CronJob starts its first Job within a minute.
@@ -160,7 +160,7 @@ suite('controllers of Kubernetes', { skip: missingPrograms }, () => {
     }
   });
 
-  test('an operator creates the pods of a custom resource, which the garbage collector deletes with it', async () => {
+  test('an operator creates the pods of a custom resource, and the garbage collector deletes them with it', async () => {
     const group = 'example.com';
     const schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
     await succeeds({

@@ -145,7 +145,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
     noFailures();
   });
 
-  test('with SCC admission, pods without security contexts comply', async () => {
+  test('pods without security contexts comply because of SCC admission', async () => {
     await configure('Enforce', 'enforce');
     await eventually(async () => {
       const pod = { metadata: { name: 'p' }, spec: PLAIN };
@@ -170,7 +170,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
     noFailures();
   });
 
-  test('break-glass admits all pods, and new violations are denied afterwards', async () => {
+  test('break-glass admits all pods, and new violations are denied after it ends', async () => {
     await run('break-glass', 'on');
     // Without a change, a controller waits for up to 16 minutes after many denials.
     await load.replace('host', 'host');
@@ -180,7 +180,7 @@ suite('the lifecycle of an installation', { skip: missingPrograms }, () => {
     noFailures();
   });
 
-  test('after uninstall, no controller is stuck', async () => {
+  test('after uninstall, no controller is blocked', async () => {
     await run('uninstall', '--yes', '--wait=500ms');
     await Promise.all(system.replicas.map((replica) => replica.stop()));
     await load.replace('host', 'host');

@@ -85,7 +85,7 @@ suite('the scheduler places the replicas', { skip: missingPrograms }, () => {
   test('on different nodes if nodes have no zone label', () =>
     tryPlacements('default', (nodes) => assert.equal(spread(nodes), 3, nodes.join())));
 
-  test('on different nodes with five replicas of the high-availability profile', () =>
+  test('on different nodes for the five replicas of the high-availability profile', () =>
     tryPlacements('high-availability', (nodes) => assert.equal(spread(nodes), 5, nodes.join())));
 
   test('in different zones if nodes have zone labels', async () => {

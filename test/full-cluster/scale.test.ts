@@ -95,9 +95,9 @@ suite('a large cluster', { skip: missingPrograms }, () => {
   test('the environment starts', (t) =>
     t.diagnostic(`${plane.title}, ${NODES} simulated nodes, ${NAMESPACES} namespaces, ${DEPLOYMENTS * REPLICAS} pods`));
 
-  test('all pods restart without Portcullis', (t) => restart(t));
+  test('can restart all pods without Portcullis', (t) => restart(t));
 
-  test('two replicas evaluate the cluster', async (t) => {
+  test('is evaluated by two replicas', async (t) => {
     await system.install();
     await system.configure({ rollout: { phase: 'Evaluate', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
     const startMs = performance.now();
@@ -111,7 +111,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     }
   });
 
-  test('all pods restart with Pod Security and SCC admission', async (t) => {
+  test('can restart all pods with Pod Security and SCC admission', async (t) => {
     await restart(t);
     const pods = responseItems(await plane.admin.send('GET', `/api/v1/namespaces/${namespaceName(0)}/pods`));
     const restarted = pods.filter((pod) => objectMetadata(pod)['annotations'] !== undefined);
@@ -121,7 +121,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     );
   });
 
-  test('all pods restart while all replicas are replaced', (t) =>
+  test('can restart all pods while all replicas are replaced', (t) =>
     restart(t, async () => {
       const old = [...system.replicas];
       for (const replica of old) {
@@ -131,7 +131,7 @@ suite('a large cluster', { skip: missingPrograms }, () => {
       await system.settled(2);
     }));
 
-  test('enforcement labels all namespaces', async (t) => {
+  test('gets labels on all namespaces when enforcement starts', async (t) => {
     const startMs = performance.now();
     await system.configure({ rollout: { phase: 'Enforce', raiseSettleTime: '1s' }, scc: { mode: 'enforce' } });
     const enforced = { spec: { enforcementMode: 'Restricted' } };

@@ -43,7 +43,7 @@ suite('API servers call only the webhooks that an object needs', () => {
     ['enforce', ['/mutate/pods', '/validate/pods']],
   ];
   for (const [mode, forPod] of modes) {
-    test(`with SCC mode ${mode}, API servers send a pod ${forPod.length === 1 ? 'once' : 'twice'}`, async () => {
+    test(`API servers call webhooks ${forPod.length === 1 ? 'once' : 'twice'} for a pod with SCC mode ${mode}`, async () => {
       const calls: string[] = [];
       const cluster = await startCluster({ ...defaults, ...PROFILES.scc, policy: { scc: { mode } } }, calls);
       const takeCalls = (): readonly string[] => calls.splice(0);

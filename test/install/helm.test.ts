@@ -71,7 +71,7 @@ test('Chart.yaml lists the supported Kubernetes version, the image and the CRDs'
   assert.deepEqual(described.map(([, name]) => name).toSorted(), crds.toSorted());
 });
 
-test('the default values are equal to those of the manifests, and match the schema', () => {
+test('the default values equal the defaults of install, and match the schema', () => {
   const pod = deployment(DEFAULTS).spec?.template.spec;
   const [container] = pod?.containers ?? [];
   const { replicas, runbook } = DEFAULTS;
@@ -221,7 +221,7 @@ suite('helm template', { skip: withoutHelm }, () => {
   // Each combination of features is tested with each source of the certificate.
   for (let number = 0; number < 32; number += 1) {
     const one = combine(number % 16, number + Math.floor(number / 16));
-    test(`equals install for ${JSON.stringify(one.values)}`, () => equals(one));
+    test(`renders the output of install for ${JSON.stringify(one.values)}`, () => equals(one));
   }
 
   for (const { name, values, objects = [], absent = [], error } of readFixture<ValuesCase[]>('helm-values.yaml')) {
@@ -245,7 +245,7 @@ suite('helm template', { skip: withoutHelm }, () => {
     assert.equal(status, 0, stdout);
   });
 
-  test('values that a new version adds may be absent, as with helm upgrade --reuse-values', () => {
+  test('an upgrade may lack the values that a new version adds, as with helm upgrade --reuse-values', () => {
     const absent = (names: readonly string[]): JsonObject => Object.fromEntries(names.map((name) => [name, null]));
     const added = Object.keys(values).filter((name) => !REMOVABLE.includes(name));
     assert.deepEqual(renderedObjects(absent(added)), renderedObjects({}));
@@ -253,7 +253,7 @@ suite('helm template', { skip: withoutHelm }, () => {
     assert.doesNotMatch(found, /securityContext|resources|nodeSelector|ffinity|topologySpread/);
   });
 
-  test('commonLabels and commonAnnotations are on all objects', () => {
+  test('all objects have the commonLabels and commonAnnotations', () => {
     const objects = renderedObjects({
       ...{ ...MONITORING, certManager: { enabled: true }, prometheusRule: { enabled: true }, crds: { keep: false } },
       ...{ commonLabels: { team: 'a' }, commonAnnotations: { note: 'b' }, podLabels: { team: 'c' } },
@@ -264,7 +264,7 @@ suite('helm template', { skip: withoutHelm }, () => {
     assert.match(JSON.stringify(objects.find(({ kind }) => kind === 'Deployment')), /"team":"c"/);
   });
 
-  test('rendered manifests do not contain hooks, which kubectl and Argo CD would apply as objects', () => {
+  test('the rendered manifests contain no hooks, which kubectl and Argo CD would apply as objects', () => {
     assert.ok(renderedObjects({}).every(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined));
   });
 });

@@ -64,7 +64,7 @@ function getValues(settings: ManifestSettings) {
   return resolveValues(serveOptions, { typed: new Map(typed), env: {} });
 }
 
-test('the PSAEnforcementConfig CRD contains the constants of the program', () => {
+test('the PSAEnforcementConfig CRD contains the constants in the source code', () => {
   const [{ schema } = assert.fail()] = definition.spec.versions;
   const { spec, status } = schema.openAPIV3Schema.properties;
   assert.deepEqual(spec.properties.enforcementMode.enum, ENFORCEMENT_MODES);
@@ -72,7 +72,7 @@ test('the PSAEnforcementConfig CRD contains the constants of the program', () =>
   assert.equal(status.properties.violatingNamespaces.maxItems, MAX_VIOLATING_NAMESPACES);
 });
 
-test('replicas manage the installed webhook configurations', () => {
+test('replicas manage exactly the webhook configurations that the manifests install', () => {
   const features = { scc: true, rollout: true, kubelet: true, olm: true };
   const policy = {
     ...STATIC.policy,
@@ -168,7 +168,7 @@ test('without the SCC feature, no manifest refers to SCCs', () => {
 });
 
 /** The files in webhook-config contain the roles of the default settings and of each profile. */
-suite('settings add and remove roles of the replicas', () => {
+suite('the settings determine the roles of the replicas:', () => {
   const findRoles = (settings: Partial<ManifestSettings>): ReadonlySet<string> =>
     new Set(
       buildManifests({ ...DEFAULTS, ...settings })
@@ -207,7 +207,7 @@ suite('settings add and remove roles of the replicas', () => {
   }
 });
 
-test('the local profile differs only in the webhook URL and has no objects for pods', () => {
+test('the local profile differs only in the URL of the webhooks, and has no objects for running replicas', () => {
   const url = 'https://127.0.0.1:8443';
   const client = 'webhook.clientConfig';
   const service = `has(${client}.service) && ${client}.service.name == "portcullis" && ${client}.service.namespace == "portcullis"`;
@@ -222,7 +222,7 @@ test('the local profile differs only in the webhook URL and has no objects for p
   assert.deepEqual(buildManifests({ ...DEFAULTS, ...PROFILES.local }), expected);
 });
 
-test('the service account policy selects only requests of the service account', () => {
+test('the policy for the service account selects only requests of this service account', () => {
   const policies = buildManifests({ ...DEFAULTS, namespace: 'admission' }).filter(
     ({ metadata }) => metadata.name === 'portcullis-service-account',
   );
@@ -281,7 +281,7 @@ test('every CRD has a category and a short name, each array a list type, and eac
   assert.deepEqual(gaps, []);
 });
 
-test('the roles for exceptions are not bound', () => {
+test('no manifest binds the roles for exceptions', () => {
   const names = ['portcullis-propose-exceptions', 'portcullis-approve-exceptions'];
   const kinds = buildManifests(DEFAULTS).flatMap(({ kind, metadata }) => (names.includes(metadata.name) ? kind : []));
   assert.deepEqual(kinds, ['ClusterRole', 'ClusterRole']);
@@ -328,7 +328,7 @@ function metricsIn(expression: string): readonly string[] {
   return [...expression.matchAll(/([a-z_:][a-z0-9_:]*)\{/g)].map(([, name = '']) => name.replace(/_bucket$/, ''));
 }
 
-test('expressions use existing metrics', () => {
+test('expressions in alerts and dashboards use existing metrics', () => {
   const queries = DASHBOARDS.flatMap(({ rows }) => Object.values(rows).flat())
     .flatMap(([, , ...targets]) => targets)
     .map(([expr]) => expr);
@@ -371,7 +371,7 @@ test('alerts and dashboards of a feature exist only with the feature', () => {
   }
 });
 
-test('the alerts about calls of API servers select every webhook', () => {
+test('the alerts about calls by API servers select every webhook', () => {
   const selectors = alerts.flatMap(({ alert, expr }) => {
     const [, pattern] = /apiserver_admission_webhook_\w+\{name=~"([^"]+)"/.exec(expr) ?? [];
     return pattern === undefined ? [] : [{ alert, regex: new RegExp(`^(?:${pattern})$`) }];
@@ -388,7 +388,7 @@ test('the alerts about calls of API servers select every webhook', () => {
     );
 });
 
-test('an evaluation is treated as outdated after twice the default interval', () => {
+test('alerts treat an evaluation as outdated after twice the default interval', () => {
   const { expr = '' } = alerts.find(({ alert }) => alert === 'PodSecurityEvaluationOld') ?? {};
   assert.equal(expr.split(' > ').at(-1), String((2 * DEFAULT_ROLLOUT.evaluationIntervalMs) / 1000));
 });

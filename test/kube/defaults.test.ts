@@ -36,7 +36,7 @@ describe('setApiDefaults sets the defaults', () => {
   }
 });
 
-describe('the default image pull policy depends on the tag', () => {
+describe('setApiDefaults chooses the default image pull policy by the tag:', () => {
   const cases: [image: string, policy: string][] = [
     ['nginx', 'Always'],
     ['nginx:latest', 'Always'],
@@ -50,7 +50,7 @@ describe('the default image pull policy depends on the tag', () => {
     ['', 'IfNotPresent'],
   ];
   for (const [image, policy] of cases) {
-    test(`${image} ${policy}`, () => {
+    test(`${image || 'an empty image'}: ${policy}`, () => {
       const [container] = podSpec({ containers: [{ name: 'c', image }] })['containers'] as Json[];
       assert.equal(container?.['imagePullPolicy'], policy);
     });
@@ -83,7 +83,7 @@ const parts = fc.letrec((tie) => ({
   part: fc.dictionary(fc.constantFrom(...NAMES), tie('value'), { maxKeys: 4, depthIdentifier: 'part' }),
 })).part;
 
-test('setApiDefaults is idempotent and does not throw', () => {
+test('setApiDefaults does not throw an error, and changes nothing when it runs again', () => {
   fc.assert(
     fc.property(fc.constantFrom(...KINDS), parts, ([apiVersion, kind], part) => {
       const object = { ...(part as Json), apiVersion, kind };

@@ -41,7 +41,7 @@ for (const [shape, accepted, rejected] of cases) {
   });
 }
 
-test('null in a list is an error unless Go decodes the list', () => {
+test('findShapeErrors reports null in a list unless Go decodes the list', () => {
   assert.equal(findShapeErrors([null], ['string']).length, 1);
   assert.deepEqual(findShapeErrors([null], ['string'], true), []);
 });

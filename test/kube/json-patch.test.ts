@@ -8,7 +8,7 @@ import type { JsonObject } from '../../src/kube/types.ts';
 /** Parses JSON in which `__proto__` is an ordinary member. */
 const json = (text: string): unknown => JSON.parse(text);
 
-describe('diff computes a patch for', () => {
+describe('diff computes a patch that changes', () => {
   const cases: readonly (readonly [name: string, before: string, after: string, patch: string])[] = [
     ['nothing', '{"a":[1]}', '{"a":[1]}', '[]'],
     [
@@ -33,7 +33,7 @@ describe('diff computes a patch for', () => {
     test(name, () => assert.deepEqual(diff(json(before), json(after)), json(patch)));
   }
 
-  test('an undefined member, which is treated as absent', () => {
+  test('an object with an undefined member, which is treated as absent', () => {
     assert.deepEqual(diff({ a: undefined, b: 1 }, { a: 1, b: undefined }), [
       { op: 'remove', path: '/b' },
       { op: 'add', path: '/a', value: 1 },
@@ -44,11 +44,21 @@ describe('diff computes a patch for', () => {
 
 describe('applyJsonPatch', () => {
   const cases: readonly (readonly [name: string, document: string, patch: string, result: string])[] = [
-    ['adds null without a value', '{}', '[{"op":"add","path":"/a"}]', '{"a":null}'],
-    ['reads escapes once', '{"~1":1,"a/b":2}', '[{"op":"remove","path":"/~01"},{"op":"remove","path":"/a~1b"}]', '{}'],
-    ['replaces the document', '{"a":1}', '[{"op":"replace","path":"","value":[1]}]', '[1]'],
-    ['replaces a missing member', '{"a":{}}', '[{"op":"replace","path":"/a/b","value":1}]', '{"a":{"b":1}}'],
-    ['tests a missing member for null', '{}', '[{"op":"test","path":"/a","value":null}]', '{}'],
+    ['adds null if an add operation has no value', '{}', '[{"op":"add","path":"/a"}]', '{"a":null}'],
+    [
+      'decodes each escape in a path once',
+      '{"~1":1,"a/b":2}',
+      '[{"op":"remove","path":"/~01"},{"op":"remove","path":"/a~1b"}]',
+      '{}',
+    ],
+    ['can replace the whole document', '{"a":1}', '[{"op":"replace","path":"","value":[1]}]', '[1]'],
+    [
+      'adds a member if it is to be replaced but missing',
+      '{"a":{}}',
+      '[{"op":"replace","path":"/a/b","value":1}]',
+      '{"a":{"b":1}}',
+    ],
+    ['treats a missing member as null in a test operation', '{}', '[{"op":"test","path":"/a","value":null}]', '{}'],
   ];
   for (const [name, document, patch, result] of cases) {
     test(name, () => assert.deepEqual(applyJsonPatch(json(document), json(patch) as JsonObject[]), json(result)));
@@ -70,7 +80,7 @@ describe('applyJsonPatch', () => {
     ['{"a":1}', '{"op":"test","path":"/a","value":"1"}', 'testing value /a failed: test failed'],
   ];
   for (const [document, op, message] of errors) {
-    test(`fails: ${op}`, () => {
+    test(`rejects ${op}`, () => {
       assert.throws(() => applyJsonPatch(json(document), [json(op) as JsonObject]), { name: 'RangeError', message });
     });
   }
@@ -88,7 +98,7 @@ describe('applyJsonPatch', () => {
   });
 });
 
-test('applying a computed patch results in the target', () => {
+test('applyJsonPatch of a computed patch returns the target of the patch', () => {
   const key = fc.oneof(
     fc.constantFrom('a/b', 'a~b', '~1', '', 'x', '0', '-'),
     fc.string().filter((name) => !['__proto__', 'constructor', 'prototype'].includes(name)),

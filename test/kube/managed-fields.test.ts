@@ -12,16 +12,16 @@ function getOwners(managedFields: unknown): unknown {
   ]);
 }
 
-suite('getOwners returns undefined for malformed entries:', () => {
+suite('getOwners reads or ignores entries of managedFields:', () => {
   const cases: readonly { readonly name: string; readonly managedFields: unknown; readonly expected: unknown }[] = [
     { name: 'no managedFields', managedFields: undefined, expected: [] },
     {
-      name: 'an entry without metadata',
+      name: 'an entry without metadata fields',
       managedFields: [{ manager: 'a', operation: 'Update', subresource: 'status', fieldsV1: { 'f:status': {} } }],
       expected: [['a/Update/status', [], []]],
     },
     {
-      name: 'the map itself and its keys',
+      name: 'an entry with the map itself and its keys',
       managedFields: [
         {
           manager: 'a',
@@ -34,12 +34,12 @@ suite('getOwners returns undefined for malformed entries:', () => {
       ],
       expected: [['a/Apply/', ['.', '__proto__', 'a/b'], []]],
     },
-    { name: 'an entry that is empty', managedFields: [{}], expected: [['//', [], []]] },
+    { name: 'an empty entry', managedFields: [{}], expected: [['//', [], []]] },
     { name: 'managedFields that are not a list', managedFields: {}, expected: undefined },
     { name: 'an entry of another field type', managedFields: [{ fieldsType: 'FieldsV2' }], expected: undefined },
-    { name: 'fields that are not a tree', managedFields: [{ fieldsV1: 'f:metadata' }], expected: undefined },
+    { name: 'an entry whose fields are not a tree', managedFields: [{ fieldsV1: 'f:metadata' }], expected: undefined },
     {
-      name: 'a key that is not a field',
+      name: 'an entry with a key that is not a field',
       managedFields: [{ fieldsV1: { 'f:metadata': { 'f:labels': { odd: {} } } } }],
       expected: undefined,
     },

@@ -39,7 +39,7 @@ const NAME =
 const SUBDOMAIN_RULE =
   "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-describe('label keys are validated', () => {
+describe('the validation of a label key returns the errors of Kubernetes for', () => {
   const cases: [key: string, errors: string[]][] = [
     ['a', []],
     ['A_b.c-1', []],
@@ -57,7 +57,7 @@ describe('label keys are validated', () => {
   }
 });
 
-describe('label values are validated', () => {
+describe('the validation of a label value returns the errors of Kubernetes for', () => {
   const rule =
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
   const cases: [value: string, errors: string[]][] = [

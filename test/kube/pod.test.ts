@@ -25,7 +25,7 @@ describe('getPodTemplate returns the template of', () => {
     });
   }
 
-  test('kinds that have no template have no path', () => {
+  test('kinds without a template have no template path', () => {
     assert.deepEqual(
       [podTemplatePath('', 'Pod'), podTemplatePath('apps', 'constructor'), podTemplatePath('__proto__', 'Job')],
       [undefined, undefined, undefined],
@@ -54,7 +54,7 @@ describe('getControllerPod returns undefined for', () => {
   }
 });
 
-describe('controllers create pods as the user of their kind', () => {
+describe('the pod of a workload has the user of its controller as the requester:', () => {
   const cases: readonly (readonly [kind: Kind, spec: unknown, controller: string])[] = [
     ['Deployment', { template }, 'replicaset-controller'],
     ['ReplicaSet', { template }, 'replicaset-controller'],
@@ -100,7 +100,7 @@ describe('pod defaulting', () => {
   };
   const containers = [{ name: 'a' }];
 
-  test('sets the service account in both fields', () => {
+  test('sets both serviceAccountName and serviceAccount', () => {
     const { serviceAccount, serviceAccountName } = getSpec({ containers, serviceAccountName: 'db' });
     assert.deepEqual([serviceAccount, serviceAccountName], ['db', 'db']);
     assert.equal(getSpec({ containers, serviceAccount: 'old' })['serviceAccountName'], 'old');
@@ -119,17 +119,17 @@ describe('pod defaulting', () => {
     ]);
   });
 
-  test('is idempotent', () => {
+  test('changes nothing when it runs again', () => {
     const once = submittedPod({ metadata: { name: 'p' }, spec: { containers } });
     assert.deepEqual(submittedPod(once), once);
   });
 
-  test('sets host ports to the container ports in the host network', () => {
+  test('sets host ports to the container ports if the pod uses the host network', () => {
     const spec = getSpec({ hostNetwork: true, containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] });
     assert.deepEqual(spec.containers[0]?.ports, [{ containerPort: 80, protocol: 'TCP', hostPort: 80 }]);
   });
 
-  test('adds no service account and no token to a mirror pod', () => {
+  test('adds neither a service account nor a token to a mirror pod', () => {
     const metadata = { annotations: { 'kubernetes.io/config.mirror': 'x' } };
     const spec = getSpec({ containers }, {}, metadata);
     assert.deepEqual([spec['serviceAccountName'], spec.volumes], [undefined, undefined]);
@@ -143,7 +143,7 @@ describe('pod defaulting', () => {
   });
 });
 
-test('claims of a StatefulSet replace volumes with the same name', () => {
+test('volume claims of a StatefulSet replace volumes with the same name', () => {
   const spec = {
     template: {
       spec: {

@@ -36,7 +36,7 @@ function* getAll(name: string, own: Schema): Generator<readonly [string, Schema]
 const all = [...schemas].flatMap(([name, own]) => [...getAll(name, own)]);
 
 describe('the SCC CRD', () => {
-  test('contains SCC_FIELDS and the fields that every object has', () => {
+  test('contains SCC_FIELDS and the fields of every object', () => {
     assert.deepEqual(Object.fromEntries([...schemas].map(([name, own]) => [name, getShape(own)])), SCC_FIELDS);
     assert.deepEqual(
       Object.keys(schema?.properties ?? {}).filter((name) => !schemas.has(name)),
@@ -44,7 +44,7 @@ describe('the SCC CRD', () => {
     );
   });
 
-  test('each field has a description', () => {
+  test('has a description of each field', () => {
     const silent = all.filter(([name, { description = '' }]) => !name.endsWith('[]') && description === '');
     assert.deepEqual(
       silent.map(([name]) => name),
@@ -52,13 +52,13 @@ describe('the SCC CRD', () => {
     );
   });
 
-  test('lists are atomic', () => {
+  test('has only atomic lists', () => {
     const lists = all.filter(([, { type }]) => type === 'array');
     assert.ok(lists.length > 10);
     for (const [name, list] of lists) assert.equal(list['x-kubernetes-list-type'], 'atomic', name);
   });
 
-  test('null is valid for all fields except the listed ones', () => {
+  test('accepts null for all fields except the listed ones', () => {
     const strict = [...schemas].filter(([, { nullable }]) => nullable !== true).map(([name]) => name);
     assert.deepEqual(strict, [
       'allowPrivilegedContainer',
@@ -72,7 +72,7 @@ describe('the SCC CRD', () => {
     ]);
   });
 
-  test('only fields with defaults are required', () => {
+  test('requires only fields with defaults', () => {
     const given = Object.keys(defaultScc({}));
     assert.equal(schema?.required?.length, 12);
     assert.deepEqual(
@@ -81,7 +81,7 @@ describe('the SCC CRD', () => {
     );
   });
 
-  test('user namespace levels have the values and the default of the source code', () => {
+  test('has the user namespace levels and their default in the source code', () => {
     const level = schemas.get('userNamespaceLevel');
     assert.deepEqual(level?.enum, USER_NAMESPACE_LEVELS);
     assert.equal(level?.default, USER_NAMESPACE_LEVELS[0]);
@@ -100,7 +100,7 @@ function* wrongValues(shape: FieldShape): Generator {
   for (const [name, own] of Object.entries(shape)) for (const value of wrongValues(own)) yield { [name]: value };
 }
 
-test('decisions read SCC_FIELDS and the name', () => {
+test('decisions read only SCC_FIELDS and the name of an SCC', () => {
   const derived = ['allowsAnySeccompProfile'];
   const read = Object.keys(decodeScc({}).fields).filter((name) => !derived.includes(name));
   assert.deepEqual(read.sort(), ['name', ...Object.keys(SCC_FIELDS)].sort());
@@ -122,7 +122,7 @@ describe('a value matches the schema if and only if decisions can read it', () =
   }
 });
 
-describe('findShapeErrors', () => {
+describe('findShapeErrors returns the errors in', () => {
   const shape: FieldShape = { a: 'int32', b: ['string'], c: { d: 'boolean' }, e: [{ f: 'int64' }], g: 'any' };
   const cases: readonly (readonly [json: string, expected: string])[] = [
     ['null', ''],
@@ -148,7 +148,7 @@ describe('findShapeErrors', () => {
   }
 });
 
-suite('ID blocks', () => {
+suite('parseIdBlock returns the block or the error for', () => {
   const cases: readonly (readonly [text: string, expected: unknown])[] = [
     ['1000660000/10000', { value: { min: 1_000_660_000, max: 1_000_669_999 } }],
     ['1000-1999', { value: { min: 1000, max: 1999 } }],
@@ -170,7 +170,7 @@ suite('ID blocks', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseIdBlock(text), expected));
   }
 
-  test('are parsed up to the first error', () => {
+  test('several blocks, up to the first error', () => {
     assert.deepEqual(parseIdBlocks('1/2,5-5'), {
       value: [
         { min: 1, max: 2 },

@@ -76,7 +76,7 @@ const cases: readonly (readonly [
 
 for (const [name, given, code, reason, message, details] of cases) {
   const expected = { metadata: {}, status: 'Failure', code, reason, message, ...(details ? { details } : {}) };
-  test(`creates the upstream Status: ${name}`, () => assert.deepEqual(given, expected));
+  test(`a Status for ${name} has the text and the details of Kubernetes`, () => assert.deepEqual(given, expected));
 }
 
 test('ApiError has the message of its Status', () => {
@@ -84,7 +84,7 @@ test('ApiError has the message of its Status', () => {
   assert.equal(`${error.name}: ${error.message} (${error.status.code})`, 'ApiError: what? (400)');
 });
 
-describe('formatFieldError', () => {
+describe('formatFieldError returns', () => {
   const LONG = 'x'.repeat(16_385);
   const DEEP: unknown = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000));
   const long: FieldError = { type: 'FieldValueTooLong', path: 'p', value: LONG, detail: 'may not be longer' };
@@ -112,7 +112,7 @@ describe('formatFieldError', () => {
   }
 });
 
-test('formats several distinct errors in brackets', () => {
+test('formatFieldErrors formats several distinct errors in brackets', () => {
   const [a, b] = [requiredField('a', ''), requiredField('b', '')];
   assert.equal(formatFieldErrors([a, a]), 'a: Required value');
   assert.equal(formatFieldErrors([b, a, b]), '[b: Required value, a: Required value]');

@@ -21,13 +21,13 @@ for (const { name, text, expected } of cases) {
   test(`quote formats ${name} as Go does`, () => assert.equal(quote(text), expected));
 }
 
-describe('sortedSet sorts', () => {
+describe('sortedSet sorts and deduplicates texts:', () => {
   const cases: readonly { name: string; texts: string[]; expected: string[] }[] = [
     { name: 'upper case before lower case', texts: ['a', 'B'], expected: ['B', 'a'] },
-    { name: 'a prefix first', texts: ['ab', 'a', ''], expected: ['', 'a', 'ab'] },
-    { name: 'equal texts once', texts: ['b', 'a', 'b'], expected: ['a', 'b'] },
+    { name: 'a prefix before a longer text', texts: ['ab', 'a', ''], expected: ['', 'a', 'ab'] },
+    { name: 'equal texts only once', texts: ['b', 'a', 'b'], expected: ['a', 'b'] },
     { name: 'numbers as texts', texts: ['9', '10', '80'], expected: ['10', '80', '9'] },
-    { name: 'full width before emoji', texts: ['😀', '\uff5e'], expected: ['\uff5e', '😀'] },
+    { name: 'full-width characters before emoji', texts: ['😀', '\uff5e'], expected: ['\uff5e', '😀'] },
   ];
   for (const { name, texts, expected } of cases) {
     test(name, () => assert.deepEqual(sortedSet(texts), expected));

@@ -30,12 +30,12 @@ const CASES: readonly (readonly [text: string, ms: number | undefined])[] = [
   ['..5s', undefined],
 ];
 
-suite('parseDurationMs', () => {
+suite('parseDurationMs returns the milliseconds, or undefined, for', () => {
   for (const [text, ms] of CASES) {
     test(JSON.stringify(text.slice(0, 20)), () => assert.equal(parseDurationMs(text), ms));
   }
 
-  test('takes linear time for long texts', () => {
+  test('a long text, in linear time', () => {
     for (const part of ['9', '.9', '9.', '9m', '9.9ms', 'm']) {
       const startMs = performance.now();
       assert.equal(parseDurationMs(`${part.repeat(200_000)}x`), undefined);

@@ -6,7 +6,7 @@ const POD = { group: '', version: 'v1', resource: 'pods' };
 const NAMESPACE = { ...POD, resource: 'namespaces' };
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 
-describe('a webhook rule matches a request only if all its fields match:', () => {
+describe('the rule of a webhook matches a request only if all its fields do:', () => {
   const cases: readonly (readonly [
     name: string,
     rule: object,
@@ -14,28 +14,40 @@ describe('a webhook rule matches a request only if all its fields match:', () =>
     subresource?: string,
     resource?: typeof POD,
   ])[] = [
-    ['the same group, version, operation and resource', {}, true],
-    ['another group', { apiGroups: ['apps'] }, false],
-    ['all groups', { apiGroups: ['*'] }, true],
-    ['another version', { apiVersions: ['v2'] }, false],
-    ['all versions', { apiVersions: ['*'] }, true],
-    ['other operations', { operations: ['DELETE', 'UPDATE'] }, false],
-    ['all operations', { operations: ['*'] }, true],
-    ['another resource', { resources: ['deployments'] }, false],
-    ['all resources', { resources: ['*'] }, true],
-    ['all subresources, which also match the object itself', { resources: ['pods/*'] }, true],
-    ['all resources and subresources', { resources: ['*/*'] }, true],
-    ['a subresource, for the object itself', { resources: ['pods/exec'] }, false],
-    ['the object itself, for a subresource', {}, false, 'status'],
-    ['a subresource', { resources: ['pods/status'] }, true, 'status'],
-    ['a subresource of all resources', { resources: ['*/status'] }, true, 'status'],
-    ['all resources, for a subresource', { resources: ['*'] }, false, 'status'],
-    ['namespaced objects', { scope: 'Namespaced' }, true],
-    ['cluster-scoped objects, for a pod', { scope: 'Cluster' }, false],
-    ['cluster-scoped objects, for a Namespace', { resources: ['namespaces'], scope: 'Cluster' }, true, '', NAMESPACE],
-    ['namespaced objects, for a Namespace', { resources: ['namespaces'], scope: 'Namespaced' }, false, '', NAMESPACE],
-    ['without a scope', { scope: undefined }, true],
-    ['an unknown scope', { scope: 'Everywhere' }, false],
+    ['a rule for the same group, version, operation and resource', {}, true],
+    ['a rule for another group', { apiGroups: ['apps'] }, false],
+    ['a rule for all groups', { apiGroups: ['*'] }, true],
+    ['a rule for another version', { apiVersions: ['v2'] }, false],
+    ['a rule for all versions', { apiVersions: ['*'] }, true],
+    ['a rule for other operations', { operations: ['DELETE', 'UPDATE'] }, false],
+    ['a rule for all operations', { operations: ['*'] }, true],
+    ['a rule for another resource', { resources: ['deployments'] }, false],
+    ['a rule for all resources', { resources: ['*'] }, true],
+    ['a rule for all subresources, with a request for the object itself', { resources: ['pods/*'] }, true],
+    ['a rule for all resources and subresources', { resources: ['*/*'] }, true],
+    ['a rule for a subresource, with a request for the object itself', { resources: ['pods/exec'] }, false],
+    ['a rule for the object itself, with a request for a subresource', {}, false, 'status'],
+    ['a rule for a subresource', { resources: ['pods/status'] }, true, 'status'],
+    ['a rule for a subresource of all resources', { resources: ['*/status'] }, true, 'status'],
+    ['a rule for all resources, with a request for a subresource', { resources: ['*'] }, false, 'status'],
+    ['a rule for namespaced objects', { scope: 'Namespaced' }, true],
+    ['a rule for cluster-scoped objects, with a request for a pod', { scope: 'Cluster' }, false],
+    [
+      'a rule for cluster-scoped objects, with a request for a Namespace',
+      { resources: ['namespaces'], scope: 'Cluster' },
+      true,
+      '',
+      NAMESPACE,
+    ],
+    [
+      'a rule for namespaced objects, with a request for a Namespace',
+      { resources: ['namespaces'], scope: 'Namespaced' },
+      false,
+      '',
+      NAMESPACE,
+    ],
+    ['a rule without a scope', { scope: undefined }, true],
+    ['a rule with an unknown scope', { scope: 'Everywhere' }, false],
   ];
   for (const [name, rule, expected, subresource = '', resource = POD] of cases) {
     test(`${name}: ${expected ? 'matches' : 'does not match'}`, () => {

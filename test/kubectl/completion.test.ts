@@ -11,7 +11,7 @@ import { runProgram } from '../support/memory-io.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 
-describe('the command __complete lists candidates:', () => {
+describe('the __complete command prints the candidates for', () => {
   /** The words after the program name, and the candidates. The `:0` directive enables file completion. */
   const cases: readonly (readonly [words: readonly string[], candidates: readonly string[], directive?: string])[] = [
     [['ro'], ['rollout']],
@@ -83,7 +83,7 @@ describe('in a shell,', () => {
     ['portcullis check -f link-portc', 'link-portcullis'],
     ['portcullis nothing x', ''],
   ];
-  test('bash completes words', async () => {
+  test('bash completes the words of a command line', async () => {
     for (const [line, completed] of words) {
       const parts = line.split(' ');
       const script = `source <(portcullis completion bash); COMP_WORDS=(${line}); COMP_CWORD=${parts.length - 1}; _portcullis; echo "\${COMPREPLY[*]}"`;
@@ -100,7 +100,7 @@ describe('in a shell,', () => {
     });
   }
 
-  test('kubectl calls its completion plugins', { skip: !hasKubectl && 'no kubectl' }, async () => {
+  test('kubectl uses the completion plugins', { skip: !hasKubectl && 'no kubectl' }, async () => {
     const own = await run('portcullis', ['scc', 'who-can', '--help']);
     const asPlugin = own
       .replace('Usage: portcullis ', 'Usage: kubectl portcullis ')

@@ -179,33 +179,37 @@ const steps: readonly Step[] = [
   { run: 'get all -n shop', says: 'No resources found in shop namespace.\n' },
 ];
 
-describe('kubectl on the development cluster', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
-  let cluster: TestCluster;
-  let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
-  before(async () => {
-    cluster = await startCluster();
-    kubectl = createKubectl(await cluster.kubeconfig());
-  });
-  after(async () => {
-    await cluster.stop();
-    assert.deepEqual(cluster.errors, []);
-  });
-
-  for (const { run, stdin, says, code = 0 } of steps) {
-    test(run, async () => {
-      const result = await kubectl(run.split(' '), stdin);
-      const output = code === 0 && result.stdout !== '' ? result.stdout : result.stdout + result.stderr;
-      if (typeof says === 'string') assert.equal(output, says);
-      else assert.match(output, says);
-      assert.equal(result.code, code, output);
+describe(
+  'kubectl on the development cluster has the expected output for',
+  { skip: hasKubectl ? false : 'kubectl is not installed' },
+  () => {
+    let cluster: TestCluster;
+    let kubectl: (args: readonly string[], stdin?: string) => Promise<KubectlResult>;
+    before(async () => {
+      cluster = await startCluster();
+      kubectl = createKubectl(await cluster.kubeconfig());
     });
-  }
+    after(async () => {
+      await cluster.stop();
+      assert.deepEqual(cluster.errors, []);
+    });
 
-  test('get --watch shows new objects', async () => {
-    await kubectl(['create', 'namespace', 'watched']);
-    const watching = kubectl('get configmaps -n watched --watch-only -o name --request-timeout=3s'.split(' '));
-    await new Promise((resolve) => setTimeout(resolve, 1500));
-    await kubectl('create configmap seen -n watched --from-literal=a=b'.split(' '));
-    assert.match((await watching).stdout, /configmap\/seen\n/);
-  });
-});
+    for (const { run, stdin, says, code = 0 } of steps) {
+      test(run, async () => {
+        const result = await kubectl(run.split(' '), stdin);
+        const output = code === 0 && result.stdout !== '' ? result.stdout : result.stdout + result.stderr;
+        if (typeof says === 'string') assert.equal(output, says);
+        else assert.match(output, says);
+        assert.equal(result.code, code, output);
+      });
+    }
+
+    test('get --watch, which shows new objects', async () => {
+      await kubectl(['create', 'namespace', 'watched']);
+      const watching = kubectl('get configmaps -n watched --watch-only -o name --request-timeout=3s'.split(' '));
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      await kubectl('create configmap seen -n watched --from-literal=a=b'.split(' '));
+      assert.match((await watching).stdout, /configmap\/seen\n/);
+    });
+  },
+);

@@ -162,7 +162,7 @@ function splitWords(text: string): readonly string[] {
   return [...text.matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g)].map(([word]) => word.replaceAll(/['"]/g, ''));
 }
 
-suite('the program parses its invocations', () => {
+suite('the program parses its invocations in the documentation:', () => {
   /** Commands that only parse their arguments. */
   const parsing: readonly CommandEntry[] = COMMANDS.map((entry) => ({
     ...entry,
@@ -336,7 +336,7 @@ suite('the code blocks of the documentation run without errors', { skip: !hasKub
     executePages(executed, 'examples/cluster');
   });
 
-  test('each reason to skip a command applies to a command', () => {
+  test('each reason to skip a command still applies to a command', () => {
     const lines = [...DOCUMENTS.keys()]
       .flatMap((page) => findBlocks(page))
       .join('')

@@ -23,7 +23,7 @@ function objectsIn(text: string): readonly Manifest[] {
   return documents.map(({ value }) => value as Manifest);
 }
 
-test('the generated files are up to date', () => {
+test('the generated kustomizations are up to date', () => {
   const out = join(folder, 'webhook-config');
   const { status, stderr } = spawnSync(process.execPath, ['scripts/manifests.ts', out], { encoding: 'utf8' });
   assert.equal(status, 0, stderr);
@@ -36,7 +36,7 @@ test('the generated files are up to date', () => {
   }
 });
 
-test('install.yaml is equal to a default installation', () => {
+test('install.yaml equals a default installation', () => {
   assert.deepEqual(objectsIn(readFileSync(join(MANIFESTS, 'install.yaml'), 'utf8')), buildManifests(BASE));
 });
 
@@ -92,7 +92,7 @@ const COMBINATIONS: readonly (readonly Profile[])[] = [
 
 suite('kustomize', { skip: hasKubectl ? false : 'kubectl is not installed' }, () => {
   for (const names of COMBINATIONS) {
-    test(`the base with ${names.join(', ') || 'no component'} renders to the manifests of the profiles`, async () => {
+    test(`renders the base with ${names.join(', ') || 'no component'} to the manifests of install`, async () => {
       const overlay = await writeOverlay(join(folder, names.join('-') || 'base'), names);
       const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', overlay], { encoding: 'utf8' });
       assert.deepEqual([status, stderr], [0, '']);

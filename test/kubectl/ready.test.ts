@@ -48,7 +48,7 @@ const STEPS: readonly (readonly [args: readonly string[], output: RegExp, stdin?
   [wait('podsecurityexception gateway', 'condition=Ready'), MET],
 ];
 
-describe('kubectl wait waits for the Ready conditions:', { skip: !hasKubectl && 'there is no kubectl' }, () => {
+describe('kubectl wait reports the Ready condition with', { skip: !hasKubectl && 'there is no kubectl' }, () => {
   let server: RunningServer;
   before(async () => (server = await serve(['--dev-cluster'])));
   after(async () => await server.stop());

@@ -34,89 +34,97 @@ function blockWith(pattern: RegExp): string {
   return blocks.find((block) => pattern.test(block)) ?? assert.fail(`no block has ${pattern.source}`);
 }
 
-describe('break-glass with kubectl', { skip: !hasKubectl && 'there is no kubectl' }, () => {
-  test('the documented commands disable, enable and delete webhooks', async () => {
-    const cluster = await startCluster();
-    try {
-      const env = { ...process.env, KUBECONFIG: await cluster.kubeconfig() };
-      const run = async (script: string) => await promisify(execFile)('sh', ['-ec', script], { env, timeout: 60_000 });
-      const root = '/apis/admissionregistration.k8s.io/v1';
-      const kinds = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
-      for (const manifest of staticWebhookConfigurations(defaultSettings('1.2.3'))) {
-        const { status } = await cluster.admin.send('POST', `${root}/${manifest.kind.toLowerCase()}s`, manifest);
-        assert.equal(status, 201);
+describe(
+  'the kubectl commands for break-glass in the documentation',
+  { skip: !hasKubectl && 'there is no kubectl' },
+  () => {
+    test('disable, enable and delete the webhooks', async () => {
+      const cluster = await startCluster();
+      try {
+        const env = { ...process.env, KUBECONFIG: await cluster.kubeconfig() };
+        const run = async (script: string) =>
+          await promisify(execFile)('sh', ['-ec', script], { env, timeout: 60_000 });
+        const root = '/apis/admissionregistration.k8s.io/v1';
+        const kinds = ['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'] as const;
+        for (const manifest of staticWebhookConfigurations(defaultSettings('1.2.3'))) {
+          const { status } = await cluster.admin.send('POST', `${root}/${manifest.kind.toLowerCase()}s`, manifest);
+          assert.equal(status, 201);
+        }
+        const read = async (): Promise<readonly JsonObject[]> => {
+          const lists = await Promise.all(
+            kinds.map((kind) => cluster.admin.send('GET', `${root}/${kind.toLowerCase()}s`)),
+          );
+          return lists.flatMap(({ body }) => (body as { readonly items: readonly JsonObject[] }).items);
+        };
+        const state = async (): Promise<BreakGlassStatus['breakGlass']> => {
+          const objects = (await read()) as readonly ValidatingWebhookConfiguration[];
+          return breakGlassStatus(
+            objects.map((object) => parseWebhookConfiguration('ValidatingWebhookConfiguration', object)),
+          ).breakGlass;
+        };
+        const webhooks = async () => (await read()).map((object) => object['webhooks']);
+        const since = async (): Promise<readonly unknown[]> =>
+          (await read()).map((object) => {
+            const { annotations } = object['metadata'] as { readonly annotations?: JsonObject };
+            return annotations?.['portcullis.dev/break-glass-since'];
+          });
+        const whole = await webhooks();
+        await run(blockWith(/"expression\\":\\"false/));
+        assert.equal(await state(), 'on');
+        assert.ok((await since()).every((time) => /^\d{4}-\d\d-\d\dT[\d:]+Z$/.test(String(time))));
+        await run(blockWith(/\$patch/));
+        assert.equal(await state(), 'off');
+        assert.deepEqual(await webhooks(), whole);
+        assert.ok((await since()).every((time) => time === undefined));
+        await run(blockWith(/^kubectl delete validatingwebhook/));
+        assert.deepEqual(await read(), []);
+      } finally {
+        await cluster.stop();
       }
-      const read = async (): Promise<readonly JsonObject[]> => {
-        const lists = await Promise.all(
-          kinds.map((kind) => cluster.admin.send('GET', `${root}/${kind.toLowerCase()}s`)),
-        );
-        return lists.flatMap(({ body }) => (body as { readonly items: readonly JsonObject[] }).items);
-      };
-      const state = async (): Promise<BreakGlassStatus['breakGlass']> => {
-        const objects = (await read()) as readonly ValidatingWebhookConfiguration[];
-        return breakGlassStatus(
-          objects.map((object) => parseWebhookConfiguration('ValidatingWebhookConfiguration', object)),
-        ).breakGlass;
-      };
-      const webhooks = async () => (await read()).map((object) => object['webhooks']);
-      const since = async (): Promise<readonly unknown[]> =>
-        (await read()).map((object) => {
-          const { annotations } = object['metadata'] as { readonly annotations?: JsonObject };
-          return annotations?.['portcullis.dev/break-glass-since'];
-        });
-      const whole = await webhooks();
-      await run(blockWith(/"expression\\":\\"false/));
-      assert.equal(await state(), 'on');
-      assert.ok((await since()).every((time) => /^\d{4}-\d\d-\d\dT[\d:]+Z$/.test(String(time))));
-      await run(blockWith(/\$patch/));
-      assert.equal(await state(), 'off');
-      assert.deepEqual(await webhooks(), whole);
-      assert.ok((await since()).every((time) => time === undefined));
-      await run(blockWith(/^kubectl delete validatingwebhook/));
-      assert.deepEqual(await read(), []);
-    } finally {
-      await cluster.stop();
-    }
-  });
+    });
 
-  test('the documented commands relax and restore only the enforce labels set by the label syncer', async () => {
-    const cluster = await startCluster();
-    try {
-      const kubeconfig = await cluster.kubeconfig();
-      const env = { ...process.env, KUBECONFIG: kubeconfig };
-      const run = async (script: string) => await promisify(execFile)('sh', ['-ec', script], { env, timeout: 60_000 });
-      const enforce = 'pod-security.kubernetes.io/enforce';
-      const syncer = 'pod-security-admission-label-synchronization-controller';
-      const setups = {
-        ours: [syncer, 'restricted'],
-        open: [syncer, 'privileged'],
-        others: ['helm', 'baseline'],
-      } as const;
-      for (const [name, [manager, level]] of Object.entries(setups)) {
-        const labels = { [enforce]: level };
-        await cluster.admin.send('POST', `/api/v1/namespaces?fieldManager=${manager}`, { metadata: { name, labels } });
+    test('relax and restore only the enforce labels of the label syncer', async () => {
+      const cluster = await startCluster();
+      try {
+        const kubeconfig = await cluster.kubeconfig();
+        const env = { ...process.env, KUBECONFIG: kubeconfig };
+        const run = async (script: string) =>
+          await promisify(execFile)('sh', ['-ec', script], { env, timeout: 60_000 });
+        const enforce = 'pod-security.kubernetes.io/enforce';
+        const syncer = 'pod-security-admission-label-synchronization-controller';
+        const setups = {
+          ours: [syncer, 'restricted'],
+          open: [syncer, 'privileged'],
+          others: ['helm', 'baseline'],
+        } as const;
+        for (const [name, [manager, level]] of Object.entries(setups)) {
+          const labels = { [enforce]: level };
+          await cluster.admin.send('POST', `/api/v1/namespaces?fieldManager=${manager}`, {
+            metadata: { name, labels },
+          });
+        }
+        const levels = async (): Promise<readonly unknown[]> =>
+          await Promise.all(
+            Object.keys(setups).map(async (name) => {
+              const { body } = await cluster.admin.send('GET', `/api/v1/namespaces/${name}`);
+              const { labels = {} } = (body as Namespace).metadata ?? {};
+              return [labels[enforce], labels['portcullis.dev/break-glass-enforce']];
+            }),
+          );
+        const before = await levels();
+        const on = blockWith(/field-manager=portcullis-break-glass/);
+        const relaxed = [['privileged', 'restricted'], ...before.slice(1)];
+        await run(on);
+        assert.deepEqual(await levels(), relaxed);
+        await run(blockWith(/break-glass-enforce-$/m));
+        assert.deepEqual(await levels(), before);
+        await run(on);
+        assert.deepEqual(await levels(), relaxed);
+        assert.equal((await runProgram(['break-glass', 'off', '--kubeconfig', kubeconfig])).code, 0);
+        assert.deepEqual(await levels(), before);
+      } finally {
+        await cluster.stop();
       }
-      const levels = async (): Promise<readonly unknown[]> =>
-        await Promise.all(
-          Object.keys(setups).map(async (name) => {
-            const { body } = await cluster.admin.send('GET', `/api/v1/namespaces/${name}`);
-            const { labels = {} } = (body as Namespace).metadata ?? {};
-            return [labels[enforce], labels['portcullis.dev/break-glass-enforce']];
-          }),
-        );
-      const before = await levels();
-      const on = blockWith(/field-manager=portcullis-break-glass/);
-      const relaxed = [['privileged', 'restricted'], ...before.slice(1)];
-      await run(on);
-      assert.deepEqual(await levels(), relaxed);
-      await run(blockWith(/break-glass-enforce-$/m));
-      assert.deepEqual(await levels(), before);
-      await run(on);
-      assert.deepEqual(await levels(), relaxed);
-      assert.equal((await runProgram(['break-glass', 'off', '--kubeconfig', kubeconfig])).code, 0);
-      assert.deepEqual(await levels(), before);
-    } finally {
-      await cluster.stop();
-    }
-  });
-});
+    });
+  },
+);

@@ -89,7 +89,7 @@ describe('webhook calls over HTTPS', () => {
     assert.equal(seen[0]?.clientPort, seen[1]?.clientPort);
   });
 
-  test('resolve a Service to its address', async () => {
+  test('resolve a Service to the address of its endpoint', async () => {
     seen = [];
     answer = json(REVIEW);
     const service = { namespace: 'a', name: 'hook', path: '/validate', port: 443 };
@@ -97,7 +97,7 @@ describe('webhook calls over HTTPS', () => {
     assert.deepEqual([seen[0]?.url, seen[0]?.headers.host], ['/validate?timeout=5s', 'hook.a.svc:443']);
   });
 
-  test('are not sent again when the connection breaks', async () => {
+  test('are not sent again after the connection breaks', async () => {
     answer = json(REVIEW);
     await call(url('/a'));
     let calls = 0;
@@ -123,7 +123,7 @@ describe('webhook calls over HTTPS', () => {
     },
   ];
   for (const { name, answer: given, error } of answers) {
-    test(`fail for a response with ${name}`, async () => {
+    test(`fail if the response has ${name}`, async () => {
       answer = given;
       assert.deepEqual(await call(url('/x')), { ok: false, error });
     });
@@ -151,13 +151,13 @@ describe('webhook calls over HTTPS', () => {
     });
   });
 
-  test('fail for a certificate from an unknown CA', async () => {
+  test('fail if the CA of the certificate is unknown', async () => {
     const error = `Post "https://127.0.0.1:${port}/x?timeout=5s": tls: failed to verify certificate: x509: certificate signed by unknown authority`;
     assert.deepEqual(await call(url('/x', { caBundle: otherBundle })), { ok: false, error });
     assert.deepEqual(await call(url('/x', {})), { ok: false, error });
   });
 
-  test('fail for a certificate without IP addresses', async () => {
+  test('fail if the certificate is not valid for the IP address', async () => {
     const other = createServer(named, listener);
     const otherPort = await open(other);
     const called = await call({ url: `https://127.0.0.1:${otherPort}/x`, caBundle });
@@ -179,7 +179,7 @@ function close(server: Server): Promise<void> {
   return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
 }
 
-describe('network errors have the text of Go', () => {
+describe('network errors are formatted as in Go:', () => {
   const failure = (code: string, more: object = {}): Error =>
     Object.assign(new Error(`error of Node: ${code}`), { code, ...more });
   const openSsl = (problem: string): Error => {
@@ -187,7 +187,7 @@ describe('network errors have the text of Go', () => {
     return Object.assign(new Error(message), { code: 'EPROTO' });
   };
   const cases: [name: string, error: unknown, text: string][] = [
-    ['no such host', failure('ENOTFOUND'), 'dial tcp: lookup hook.example.com: no such host'],
+    ['an unknown host', failure('ENOTFOUND'), 'dial tcp: lookup hook.example.com: no such host'],
     ['a resolver that does not respond', failure('EAI_AGAIN'), 'dial tcp: lookup hook.example.com: no such host'],
     [
       'a host without a route',
@@ -209,7 +209,11 @@ describe('network errors have the text of Go', () => {
       new AggregateError([failure('ECONNREFUSED', { address: '::1', port: 1 }), failure('ECONNREFUSED')]),
       'dial tcp [::1]:1: connect: connection refused',
     ],
-    ['a reset', Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }), 'read: connection reset by peer'],
+    [
+      'a connection reset',
+      Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }),
+      'read: connection reset by peer',
+    ],
     [
       'an expired certificate',
       failure('CERT_HAS_EXPIRED'),

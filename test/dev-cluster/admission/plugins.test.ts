@@ -37,7 +37,7 @@ function pod(spec: object, metadata: object = {}): ApiObject {
   return { apiVersion: 'v1', kind: 'Pod', metadata: whole, spec: { containers, ...spec } };
 }
 
-describe('plugins deny', () => {
+describe('admission plugins deny', () => {
   const cases: readonly (readonly [name: string, given: Given, code: number, message: string])[] = [
     [
       'the deletion of a protected namespace',
@@ -60,19 +60,22 @@ describe('plugins deny', () => {
   }
 });
 
-describe('plugins allow', () => {
+describe('admission plugins allow', () => {
   const cases: readonly (readonly [name: string, given: Given])[] = [
-    ['a deletion in a missing namespace', { resource: 'configmaps', operation: 'DELETE', namespace: 'b' }],
+    ['a deletion in a namespace that does not exist', { resource: 'configmaps', operation: 'DELETE', namespace: 'b' }],
     [
       'an update in a terminating namespace',
       { resource: 'configmaps', operation: 'UPDATE', namespace: 'leaving', object: object('ConfigMap', 'c') },
     ],
-    ['the deletion of a namespace', { resource: 'namespaces', operation: 'DELETE', name: 'a', namespace: 'a' }],
+    [
+      'the deletion of an unprotected namespace',
+      { resource: 'namespaces', operation: 'DELETE', name: 'a', namespace: 'a' },
+    ],
   ];
   for (const [name, given] of cases) test(name, async () => assert.equal(await admit(given), undefined));
 });
 
-describe('plugins default pods', () => {
+describe('admission plugins default a pod', () => {
   const sources = [
     { serviceAccountToken: { expirationSeconds: 3607, path: 'token' } },
     { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
@@ -95,21 +98,21 @@ describe('plugins default pods', () => {
   };
 
   const cases: readonly (readonly [name: string, spec: object, expected: object])[] = [
-    ['without a service account', {}, { ...account('default'), ...MOUNTED }],
+    ['that names no service account', {}, { ...account('default'), ...MOUNTED }],
     ['whose service account disables the token', { serviceAccountName: 'quiet' }, { ...account('quiet'), ...PLAIN }],
     [
       'whose service account has pull secrets',
       { serviceAccountName: 'puller' },
       { ...account('puller'), ...MOUNTED, imagePullSecrets: [{ name: 's' }] },
     ],
-    ['with another volume at the path of the token', occupied, { ...account('default'), ...occupied }],
+    ['with a volume of its own at the path of the token', occupied, { ...account('default'), ...occupied }],
     [
       'with a priority class',
       { priorityClassName: 'high' },
       { ...account('default'), ...MOUNTED, priority: 1000, preemptionPolicy: 'Never' },
     ],
     [
-      'with a toleration of all taints',
+      'with a toleration for all taints',
       { tolerations: [{ operator: 'Exists' }] },
       { ...account('default'), ...MOUNTED, tolerations: [{ operator: 'Exists' }] },
     ],
@@ -122,7 +125,7 @@ describe('plugins default pods', () => {
     });
   }
 
-  test('mirror pods get no service account', async () => {
+  test('but add no service account to a mirror pod', async () => {
     const mirror = pod({}, { annotations: { 'kubernetes.io/config.mirror': 'x' } });
     assert.equal(await admit({ resource: 'pods', object: mirror }), undefined);
     assert.deepEqual(mirror['spec'], { ...PLAIN, ...ALWAYS });

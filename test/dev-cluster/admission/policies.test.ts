@@ -26,20 +26,20 @@ const EVALUATION = `expression '${BROKEN}' resulted in error: No such key: hostN
 const broken = (failurePolicy: string): object => ({ failurePolicy, validations: [{ expression: BROKEN }] });
 
 const CASES: readonly Case[] = [
-  { name: 'an expression that is true', validation: { expression: 'has(object.spec)' } },
+  { name: 'an expression that returns true', validation: { expression: 'has(object.spec)' } },
   { name: 'an expression without a message', denied: 'failed expression: false' },
   { name: 'a message', validation: { message: ' no ' }, denied: 'no' },
   {
-    name: 'a message expression, which takes precedence',
+    name: 'both a message and a message expression, which takes precedence',
     validation: { message: 'no', messageExpression: "'user ' + request.userInfo.username" },
     denied: 'user alice',
   },
   {
-    name: 'absent names of containers, which are empty, and null, which is absent',
+    name: 'names of containers that are absent, which are empty, and a field that is null, which is absent',
     validation: { expression: "object.spec.containers[0].name == '' && !has(object.spec.volumes)" },
   },
   {
-    name: 'variables that read variables and the namespace',
+    name: 'variables that use other variables and the namespace',
     policy: {
       variables: [
         { name: 'team', expression: "namespaceObject.metadata.labels['team']" },
@@ -51,13 +51,13 @@ const CASES: readonly Case[] = [
   },
   { name: 'Warn', binding: { validationActions: ['Warn', 'Audit'] }, warnings: ['failed expression: false'] },
   {
-    name: 'Warn and Deny',
+    name: 'the actions Warn and Deny',
     binding: { validationActions: ['Warn', 'Deny'] },
     warnings: ['failed expression: false'],
     denied: 'failed expression: false',
   },
   {
-    name: 'a match condition that is false',
+    name: 'a match condition that returns false',
     policy: { matchConditions: [{ name: 'c', expression: "request.userInfo.username != 'alice'" }] },
   },
   {
@@ -72,35 +72,38 @@ const CASES: readonly Case[] = [
     validation: { expression: 'nothing' },
     denied: "expression 'nothing' resulted in error: compilation failed: Unknown variable: nothing",
   },
-  { name: 'other operations', given: { operation: 'UPDATE' } },
-  { name: 'other subresources', given: { subresource: 'status' } },
-  { name: 'excluded resources', policy: { matchConstraints: { resourceRules: [RULE], excludeResourceRules: [RULE] } } },
+  { name: 'rules for other operations', given: { operation: 'UPDATE' } },
+  { name: 'rules for other subresources', given: { subresource: 'status' } },
   {
-    name: 'the namespace selector of the binding',
+    name: 'exclusions of resources',
+    policy: { matchConstraints: { resourceRules: [RULE], excludeResourceRules: [RULE] } },
+  },
+  {
+    name: 'a namespace selector in the binding',
     binding: { matchResources: { namespaceSelector: { matchLabels: { team: 'red' } } } },
   },
   {
-    name: 'the object selector of the policy',
+    name: 'an object selector in the policy',
     policy: { matchConstraints: { resourceRules: [RULE], objectSelector: { matchLabels: { team: 'red' } } } },
   },
-  { name: 'another policy', binding: { policyName: 'other' } },
+  { name: 'a binding to another policy', binding: { policyName: 'other' } },
   {
     name: 'parameters',
     policy: { paramKind: { apiVersion: 'v1', kind: 'ConfigMap' } },
     denied: 'the development cluster does not support policy parameters',
   },
   {
-    name: 'the authorizer',
+    name: 'a query of the authorizer',
     validation: { expression: "authorizer.group('').resource('pods').namespace('a').check('delete').allowed()" },
   },
   {
-    name: 'the authorizer for a service account',
+    name: 'a query of the authorizer about a service account',
     validation: { expression: "authorizer.serviceAccount('a', 'b').resource('pods').check('get').allowed()" },
     denied: "failed expression: authorizer.serviceAccount('a', 'b').resource('pods').check('get').allowed()",
   },
 ];
 
-describe('ValidatingAdmissionPolicies are evaluated with', () => {
+describe('ValidatingAdmissionPolicies are evaluated as in an API server if they contain', () => {
   const storage = createStorage();
   storage.create(resource('namespaces'), {
     ...object('Namespace', 'a'),

@@ -8,7 +8,7 @@ import { attributes, createRequestContext, object, rejectionStatus, resource } f
 const RULE = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'], scope: '*' };
 const POD = { resource: 'pods', object: object('Pod', 'p') };
 
-describe('a webhook is called depending on its rules, selectors and match conditions', () => {
+describe('webhooks are called depending on their rules, selectors and match conditions:', () => {
   const storage = createStorage();
   storage.create(resource('namespaces'), { kind: 'Namespace', metadata: { name: 'a', labels: { hooked: 'yes' } } });
   const labelled = (kind: string, labels: object): ReturnType<typeof object> => ({
@@ -22,9 +22,9 @@ describe('a webhook is called depending on its rules, selectors and match condit
   const condition = (expression: string): object => ({ matchConditions: [{ name: 'c', expression }] });
 
   const cases: { name: string; webhook: object; given?: Parameters<typeof attributes>[0]; expected: unknown }[] = [
-    { name: 'its rule matches', webhook: {}, expected: true },
-    { name: 'no rule matches', webhook: { rules: [] }, expected: false },
-    { name: 'a namespace that the namespaceSelector matches', webhook: HOOKED, expected: true },
+    { name: 'a webhook with a rule that matches', webhook: {}, expected: true },
+    { name: 'a webhook without a rule that matches', webhook: { rules: [] }, expected: false },
+    { name: 'a namespace that the namespaceSelector selects', webhook: HOOKED, expected: true },
     {
       name: 'a missing namespace',
       webhook: HOOKED,
@@ -44,19 +44,19 @@ describe('a webhook is called depending on its rules, selectors and match condit
       expected: true,
     },
     {
-      name: 'the namespaceSelector does not exclude cluster-scoped objects',
+      name: 'a cluster-scoped object, to which the namespaceSelector does not apply',
       webhook: { ...HOOKED, ...ALL },
       given: { resource: 'clusterroles', namespace: '', object: labelled('ClusterRole', {}) },
       expected: true,
     },
     {
-      name: 'an object that the objectSelector does not match',
+      name: 'an object that the objectSelector does not select',
       webhook: NAMED,
       given: { ...POD, object: labelled('Pod', { app: 'db' }) },
       expected: false,
     },
     {
-      name: 'an object whose old version the objectSelector matches',
+      name: 'an object whose old version the objectSelector selects',
       webhook: { ...NAMED, ...ALL },
       given: { ...POD, operation: 'UPDATE', object: labelled('Pod', {}), oldObject: labelled('Pod', { app: 'web' }) },
       expected: true,
@@ -81,7 +81,7 @@ describe('a webhook is called depending on its rules, selectors and match condit
       expected: false,
     },
     {
-      name: 'a false match condition takes precedence over one that fails to evaluate',
+      name: 'a match condition that is false next to a match condition that fails',
       webhook: {
         matchConditions: [
           { name: 'a', expression: "oldObject.metadata.name == 'p'" },
@@ -128,7 +128,7 @@ describe('a webhook is called depending on its rules, selectors and match condit
     });
   }
 
-  test('webhook configurations are exempt', async () => {
+  test('webhook configurations themselves are not sent to webhooks', async () => {
     const given = { resource: 'validatingwebhookconfigurations', namespace: '' };
     assert.deepEqual(await calledVersions(ALL, given), []);
   });

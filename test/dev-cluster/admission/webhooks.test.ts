@@ -83,7 +83,7 @@ describe('the chain of mutating webhooks', () => {
       calls: ['b', 'a'],
     },
     {
-      name: 'does not call a webhook without reinvocationPolicy again after a change',
+      name: 'calls a webhook without reinvocationPolicy only once, even after a change',
       hooks: [
         { name: 'mark', answer: mark },
         { name: 'sidecar', answer: addSidecar },
@@ -100,7 +100,7 @@ describe('the chain of mutating webhooks', () => {
       calls: ['sidecar', 'last', 'last'],
     },
     {
-      name: 'does not call a webhook again that was initially skipped',
+      name: 'does not reinvoke a webhook that was initially skipped',
       hooks: [
         { name: 'late', answer: allow, more: { ...IF_NEEDED, objectSelector: { matchLabels: { x: 'y' } } } },
         {
@@ -124,7 +124,7 @@ describe('the chain of mutating webhooks', () => {
     });
   }
 
-  test('sets the defaults and the token of an added container', async () => {
+  test('sets the defaults and mounts the token in a container that a webhook adds', async () => {
     const { admission } = chain({ mutating: [{ name: 'sidecar', answer: addSidecar }] });
     const admitted = await admission.mutate(
       attributes({ resource: 'pods', object: pod() }),
@@ -162,7 +162,7 @@ describe('the chain of mutating webhooks', () => {
     });
   }
 
-  test('rejects a patch for a request without an object', async () => {
+  test('rejects a patch in the response to a request without an object', async () => {
     const { admission } = chain({
       mutating: [{ name: 'h', answer: () => patch([{ op: 'add', path: '/a', value: 1 }]) }],
     });
@@ -226,9 +226,9 @@ describe('validating webhooks', () => {
       message:
         'Internal error occurred: failed calling webhook "h": received invalid webhook response: validating webhook may not return response.patch',
     },
-    { name: 'are called in a dry run', answer: allow, dryRun: true, message: undefined },
+    { name: 'are called in a dry run if they have no side effects', answer: allow, dryRun: true, message: undefined },
     {
-      name: 'deny a dry run if they have side effects',
+      name: 'cause the denial of a dry run if they have side effects',
       answer: allow,
       dryRun: true,
       more: { sideEffects: 'Some', failurePolicy: 'Ignore' },
@@ -246,7 +246,7 @@ describe('validating webhooks', () => {
 });
 
 describe('webhook reviews', () => {
-  test('contain the old object of a deletion', async () => {
+  test('contain the old object when it is deleted', async () => {
     let seen: JsonObject = {};
     const answer: Answer = (request) => {
       seen = request;

@@ -65,7 +65,7 @@ const getEntries = (object: ApiObject): Record<string, unknown>[] =>
 suite('server-side apply of labels', () => {
   const created = apply(undefined, config({ a: 'one', b: 'one' }));
 
-  test('conflicts with several managers are grouped by manager', () => {
+  test('groups conflicts by manager', () => {
     const three = update(
       created,
       { ...created, metadata: { ...created.metadata, labels: { a: 'one', b: 'three' } } },
@@ -79,7 +79,7 @@ suite('server-side apply of labels', () => {
     );
   });
 
-  test('a field that is no longer applied is kept if another manager owns it', () => {
+  test('keeps a field that its manager no longer applies if another manager owns it', () => {
     const shared = apply(created, config({ b: 'one' }), { manager: 'two' });
     assert.deepEqual(getLabels(apply(shared, config({ a: 'one' }))), { a: 'one', b: 'one' });
   });
@@ -91,7 +91,7 @@ suite('server-side apply of lists', () => {
     (object['spec'] as { template: { spec: { containers: unknown } } }).template.spec.containers;
   const live = apply(undefined, specOnly(spec({ name: 'a', image: 'a' }, { name: 'b', image: 'b' })));
 
-  test('items are merged by key', () => {
+  test('merges items by their key', () => {
     const object = apply(live, specOnly(spec({ name: 'b', command: ['x'] })), { manager: 'two' });
     assert.deepEqual(getContainers(object), [
       { name: 'a', image: 'a' },
@@ -99,7 +99,7 @@ suite('server-side apply of lists', () => {
     ]);
   });
 
-  test('items have the order of the configuration', () => {
+  test('orders items as in the configuration', () => {
     const object = apply(
       live,
       specOnly(spec({ name: 'b', image: 'b' }, { name: 'c', image: 'c' }, { name: 'a', image: 'a' })),
@@ -110,7 +110,7 @@ suite('server-side apply of lists', () => {
     );
   });
 
-  test('a conflict names the item', () => {
+  test('names the item of a conflict', () => {
     const status = refusal(() => apply(live, specOnly(spec({ name: 'a', image: 'x' })), { manager: 'two' }));
     assert.equal(
       status.message,
@@ -118,7 +118,7 @@ suite('server-side apply of lists', () => {
     );
   });
 
-  test('items may have two keys', () => {
+  test('merges items by two keys', () => {
     const port = { containerPort: 80, protocol: 'UDP' };
     const object = apply(undefined, specOnly(spec({ name: 'a', ports: [port, { containerPort: 80 }] })));
     const fields = JSON.stringify(getEntries(object)[0]?.['fieldsV1']);
@@ -126,13 +126,13 @@ suite('server-side apply of lists', () => {
     assert.match(fields, /k:\{\\"containerPort\\":80,\\"protocol\\":\\"UDP\\"\}/);
   });
 
-  test('a selector has one owner as a whole', () => {
+  test('treats a selector as a single field with one owner', () => {
     const object = apply(undefined, specOnly({ selector: { matchLabels: { a: 'b' } } }));
     assert.deepEqual(getEntries(object)[0]?.['fieldsV1'], { 'f:spec': { 'f:selector': {} } });
   });
 });
 
-test('a configuration of another kind is rejected', () => {
+test('server-side apply rejects a configuration of another kind', () => {
   const { code, message } = refusal(() => apply(undefined, { ...config({}), kind: 'Pod', apiVersion: 'v1' }));
   assert.deepEqual([code, message], [400, 'invalid object type: /v1, Kind=Pod']);
 });

@@ -23,7 +23,7 @@ function refusal(act: () => unknown): string {
   return assert.fail('no error was thrown');
 }
 
-suite('when a body is decoded,', () => {
+suite('when a request body is decoded,', () => {
   const cases: [name: string, spec: string, expected: unknown][] = [
     ['unknown fields and values with the wrong type are kept', '{"bogus":1,"hostNetwork":"yes"}', undefined],
     ['keys that JavaScript treats specially are kept', '{"nodeSelector":{"constructor":"a"}}', undefined],
@@ -49,21 +49,21 @@ suite('when a body is decoded,', () => {
   });
 });
 
-suite('malformed bodies are refused', () => {
+suite('malformed bodies are rejected:', () => {
   const handled = 'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal';
   const cases: [name: string, text: string, message: string][] = [
     [
-      'another kind',
+      'an object of another kind',
       '{"apiVersion":"v1","kind":"ConfigMap"}',
       'ConfigMap in version "v1" cannot be handled as a Pod: no kind "ConfigMap" is registered for version "v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
     ],
     [
-      'metadata with the wrong type',
+      'metadata of the wrong type',
       '{"metadata":1}',
       `${handled} number into Go struct field .metadata of type v1.ObjectMeta`,
     ],
     [
-      'a label with the wrong type',
+      'a label of the wrong type',
       '{"metadata":{"labels":{"a":1}}}',
       'Pod in version "v1" cannot be handled as a Pod: metadata.labels must be a map of strings',
     ],

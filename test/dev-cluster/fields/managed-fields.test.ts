@@ -52,13 +52,13 @@ suite('an update of managed fields', () => {
   const live = track({ object: POD });
   const relabelled = { ...POD, metadata: { name: 'p', labels: { a: '2', b: '1' } } };
 
-  test('by the same manager extends its entry', () => {
+  test('by the same manager extends the entry of the manager', () => {
     const [entry, ...others] = owners(track({ live, object: relabelled }));
     assert.deepEqual(others, []);
     assert.match(JSON.stringify(entry), /"f:labels":\{"\.":\{\},"f:a":\{\},"f:b":\{\}\}/);
   });
 
-  test('that removes a field removes the owner of the field', () => {
+  test('that removes a field removes its ownership', () => {
     const object = track({ live, object: { ...POD, metadata: { name: 'p' } }, manager: 'n' });
     assert.deepEqual(owners(object), [
       ['m', 'Update', { 'f:spec': { 'f:containers': { 'k:{"name":"c"}': CONTAINER } } }],

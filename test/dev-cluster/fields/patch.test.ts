@@ -56,22 +56,27 @@ suite('a merge patch', () => {
   });
 
   const refused: [name: string, body: unknown, code: number, message: RegExp][] = [
-    ['no JSON', '{', 400, /^error decoding patch: Expected property name or '\}' in JSON at position 1/],
     [
-      'a list',
+      'a body that is not JSON',
+      '{',
+      400,
+      /^error decoding patch: Expected property name or '\}' in JSON at position 1/,
+    ],
+    [
+      'a body that is a list',
       [],
       400,
       /^error decoding patch: json: cannot unmarshal array into Go value of type map\[string\]interface \{\}$/,
     ],
     [
-      'a label with the wrong type',
+      'a label of the wrong type',
       { metadata: { labels: { a: 1 } } },
       422,
       /^ "" is invalid: patch: Invalid value: "\{\\"kind\\":\\"Pod\\".*": metadata\.labels must be a map of strings$/,
     ],
   ];
   for (const [name, body, code, message] of refused) {
-    test(`is refused: ${name}`, () => {
+    test(`is rejected if it is ${name}`, () => {
       const status = refusal(() => patch(MERGE_PATCH, body));
       assert.equal(status.code, code);
       assert.match(status.message, message);
@@ -92,18 +97,18 @@ suite('a JSON patch', () => {
 
   const unfit = 'the server rejected our request due to an error in our request';
   const refused: [name: string, body: unknown, code: number, message: string][] = [
-    ['no JSON', 'x', 400, `error decoding patch: Unexpected token 'x', "x" is not valid JSON`],
+    ['a body that is not JSON', 'x', 400, `error decoding patch: Unexpected token 'x', "x" is not valid JSON`],
     [
-      'no list',
+      'a body that is not a list',
       {},
       400,
       'error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp',
     ],
-    ['a missing path', [{ op: 'remove', path: '/spec/nope' }], 422, unfit],
-    ['a test that fails', [{ op: 'test', path: '/kind', value: 'x' }], 422, unfit],
+    ['an operation on a missing path', [{ op: 'remove', path: '/spec/nope' }], 422, unfit],
+    ['a test operation that fails', [{ op: 'test', path: '/kind', value: 'x' }], 422, unfit],
   ];
   for (const [name, body, code, message] of refused) {
-    test(`is refused: ${name}`, () => {
+    test(`is rejected if it is ${name}`, () => {
       const status = refusal(() => patch(JSON_PATCH, body));
       assert.deepEqual([status.code, status.message], [code, message]);
     });
@@ -122,7 +127,7 @@ suite('in a strategic merge patch,', () => {
       ],
     ],
     [
-      'new items precede existing ones',
+      'new items are placed before existing items',
       { spec: { containers: [{ name: 'c' }] } },
       'containers',
       [{ name: 'c' }, ...POD.spec.containers],
@@ -141,7 +146,7 @@ suite('in a strategic merge patch,', () => {
     ],
     ['lists without a key are replaced', { spec: { tolerations: [{ key: 'b' }] } }, 'tolerations', [{ key: 'b' }]],
     [
-      'only retained keys are kept',
+      'only the retained keys are kept',
       { spec: { volumes: [{ name: 'w', $retainKeys: ['name', 'emptyDir'], emptyDir: {} }] } },
       'volumes',
       [

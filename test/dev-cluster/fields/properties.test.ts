@@ -72,7 +72,7 @@ function apply(live: ApiObject | undefined, config: ApiObject, manager: string, 
   return applyConfiguration(live ? { ...request, live } : request);
 }
 
-test('decoding never throws and is idempotent', () => {
+test('decoding never throws an error, and decoding twice has the same result', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const { object } = decodeValue({ metadata: value, spec: value }, BUILT_IN);
@@ -81,8 +81,8 @@ test('decoding never throws and is idempotent', () => {
   );
 });
 
-suite('server-side apply', () => {
-  test('an unchanged configuration changes nothing', () => {
+suite('after server-side apply of a random configuration,', () => {
+  test('applying it again changes nothing', () => {
     fc.assert(
       fc.property(configs, (config) => {
         const once = apply(undefined, config, 'one', false);
@@ -103,7 +103,7 @@ suite('server-side apply', () => {
     );
   });
 
-  test('force applies the configuration without a conflict', () => {
+  test('another manager can force a different configuration', () => {
     fc.assert(
       fc.property(configs, configs, (first, second) => {
         const object = apply(apply(undefined, first, 'one', false), second, 'two', true);
@@ -113,7 +113,7 @@ suite('server-side apply', () => {
     );
   });
 
-  test('fields of a single manager are removed when it applies nothing', () => {
+  test('the fields of its only manager are removed when the manager applies an empty configuration', () => {
     fc.assert(
       fc.property(configs, (config) => {
         const empty = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' } };
@@ -125,7 +125,7 @@ suite('server-side apply', () => {
     );
   });
 
-  test('conflicts are the only errors', () => {
+  test('other configurations cause no errors except conflicts', () => {
     fc.assert(
       fc.property(configs, configs, (first, second) => {
         try {
@@ -140,7 +140,7 @@ suite('server-side apply', () => {
   });
 });
 
-test('after an update, no field has two updaters', () => {
+test('after random updates, no field has two owners with the Update operation', () => {
   fc.assert(
     fc.property(configs, configs, (first, second) => {
       const track = (object: ApiObject, manager: string, live?: ApiObject): ApiObject => {
