@@ -36,7 +36,7 @@ function findAnchors(text: string): readonly string[] {
   );
 }
 
-suite('every link within the docs resolves', () => {
+suite('every link within the docs has an existing target:', () => {
   for (const [path, text] of documents) {
     test(path, () => {
       const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)];
@@ -81,7 +81,7 @@ test('docs/reference/labels-and-annotations.md lists exactly the labels and anno
   assert.deepEqual([...new Set(find(page))].sort(), [...new Set(sources.flatMap(find))].sort());
 });
 
-suite('settings in the docs are valid', () => {
+suite('the settings in the docs are valid:', () => {
   const validate = new Ajv({ strict: false }).compile(schema);
   const options = { controllers: CONTROLLER_NAMES, namespace: 'portcullis' };
 
@@ -105,7 +105,7 @@ suite('settings in the docs are valid', () => {
       ...(JSON.parse(patch) as object),
     }));
 
-  test('all examples and patches match the published schema and are accepted', () => {
+  test('examples and patches match the published schema and are accepted', () => {
     const texts = [...documents.values()];
     const examples = texts.flatMap((text) => [...findSettings(text), ...patches(text)]);
     assert.ok(examples.length >= 10, `only ${examples.length} examples`);
@@ -115,7 +115,7 @@ suite('settings in the docs are valid', () => {
     }
   });
 
-  test('the description of each setting names its default', () => {
+  test('the description of each setting contains its default:', () => {
     interface Field {
       readonly type?: string;
       readonly description?: string;

@@ -121,7 +121,7 @@ function readTable(page: string): readonly string[] {
   });
 }
 
-test('test/structures.md lists all collections that replicas keep', () => {
+test('test/structures.md lists all collections that replicas keep in memory', () => {
   const found = new Set(globSync(FILES).flatMap((path) => findCollections(path, readFileSync(path, 'utf8'))));
   assert.deepEqual(
     [...LOCAL].filter((name) => !found.has(name)),

@@ -282,7 +282,7 @@ suite('the commands of doctor fix an installation whose webhooks have a URL:', {
         }),
     },
     {
-      name: 'break-glass',
+      name: 'break-glass is turned off',
       fix: /^portcullis break-glass off/m,
       damage() {
         shell.execute('portcullis break-glass on --reason=test');

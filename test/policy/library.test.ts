@@ -15,9 +15,9 @@ const METADATA = { name: 'web', creationTimestamp: null };
 const POD = { apiVersion: 'v1', kind: 'Pod', metadata: METADATA, spec: { containers: [{ name: 'c', image: 'i' }] } };
 const DEPLOYMENT = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: METADATA, spec: { template: POD } };
 
-describe('evaluatePod validates its arguments:', () => {
+describe('evaluatePod accepts or rejects', () => {
   const cases: readonly (readonly [name: string, pod: unknown, options: object, detail: string])[] = [
-    ['a pod', POD, BASELINE, ''],
+    ['a valid pod', POD, BASELINE, ''],
     ['a pod template', { metadata: METADATA, spec: POD.spec }, BASELINE, ''],
     ['a Deployment', DEPLOYMENT, BASELINE, 'kind: Unsupported value: "Deployment": supported values: "Pod"'],
     [
@@ -81,7 +81,7 @@ describe('assignScc and validateScc', () => {
     ['an input without canUse', { canUse: undefined }, 'canUse: Invalid value: null: must be a function'],
     ['an input without a list of SCCs', { sccs: SCC }, `sccs: Invalid value: ${JSON.stringify(SCC)}: must be a list`],
     [
-      'another object in the list of SCCs',
+      'an object of another kind in the list of SCCs',
       { sccs: [SCC, POD] },
       'sccs[1].kind: Unsupported value: "Pod": supported values: "SecurityContextConstraints"',
     ],
@@ -118,12 +118,12 @@ describe('assignScc and validateScc', () => {
   });
 });
 
-describe('psaLevel validates its arguments:', () => {
+describe('psaLevel accepts or rejects', () => {
   const ACCURATE = { profile: 'accurate' } as const;
   const cases: readonly (readonly [name: string, scc: unknown, namespace: unknown, options: object, error?: string])[] =
     [
-      ['an SCC', SCC, NAMESPACE, ACCURATE],
-      ['no SCC', undefined, NAMESPACE, ACCURATE, 'scc: Invalid value: null: must be an object'],
+      ['a valid SCC', SCC, NAMESPACE, ACCURATE],
+      ['undefined as the SCC', undefined, NAMESPACE, ACCURATE, 'scc: Invalid value: null: must be an object'],
       [
         'a pod as the SCC',
         POD,
@@ -131,7 +131,7 @@ describe('psaLevel validates its arguments:', () => {
         ACCURATE,
         'scc.kind: Unsupported value: "Pod": supported values: "SecurityContextConstraints"',
       ],
-      ['no namespace', SCC, 'shop', ACCURATE, 'namespace: Invalid value: "shop": must be an object'],
+      ['undefined as the namespace', SCC, 'shop', ACCURATE, 'namespace: Invalid value: "shop": must be an object'],
       [
         'an unknown profile',
         SCC,
@@ -155,7 +155,7 @@ describe('psaLevel validates its arguments:', () => {
   }
 });
 
-describe('the package exports', () => {
+describe('the exports of the package:', () => {
   const names = ['pss', 'psa', 'scc', 'rbac'];
   const paths = names.map((name) => `src/policy/${name}/library.ts`);
   const config = ts.getParsedCommandLineOfConfigFile(
@@ -195,7 +195,7 @@ describe('the package exports', () => {
       }
     });
 
-    test(`./${name} exports the types that its functions name`, () => {
+    test(`./${name} includes the types that its functions use`, () => {
       const exported = new Set(symbols);
       const missing = functions.flatMap((symbol) =>
         namedTypes(symbol)

@@ -47,7 +47,7 @@ describe('the Dockerfile', () => {
     });
   });
 
-  test('builds on the build platform only', () => {
+  test('builds on the build platform even for other target platforms', () => {
     assert.equal(build.from.flags.get('platform'), '$BUILDPLATFORM');
     assert.equal(image.from.flags.get('platform'), undefined);
     assert.deepEqual(all('RUN', image), []);
@@ -74,7 +74,7 @@ describe('the Dockerfile', () => {
     );
   });
 
-  test('has labels and arguments', () => {
+  test('has the labels and arguments of the release', () => {
     const labels = parseOnly('LABEL', image, ({ text }) =>
       Object.fromEntries([...text.matchAll(/([\w.]+)="([^"]*)"/g)].map(([, key = '', value = '']) => [key, value])),
     );

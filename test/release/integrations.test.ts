@@ -150,7 +150,7 @@ suite('the pre-commit hook', () => {
     });
   }
 
-  test('fails for a name that begins with a hyphen if the arguments of the user do not end with --', async () => {
+  test('fails for a file name that begins with a hyphen unless the arguments of the user end with --', async () => {
     const { code, stderr } = await runHook(['-nx.yaml', 'restricted.yaml'], ['--level=baseline']);
     assert.equal(code, 2);
     assert.match(stderr, /^error: invalid argument "x\.yaml" for "-n, --namespace" flag: /m);
@@ -265,7 +265,7 @@ suite('all links refer to existing hosts', () => {
   for (const [url, reserved] of cases) test(url, () => assert.equal(isReserved(url), reserved));
 });
 
-test('no file refers to a missing page', async () => {
+test('no file links to a page that does not exist', async () => {
   const files = ['README.md', 'action.yml', 'CHANGELOG.md', 'webhook-config/helm/portcullis/values.yaml'];
   for (const file of files) assert.doesNotMatch(await readFile(file, 'utf8'), /https?:\/\/portcullis\.dev/, file);
 });

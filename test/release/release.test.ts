@@ -135,7 +135,7 @@ after(() => rm(root, { recursive: true }));
 describe('the image', () => {
   const main = (): string => join(root, 'image/dist/main.js');
 
-  test('contains the program, examples and licenses', async () => {
+  test('contains the program, the examples and the licenses', async () => {
     assert.deepEqual((await readdir(join(root, 'image'))).sort(), ['LICENSE', 'dist', 'examples', 'package.json']);
     assert.deepEqual((await readdir(dirname(main()))).sort(), ['LICENSES.txt', 'chunks', 'main.js']);
   });
@@ -166,7 +166,7 @@ describe('the package', () => {
     await run('npm', ['install', '--offline', '--ignore-scripts', '--no-audit', file], { cwd: folder });
   });
 
-  test('has exports that resolve by name', async () => {
+  test('has exports that can be imported by name', async () => {
     const { stdout } = await run(process.execPath, ['consumer.ts'], { cwd: folder });
     assert.deepEqual(JSON.parse(stdout), {
       allowed: false,
@@ -206,7 +206,7 @@ describe('the package', () => {
     assert.deepEqual(compile('consumer.ts', false), []);
   });
 
-  test('accepts models of client-node', async () => {
+  test('accepts the models of client-node', async () => {
     await mkdir(join(folder, 'node_modules/@kubernetes'));
     const target = 'node_modules/@kubernetes/client-node';
     await symlink(resolve(target), join(folder, target));
@@ -217,13 +217,13 @@ describe('the package', () => {
     await rm(join(folder, 'node_modules/@kubernetes'), { recursive: true });
   });
 
-  test('contains libraries without imports', async () => {
+  test('contains libraries without dependencies', async () => {
     for (const name of ['pss.js', 'rbac.js']) {
       assert.doesNotMatch(await readFile(packaged('dist', name), 'utf8'), /^import\b|\bimport\(|\brequire\(/m);
     }
   });
 
-  test('installs the commands', async () => {
+  test('installs the commands of the program', async () => {
     const names = (await readdir(join(folder, 'node_modules/.bin'))).sort();
     assert.deepEqual(names, Object.keys(packageJson.bin).sort());
     assert.deepEqual(await program('version'), { code: 0, stdout: `portcullis v${version}\n`, stderr: '' });
@@ -262,7 +262,7 @@ describe('the package', () => {
   });
 });
 
-describe('integrations of the release', () => {
+describe('the integrations of the release', () => {
   let folder = '';
   const path = `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`;
   const tarball = `portcullis-${version}.tgz`;
@@ -272,7 +272,7 @@ describe('integrations of the release', () => {
     await mkdir(folder);
   });
 
-  test('the GitHub action installs the package of the release', async () => {
+  test('include a GitHub action that installs the package of the release', async () => {
     const requests: (string | undefined)[] = [];
     const server = createServer((request, response) => {
       requests.push(request.url);
@@ -303,7 +303,7 @@ describe('integrations of the release', () => {
     );
   });
 
-  test('the job for GitLab writes its findings to a JUnit report and to the log', async () => {
+  test('include a GitLab job that writes its findings to a JUnit report and to the log', async () => {
     const { portcullis: job } = readOne<{
       readonly portcullis: {
         readonly variables: Readonly<Record<string, string>>;
@@ -329,7 +329,7 @@ describe('integrations of the release', () => {
     assert.match(report, /<testsuites name="portcullis check" tests="1" failures="1" errors="0">/);
   });
 
-  test('Argo CD, Flux and Terraform install the version of the release', async () => {
+  test('include manifests for Argo CD, Flux and Terraform that install the version of the release', async () => {
     const validate = new Ajv({ strict: false, formats: { date: true } }).compile(
       JSON.parse(await readFile(released('values.schema.json'), 'utf8')) as object,
     );
@@ -466,7 +466,7 @@ describe('the files of a release', () => {
     );
   });
 
-  test('the bill of materials lists the bundled packages and Node', async () => {
+  test('include a bill of materials that lists the bundled packages and Node', async () => {
     const licenses = await readFile(released('LICENSES.txt'), 'utf8');
     const packages = [...licenses.matchAll(/(?:^|-{80}\n\n)(\S+) (\S+)\n/g)].map(([, name, one]) => `${name}@${one}`);
     const materials = JSON.parse(await readFile(released('sbom.cdx.json'), 'utf8')) as {
@@ -486,7 +486,7 @@ describe('the files of a release', () => {
     assert.deepEqual([materials.bomFormat, materials.metadata.component.name], ['CycloneDX', 'portcullis']);
   });
 
-  test('manifests contain the image of the release', async () => {
+  test('include manifests with the image of the release', async () => {
     const manifests = await readFile(released('install.yaml'), 'utf8');
     assert.match(manifests, /^ +image: registry\.example\.com\/portcullis:0\.1\.0-rc\.1$/m);
     assert.match(await readFile(released('crds.yaml'), 'utf8'), /^kind: CustomResourceDefinition$/m);
@@ -495,7 +495,7 @@ describe('the files of a release', () => {
     assert.equal(dashboard.uid, 'portcullis');
   });
 
-  test('the chart is a Helm package', { skip: withoutHelm }, () => {
+  test('include a chart that is a Helm package', { skip: withoutHelm }, () => {
     const chart = released(`portcullis-chart-${version}.tgz`);
     const { status, stdout, stderr } = runHelm(['template', 'any', chart, '--kube-version=1.36.0']);
     assert.equal(status, 0, stderr);
@@ -526,7 +526,7 @@ github:
   });
 });
 
-suite('a release is not built with invalid options', () => {
+suite('a release is not built with', () => {
   const repository =
     'package.json: repository.url is an example: set it to the URL of your repository, and run npm run manifests';
   const cases: readonly (readonly [args: readonly string[], message: string])[] = [

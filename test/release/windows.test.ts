@@ -58,7 +58,7 @@ ${indent}Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set 
 
 `;
 
-  test('checks a pattern, and files in UTF-16', async () => {
+  test('checks files that match a pattern, and files in UTF-16', async () => {
     const stdout = `${denied('deploy\\crlf.yaml', ' '.repeat(40))}${denied('deploy\\utf-16.yaml', ' '.repeat(42))}0 passed, 2 failed\n`;
     const outcome = await execute(['check', '--level=baseline', '-f', 'deploy\\*.yaml']);
     assert.deepEqual(outcome, { code: 1, stdout, stderr: '' });
@@ -85,7 +85,7 @@ ${indent}Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set 
     );
   });
 
-  test('fixes a file and keeps its line ends', async () => {
+  test('fixes a file and keeps its line endings', async () => {
     const file = join(folder, 'deploy/crlf.yaml');
     assert.deepEqual(await execute(['check', '--level=baseline', '-f', file, '--fix']), {
       code: 0,
@@ -101,7 +101,7 @@ ${indent}Fix: Remove hostNetwork, hostPID and hostIPC from the pod spec, or set 
     assert.match(stdout, /<\/html>\s*$/);
   });
 
-  test('ends without an error when the reader of a pipe exits', async () => {
+  test('ends without an error when the reader of its output exits', async () => {
     const child = spawn(FILE, ['report', '-f', 'deploy'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout.destroy();
     const [stderr] = await Promise.all([text(child.stderr), once(child, 'exit')]);

@@ -26,10 +26,15 @@ const TIMEOUT_MS = 90_000 + BACKOFF_MS;
 const TOKEN_MS = 70_000 + BACKOFF_MS;
 
 const CASES: readonly Case[] = [
-  { name: 'API server unreachable for two minutes', fault: 'unreachable', holdMs: 120_000, appliedMs: BACKOFF_MS },
-  { name: 'silent watches', fault: 'silent watches', holdMs: 20_000, appliedMs: TIMEOUT_MS },
+  {
+    name: 'an API server that is unreachable for two minutes',
+    fault: 'unreachable',
+    holdMs: 120_000,
+    appliedMs: BACKOFF_MS,
+  },
+  { name: 'watches that receive nothing', fault: 'silent watches', holdMs: 20_000, appliedMs: TIMEOUT_MS },
   { name: 'watches without bookmarks', fault: 'no bookmarks', holdMs: 100_000, appliedMs: 5000, isTolerated: true },
-  { name: 'garbage as responses', fault: 'garbage', holdMs: 20_000, appliedMs: BACKOFF_MS },
+  { name: 'invalid responses', fault: 'garbage', holdMs: 20_000, appliedMs: BACKOFF_MS },
   {
     name: 'lists that take 35 s',
     fault: { slowListMs: 35_000 },
@@ -37,14 +42,14 @@ const CASES: readonly Case[] = [
     appliedMs: TIMEOUT_MS,
     isTolerated: true,
   },
-  { name: 'expired token', fault: { replaced: 'token' }, holdMs: 15_000, appliedMs: TOKEN_MS },
-  { name: 'other authority', fault: { replaced: 'authority' }, holdMs: 15_000, appliedMs: BACKOFF_MS },
+  { name: 'an expired token', fault: { replaced: 'token' }, holdMs: 15_000, appliedMs: TOKEN_MS },
+  { name: 'a certificate from another CA', fault: { replaced: 'authority' }, holdMs: 15_000, appliedMs: BACKOFF_MS },
   { name: 'half-open connections', fault: 'half-open', holdMs: 20_000, appliedMs: TIMEOUT_MS },
   { name: 'interrupted responses', fault: 'resets', holdMs: 20_000, appliedMs: BACKOFF_MS },
   { name: 'expired resource versions', fault: 'expired', holdMs: 20_000, appliedMs: BACKOFF_MS },
   { name: 'slow responses', fault: { slowMs: 3000 }, holdMs: 20_000, appliedMs: 15_000 },
   {
-    name: '429 with Retry-After',
+    name: 'status 429 with Retry-After',
     fault: { code: 429, retryAfterSeconds: 2 },
     holdMs: 20_000,
     appliedMs: BACKOFF_MS,
@@ -52,14 +57,14 @@ const CASES: readonly Case[] = [
   { name: '500', fault: { code: 500 }, holdMs: 20_000, appliedMs: BACKOFF_MS },
   { name: '403', fault: { code: 403 }, holdMs: 20_000, appliedMs: BACKOFF_MS },
   {
-    name: 'untrusted certificate',
+    name: 'an untrusted certificate',
     fault: { certificate: 'untrusted' },
     holdMs: 15_000,
     appliedMs: BACKOFF_MS,
   },
-  { name: 'expired certificate', fault: { certificate: 'expired' }, holdMs: 15_000, appliedMs: BACKOFF_MS },
+  { name: 'an expired certificate', fault: { certificate: 'expired' }, holdMs: 15_000, appliedMs: BACKOFF_MS },
   {
-    name: 'certificate for another name',
+    name: 'a certificate for another name',
     fault: { certificate: 'for another name' },
     holdMs: 15_000,
     appliedMs: BACKOFF_MS,
@@ -111,7 +116,7 @@ suite('replicas tolerate faults of the API server:', () => {
     });
   }
 
-  test('the memory does not grow', async (t) => {
+  test('and their memory does not grow', async (t) => {
     const now = await memory();
     t.diagnostic(`RSS before ${initialMiB.join(', ')} MiB, after ${now.join(', ')} MiB`);
     for (const [index, rssMiB] of now.entries()) {

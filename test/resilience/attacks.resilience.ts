@@ -131,14 +131,14 @@ async function assertDivided(t: TestContext, target: Target, body: string): Prom
 
 for (const openFiles of [undefined, 600]) {
   const limit = openFiles === undefined ? '' : ` with ${openFiles} descriptors`;
-  suite(`silent connections${limit}`, { timeout: 120_000 }, () => {
+  suite(`silent TCP connections to a replica${limit}`, { timeout: 120_000 }, () => {
     let target: Target;
     before(async () => {
       target = await startTarget(openFiles === undefined ? {} : { openFiles });
     });
     after(() => target.stop());
 
-    test('5000 leave no descriptors or memory behind, and other clients are served', async (t) => {
+    test('leave no descriptors or memory behind when 5000 of them are closed, and do not affect other clients', async (t) => {
       const before = await readUsage(target.pid);
       t.diagnostic(`before: RSS ${before.rssMiB} MiB; ${before.openFiles} descriptors`);
       const report = await underAttack(t, target, async () => {
@@ -173,14 +173,14 @@ const UNFINISHED: readonly Unfinished[] = [
 ];
 
 for (const { name, connections, sent } of UNFINISHED) {
-  suite(`unfinished requests: ${connections} with ${name}`, { timeout: 120_000 }, () => {
+  suite(`${connections} requests with incomplete ${name}`, { timeout: 120_000 }, () => {
     let target: Target;
     before(async () => {
       target = await startTarget();
     });
     after(() => target.stop());
 
-    test(`use less than ${MAX_RSS_MIB} MiB, and other clients are served`, async (t) => {
+    test(`use less than ${MAX_RSS_MIB} MiB, and do not affect other clients`, async (t) => {
       const report = await underAttack(t, target, async () => {
         const attack = await startAttack(target, { protocol: 'tls', connections, sent });
         await pause(5000);
@@ -215,7 +215,7 @@ const AUTHORS: readonly { readonly name: string; readonly body: string }[] = [
   { name: '200,000 keys of a nodeSelector', body: authorReview({ spec: { nodeSelector: buildMap(200_000) } }) },
 ];
 
-suite('large pods', { timeout: 300_000 }, () => {
+suite('large reviews from eight clients do not delay other clients:', { timeout: 300_000 }, () => {
   let target: Target;
   before(async () => {
     target = await startTarget();
@@ -223,7 +223,7 @@ suite('large pods', { timeout: 300_000 }, () => {
   after(() => target.stop());
 
   for (const { name, body } of AUTHORS) {
-    test(`eight authors of pods with ${name} do not delay other clients`, async (t) => {
+    test(`each pod has ${name}`, async (t) => {
       let responses: readonly string[] = [];
       const report = await underAttack(t, target, async () => {
         const attacks = [PSA, MUTATE].map((path) => {
@@ -313,7 +313,7 @@ const MEMORY_ATTACKS: readonly MemoryAttack[] = [
   },
 ];
 
-suite('the bundle within the memory limit of the manifests', { timeout: 600_000 }, () => {
+suite('the bundle, within the memory limit of the manifests,', { timeout: 600_000 }, () => {
   let folder: string;
   let main: string;
   before(async () => {
@@ -324,7 +324,7 @@ suite('the bundle within the memory limit of the manifests', { timeout: 600_000 
   after(() => rm(folder, { recursive: true, force: true }));
 
   for (const { name, connections, body, missing } of MEMORY_ATTACKS) {
-    test(`serves ${connections} clients with ${name} with less than ${MAX_ATTACK_MIB} MiB`, async (t) => {
+    test(`serves other clients during ${connections} connections with ${name}, and needs less than ${MAX_ATTACK_MIB} MiB`, async (t) => {
       const group: MemoryGroup | undefined = await createMemoryGroup('portcullis', MAX_RSS_MIB);
       if (!group) t.diagnostic('no memory cgroup can be created: only the resident memory is measured');
       const target = await startTarget(group ? { processes: group.processes } : {}, main);
@@ -354,7 +354,7 @@ suite('the bundle within the memory limit of the manifests', { timeout: 600_000 
   }
 });
 
-suite('large bodies that remain incomplete', { timeout: 120_000 }, () => {
+suite('large reviews are not delayed by', { timeout: 120_000 }, () => {
   let target: Target;
   before(async () => {
     target = await startTarget();
@@ -376,7 +376,7 @@ suite('large bodies that remain incomplete', { timeout: 120_000 }, () => {
     { name: '100 connections that declare 32 MiB and send one byte', connections: 100, bytes: 1 },
     { name: '20 connections that declare 32 MiB and send 8 MiB', connections: 20, bytes: 8 * MIB },
   ]) {
-    test(`${name} do not block large reviews`, async (t) => {
+    test(name, async (t) => {
       const sent = formatHead(PSA, 31 * MIB) + ' '.repeat(bytes);
       const attack = await startAttack(target, { protocol: 'tls', connections, sent });
       // By then, the server has received the bytes of the connections.
@@ -399,8 +399,8 @@ suite('a replica serves reviews although its log cannot be written:', { timeout:
   after(() => rm(folder, { recursive: true, force: true }));
 
   for (const [name, stderr] of [
-    ['closed log', 'pipe'],
-    ['full disk', openSync('/dev/full', 'w')],
+    ['a closed log', 'pipe'],
+    ['a full disk', openSync('/dev/full', 'w')],
   ] as const) {
     test(name, async (t) => {
       const [port = 0, probes = 0] = await freePorts(2);

@@ -187,7 +187,7 @@ suite('a replica in a cluster with hostile objects', { timeout: 900_000 }, () =>
   });
 
   for (const round of ['first', 'second']) {
-    test(`reads all objects in its ${round} container`, async (t) => {
+    test(`reads all objects after start ${round} of its container`, async (t) => {
       await replica?.stop();
       const startMs = performance.now();
       const started = await start();
@@ -202,7 +202,7 @@ suite('a replica in a cluster with hostile objects', { timeout: 900_000 }, () =>
     });
   }
 
-  test('decides without failures while the objects change and are listed again', async (t) => {
+  test('answers reviews without failures while the objects change and are listed again', async (t) => {
     assert.ok(replica);
     const client = createWebhookClient({
       port: replica.port,

@@ -25,7 +25,7 @@ suite('three replicas under load', () => {
 
   test('the control plane has started', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
 
-  test('a rolling restart loses no review', { timeout: 300_000 }, async (t) => {
+  test('lose no review in a rolling restart', { timeout: 300_000 }, async (t) => {
     const startMs = performance.now();
     const report = await stage.underLoad(async () => {
       for (const old of [...stage.system.replicas]) {
@@ -41,7 +41,7 @@ suite('three replicas under load', () => {
   for (const role of ['leader', 'follower'] as const) {
     // Only pending reviews of the killed replica fail, and their retries succeed.
     test(
-      `kill -9 of the ${role} loses only its pending reviews, whose retries succeed`,
+      `lose only pending reviews, whose retries succeed, after kill -9 of the ${role}`,
       { timeout: 120_000 },
       async (t) => {
         const leader = await stage.leader();
@@ -75,7 +75,7 @@ suite('three replicas under load', () => {
     ['serving', 60_000],
     ['ca', 240_000],
   ] as const) {
-    test(`a certificate rotation (${rotation}) loses no review`, { timeout: 300_000 }, async (t) => {
+    test(`lose no review in a certificate rotation (${rotation})`, { timeout: 300_000 }, async (t) => {
       const startMs = performance.now();
       let tookMs = 0;
       const before = await stage.certificates();
@@ -115,7 +115,7 @@ suite('three replicas under load', () => {
     return tookMs;
   };
 
-  test('clocks that differ by two hours lose no review', { timeout: 240_000 }, async (t) => {
+  test('lose no review while their clocks differ by two hours', { timeout: 240_000 }, async (t) => {
     let tookMs = 0;
     const report = await stage.underLoad(async () => {
       for (const skewMs of [-HOUR_MS, HOUR_MS]) {
@@ -136,7 +136,7 @@ suite('three replicas under load', () => {
     assertNoFailures(report);
   });
 
-  test('clocks that jump by an hour, forward and backward, lose no review', { timeout: 240_000 }, async (t) => {
+  test('lose no review while their clocks jump by an hour, forward and backward', { timeout: 240_000 }, async (t) => {
     let tookMs = 0;
     const report = await stage.underLoad(async () => {
       for (const { pid } of skewed) process.kill(pid, 'SIGUSR2');

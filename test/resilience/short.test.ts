@@ -22,7 +22,7 @@ suite('replicas behind a Service', () => {
   });
   after(() => stage.stop());
 
-  test('keep deciding while the API server is unreachable', async (t) => {
+  test('continue to decide while the API server is unreachable', async (t) => {
     const report = await stage.underLoad(async () => {
       const unready = await stage.collectUnready(async () => {
         await stage.proxy.set('unreachable');

@@ -78,7 +78,7 @@ suite('attacks by tenants and strangers', { timeout: 7_200_000 }, () => {
 
   test('the control plane has started', (t) => t.diagnostic(`ran against: ${stage.plane.title}`));
 
-  test('every watched resource that a tenant can write has an attack', async (t) => {
+  test('cover every watched resource that a tenant can write', async (t) => {
     const resources = await findTenantResources(stage);
     t.diagnostic(resources.join(', '));
     assert.ok(resources.includes('pods') && resources.includes('rolebindings.rbac.authorization.k8s.io'));
@@ -126,7 +126,7 @@ suite('attacks by tenants and strangers', { timeout: 7_200_000 }, () => {
     assertUnaffected(effect, attack.isFlood);
   };
 
-  test('without an attack, other clients are not affected', async (t) => {
+  test('are measured against a run without an attack, which does not affect other clients', async (t) => {
     await stage.restore();
     const effect = await stage.measure(() => pause(8000));
     record(t, effect, undefined);
@@ -142,7 +142,7 @@ suite('attacks by tenants and strangers', { timeout: 7_200_000 }, () => {
       test(`other clients are not affected by ${attack.name}${suffix}`, attackStranger(attack, configuration));
   }
 
-  test('all attacks at once do not affect other tenants', async (t) => {
+  test('do not affect other tenants when all of them run at once', async (t) => {
     await stage.restore();
     let restartMs: number | 'ended' | undefined;
     const effect = await stage.measure(async () => {

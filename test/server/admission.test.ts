@@ -74,13 +74,13 @@ const RESPONSES: readonly { readonly name: string; readonly decision: Decision; 
     },
   },
   {
-    name: 'an unchanged object has no patch',
+    name: 'allowed without a patch, because the object is unchanged',
     decision: allow({ object: structuredClone(podReview({}).request.object) }),
     response: { uid: UID, allowed: true },
   },
 ];
 
-suite('responses contain the decision', () => {
+suite('responses contain the decision:', () => {
   for (const { name, decision, response } of RESPONSES) {
     for (const [manner, decide] of [
       ['synchronous', (): Decision => decision],
@@ -124,7 +124,7 @@ suite('failures are handled:', () => {
     { path: '/rejects', decide: () => Promise.reject(new Error('a bug')) },
   ];
   for (const { path } of failing) {
-    test(`an exception results in HTTP 500 and is logged with the UID of the review: ${path}`, async (t) => {
+    test(`an exception is logged with the UID of the review and leads to HTTP 500: ${path}`, async (t) => {
       const server = await startAdmissionServer(failing);
       t.after(() => server.stop());
       const reply = await post(server, path, BODY, JSON_TYPE);
@@ -140,7 +140,7 @@ suite('failures are handled:', () => {
     });
   }
 
-  test('reviews are answered with HTTP 503 until the store is synced', async (t) => {
+  test('reviews lead to HTTP 503 until the store is synced', async (t) => {
     const server = await start(t, () => allow());
     const unsynced = createServer({
       webhooks: [{ path: '/x', decide: () => allow() }],
@@ -165,7 +165,7 @@ suite('failures are handled:', () => {
   });
 });
 
-suite('the webhook context contains the deadline', () => {
+suite('the context of a webhook contains the deadline with', () => {
   const cases: readonly (readonly [query: string, timeoutMs: number | undefined])[] = [
     ['?timeout=5s', 3500],
     ['?timeout=15s', 12_500],
@@ -247,7 +247,7 @@ const TRACES: readonly (readonly [traceparent: string, traceId: string | undefin
   ['', undefined],
 ];
 
-test('the log line contains the trace ID of a valid traceparent', async (t) => {
+test('contains the trace ID of a valid traceparent header', async (t) => {
   const server = await start(t, () => deny(forbidden({ group: '', resource: 'pods' }, 'web', 'no')));
   for (const [traceparent] of TRACES) await post({ ...server, headers: { traceparent } }, '/x', BODY, JSON_TYPE);
   assert.deepEqual(
@@ -256,7 +256,7 @@ test('the log line contains the trace ID of a valid traceparent', async (t) => {
   );
 });
 
-test('long messages in responses and log lines are truncated', async () => {
+test('long messages are truncated in responses and log lines', async () => {
   const long = 'x'.repeat(LIMITS.messageCharacters + 1);
   const truncated = `${'x'.repeat(LIMITS.messageCharacters)}…`;
   const status = { ...forbidden({ group: '', resource: 'pods' }, 'web', 'no'), message: long };
@@ -299,7 +299,7 @@ suite('connections', () => {
       );
     });
 
-  test('stay open, and close after the next response while the server drains', async (t) => {
+  test('stay open, but close after the next response while the server drains', async (t) => {
     const server = await start(t, () => allow());
     const socket = await dial(server);
     assert.match(await exchange(socket), /connection: keep-alive/i);
@@ -321,7 +321,7 @@ suite('connections', () => {
     await once(socket, 'close');
   });
 
-  test('close after the next response when the certificate changes', async (t) => {
+  test('close after the next response when the serving certificate changes', async (t) => {
     const server = await start(t, () => allow());
     const socket = await dial(server);
     const before = socket.getPeerX509Certificate()?.serialNumber;
@@ -335,7 +335,7 @@ suite('connections', () => {
     next.destroy();
   });
 
-  test('drain() does not lose responses under load', async (t) => {
+  test('lose no response when drain() is called under load', async (t) => {
     const server = await start(t, () => new Promise((resolve) => setTimeout(() => resolve(allow()), 5)));
     const agent = new Agent({ keepAlive: true, maxSockets: 20 });
     const calls = Array.from({ length: 100 }, () => send(server, agent));
@@ -347,7 +347,7 @@ suite('connections', () => {
   });
 });
 
-suite('client certificates are verified:', () => {
+suite('client certificates are accepted or rejected:', () => {
   const now = new Date();
   const validity = { now, days: 1 };
   const servingAuthority = createAuthority(validity);
@@ -399,16 +399,21 @@ suite('client certificates are verified:', () => {
     readonly status: number;
     readonly body?: string;
   }[] = [
-    { name: 'an allowed name', pair: client('api'), status: 200 },
-    { name: 'another allowed name', pair: client('front'), status: 200 },
-    { name: 'no certificate', status: 401, body: 'a client certificate is required\n' },
+    { name: 'an allowed common name', pair: client('api'), status: 200 },
+    { name: 'another allowed common name', pair: client('front'), status: 200 },
+    { name: 'a client without a certificate', status: 401, body: 'a client certificate is required\n' },
     {
-      name: 'a certificate with another name',
+      name: 'a certificate with another common name',
       pair: client('eve'),
       status: 403,
       body: 'client "eve" is not allowed to send reviews\n',
     },
-    { name: 'another authority', pair: client('api', otherAuthority), status: 401, body: UNKNOWN_AUTHORITY },
+    {
+      name: 'a certificate from another CA',
+      pair: client('api', otherAuthority),
+      status: 401,
+      body: UNKNOWN_AUTHORITY,
+    },
     {
       name: 'an expired certificate',
       pair: client('api', clientAuthority, EXPIRED),
@@ -431,12 +436,12 @@ suite('client certificates are verified:', () => {
     });
   }
 
-  test('no certificate is required for the list of paths', async () => {
+  test('the list of paths requires no certificate', async () => {
     const text = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
     assert.match(await sendRaw({ port, ca: servingAuthority.cert }, text), /^HTTP\/1\.1 200 /);
   });
 
-  test('rejections are counted and logged, and close the connection', async () => {
+  test('a rejection is counted and logged, and closes the connection', async () => {
     const agent = new Agent({ keepAlive: true });
     assert.equal((await send(client('eve'), { agent })).headers.connection, 'close');
     agent.destroy();
@@ -451,7 +456,7 @@ suite('client certificates are verified:', () => {
     );
   });
 
-  test('a replaced client CA applies to new connections', async () => {
+  test('a new client CA applies to new connections', async () => {
     const agent = new Agent({ keepAlive: true });
     const api = client('api');
     assert.equal((await send(api, { agent })).status, 200);
@@ -502,7 +507,7 @@ const PROBES: readonly ProbeCase[] = [
   { path: '/', status: 200, body: '/livez\n/readyz\n/healthz\n/metrics\n' },
 ];
 
-suite('the probes respond to', () => {
+suite('the server for probes responds to', () => {
   for (const { path, draining, status, body } of PROBES) {
     test(`${path}${draining ? ' while draining' : ''}`, async () => {
       const ping = { name: 'ping', check: () => undefined };
@@ -519,7 +524,7 @@ suite('the probes respond to', () => {
   }
 
   for (const method of ['GET', 'POST', 'PUT', 'DELETE'] as const) {
-    test(`${method} with a body that is not read, and then close the connection`, async () => {
+    test(`${method} with a body that it does not read, and then closes the connection`, async () => {
       const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
       for (const type of ['application/json', 'text/plain', 'x/y', undefined]) {
         const headers = type === undefined ? {} : { 'content-type': type };
@@ -530,7 +535,7 @@ suite('the probes respond to', () => {
     });
   }
 
-  test('/metrics in the Prometheus text format, with process and build metrics', async () => {
+  test('/metrics in the Prometheus text format, including metrics of the process and the build', async () => {
     const app = buildProbes({ livez: [], readyz: [], metrics: createMetrics({ version: '1.2.3' }) });
     const reply = await app.inject('/metrics');
     assert.equal(reply.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');

@@ -124,11 +124,11 @@ suite('the webhook configurations', () => {
       (hook) => `${kind.replace('WebhookConfiguration', '')} ${metadata.name}: ${getPath(hook)} ${hook.name}`,
     );
 
-  test('configured and served webhooks have the same paths', () => {
+  test('contain exactly the paths that the server serves', () => {
     assert.deepEqual(new Set(webhooks.map(({ path }) => path)), new Set(hooks.map(getPath)));
   });
 
-  test('without SCCs and other features, API servers call one webhook for a pod and one for a namespace', () => {
+  test('have one webhook for a pod and one for a namespace if SCCs and other features are off', () => {
     const policy = { scc: { mode: 'off' } };
     const configured = staticWebhookConfigurations({ ...defaultSettings('0.0.0'), policy });
     assert.deepEqual((configured as unknown as readonly Configuration[]).flatMap(describe), [
@@ -142,7 +142,7 @@ suite('the webhook configurations', () => {
     ]);
   });
 
-  test('node writes are reviewed only while their settings are enabled', () => {
+  test('include webhooks for node writes only while the settings enable them', () => {
     const cases: readonly (readonly [admission: JsonObject, resources: readonly string[]])[] = [
       [{}, []],
       [{ certificates: true }, ['certificatesigningrequests']],
@@ -159,14 +159,14 @@ suite('the webhook configurations', () => {
     }
   });
 
-  test('all webhooks match equivalent versions, have no side effects, and accept v1', () => {
+  test('match equivalent versions, have no side effects, and accept v1', () => {
     for (const hook of hooks) {
       const { matchPolicy, sideEffects, admissionReviewVersions } = hook as unknown as JsonObject;
       assert.deepEqual([matchPolicy, sideEffects, admissionReviewVersions], ['Equivalent', 'None', ['v1']]);
     }
   });
 
-  test('tiers differ only in name, namespaceSelector, failurePolicy and timeoutSeconds', () => {
+  test('have tiers that differ only in name, namespaceSelector, failurePolicy and timeoutSeconds', () => {
     for (const path of ['/validate/pods', '/connect/pods', '/mutate/pods']) {
       const [first, ...others] = hooksAt(path)
         .filter(({ name }) => !/^(?:olm|defaults)\./.test(name))
@@ -176,7 +176,7 @@ suite('the webhook configurations', () => {
     }
   });
 
-  test('timeoutSeconds exceeds the wait of 10 seconds', () => {
+  test('have a timeoutSeconds that exceeds the wait of 10 seconds', () => {
     for (const path of ['/mutate/pods', '/validate/pods']) assert.equal(hookAt(path).timeoutSeconds, 15);
     for (const path of ['/connect/pods', '/mutate/objects', '/validate/objects']) {
       assert.equal(hookAt(path).timeoutSeconds, 10);
@@ -186,11 +186,11 @@ suite('the webhook configurations', () => {
     }
   });
 
-  test('mutating webhooks are invoked again after other changes', () => {
+  test('let mutating webhooks be invoked again after other changes', () => {
     for (const hook of hooksAt('/mutate/pods')) assert.equal(hook.reinvocationPolicy, 'IfNeeded');
   });
 
-  test('where SCCs are enforced, validated requests are also mutated', () => {
+  test('send every pod that a validating webhook for SCCs reviews to the mutating webhook first', () => {
     const [mutate, validate] = [hookAt('/mutate/pods'), hookAt('/validate/pods')];
     const requests = ({ rules }: Hook): readonly string[] =>
       rules
@@ -277,20 +277,20 @@ suite('in the tiers of a webhook,', () => {
 
   type Cases = readonly (readonly [name: string, enforcement: Parameters<typeof requiredConfigurations>[1]])[];
   const cases: Cases = [
-    ['SCCs are off', buildEnforcement('off')],
-    ['SCCs are reported by default', buildEnforcement('report')],
-    ['SCCs are enforced by default', buildEnforcement('enforce')],
-    ['other namespaces are exempt', buildEnforcement('enforce', ['shop', 'kube-system'])],
-    ['only kube-system is exempt', buildEnforcement('report', ['kube-system'])],
-    ['Pod Security is enforced', { ...buildEnforcement('off'), defaultLevel: true }],
-    ['Pod Security and SCCs are enforced', { ...buildEnforcement('enforce'), defaultLevel: true }],
-    ['exceptions may apply', { ...buildEnforcement('off'), exceptions: true }],
+    ['SCCs are in off mode', buildEnforcement('off')],
+    ['SCCs are in report mode by default', buildEnforcement('report')],
+    ['SCCs are in enforce mode by default', buildEnforcement('enforce')],
+    ['shop and kube-system are exempt from SCCs', buildEnforcement('enforce', ['shop', 'kube-system'])],
+    ['only kube-system is exempt from SCCs', buildEnforcement('report', ['kube-system'])],
+    ['a default level is enforced', { ...buildEnforcement('off'), defaultLevel: true }],
+    ['a default level and SCCs are enforced', { ...buildEnforcement('enforce'), defaultLevel: true }],
+    ['exceptions are enabled', { ...buildEnforcement('off'), exceptions: true }],
   ];
   for (const [name, enforcement] of cases) {
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, enforcement, { service: SERVICE });
     const among = required.flatMap(({ webhooks }) => webhooks) as unknown as readonly Hook[];
 
-    test(`each namespace is selected once: ${name}`, () => {
+    test(`each namespace is selected once if ${name}`, () => {
       const { scc, defaultLevel } = enforcement;
       fc.assert(
         fc.property(anyNamespace, (namespace) => {
@@ -313,7 +313,7 @@ suite('in the tiers of a webhook,', () => {
       );
     });
 
-    test(`no other webhook fails closed: ${name}`, () => {
+    test(`no other webhook fails closed if ${name}`, () => {
       const closed = among.filter(({ failurePolicy }) => failurePolicy === 'Fail').map(({ name }) => name);
       const { scc, defaultLevel, exceptions } = enforcement;
       const hasSccs = scc.mode !== 'off';
@@ -340,7 +340,7 @@ suite('in the tiers of a webhook,', () => {
       const among = required.flatMap(({ webhooks }) => webhooks) as unknown as readonly Hook[];
       const byDefault = defaultLevel ? 'baseline' : 'privileged';
 
-      test(`with a floor, default level ${byDefault}, mode ${mode}: webhooks fail open if and only if the floor decides`, () => {
+      test(`webhooks fail open exactly if the floor decides, with default level ${byDefault} and SCC mode ${mode}`, () => {
         fc.assert(
           fc.property(anyNamespace, (namespace) => {
             const { name, labels } = namespace.metadata;
@@ -368,7 +368,7 @@ suite('in the tiers of a webhook,', () => {
     }
   }
 
-  test('with a floor, webhooks fail closed where SCCs are enforced if users or runtime classes are exempt', () => {
+  test('webhooks fail closed where SCCs are enforced, despite a floor, if users or runtime classes are exempt', () => {
     const names = (exemptions: Partial<ReturnType<typeof buildEnforcement>['exemptions']>): readonly string[] =>
       requiredConfigurations(
         WEBHOOK_REGISTRATIONS,
@@ -394,7 +394,7 @@ suite('in the tiers of a webhook,', () => {
     assert.deepEqual(names({ runtimeClasses: ['kata'] }), [closed, open]);
   });
 
-  test('a registration that fails open has one tier, which fails open, even if it is only for SCCs', () => {
+  test('a registration that always fails open has one tier', () => {
     for (const registration of WEBHOOK_REGISTRATIONS.filter(({ rules }) =>
       rules.some(({ feature }) => feature === 'scc'),
     )) {
@@ -407,7 +407,7 @@ suite('in the tiers of a webhook,', () => {
     }
   });
 
-  test('the timeout in the settings applies to fail-closed webhooks', () => {
+  test('the timeout in the settings applies to webhooks that fail closed', () => {
     const target = { service: SERVICE, timeoutSeconds: 20 };
     const required = requiredConfigurations(WEBHOOK_REGISTRATIONS, buildEnforcement('enforce'), target);
     for (const { name, failurePolicy, timeoutSeconds } of required.flatMap(({ webhooks }) => webhooks)) {
@@ -477,7 +477,7 @@ function isCovered({ rules }: Hook, operation: string, resource: string, group =
 }
 
 suite('the rules of the webhooks', () => {
-  test('for workloads include the resources in the settings, and fail open', () => {
+  test('include the resources in the settings for workloads, and fail open', () => {
     const resources = [
       { group: 'argoproj.io', version: '*', resource: 'rollouts' },
       { group: 'batch.volcano.sh', version: 'v1alpha1', resource: 'jobs', templatePath: 'spec.tasks.*.template' },
@@ -502,7 +502,7 @@ suite('the rules of the webhooks', () => {
   });
 
   for (const path of ['/mutate/pods']) {
-    test(`for ${path} cover exactly the evaluated requests`, () => {
+    test(`cover exactly the requests that ${path} evaluates`, () => {
       const isEvaluated = (operation: 'CREATE' | 'UPDATE', subResource?: string): boolean =>
         readRequest({ operation, subResource, object: CHANGED, oldObject: POD } as never).verdict === 'evaluate';
       for (const operation of ['CREATE', 'UPDATE'] as const) {
@@ -519,12 +519,12 @@ suite('the rules of the webhooks', () => {
     });
   }
 
-  test('for /connect/pods cover exec and attach', () => {
+  test('cover exec and attach for /connect/pods', () => {
     const covered = SUBRESOURCES.filter((name) => isCovered(hookAt('/connect/pods'), 'CONNECT', `pods/${name}`));
     assert.deepEqual(covered, ['attach', 'exec']);
   });
 
-  test('for SCC objects cover create and update', () => {
+  test('cover create and update for SCCs', () => {
     for (const path of ['/mutate/objects', '/validate/objects']) {
       const covers = (operation: string): boolean =>
         isCovered(hookAt(path), operation, 'securitycontextconstraints', 'security.openshift.io');
@@ -558,7 +558,7 @@ const anyPod = fc.record({
   ),
 });
 
-suite('the matchConditions of SCC webhooks exclude pods that no SCC changes:', () => {
+suite('the matchConditions of SCC webhooks send or exclude requests:', () => {
   const conditions = hookAt('/mutate/pods').matchConditions ?? [];
   const matches = (operation: string, object: JsonObject, oldObject: JsonObject | null): unknown =>
     matchesConditions(conditions, { operation, object, oldObject });
@@ -570,32 +570,37 @@ suite('the matchConditions of SCC webhooks exclude pods that no SCC changes:', (
     oldObject: JsonObject | null,
     matched: boolean,
   ])[] = [
-    ['a new pod', POD, null, true],
-    ['a new pod for Linux', { ...POD, spec: { ...POD.spec, os: { name: 'linux' } } }, null, true],
-    ['a new pod for Windows', { ...POD, spec: { ...POD.spec, os: { name: 'windows' } } }, null, true],
-    ['a changed image', CHANGED, POD, true],
-    ['no change', POD, POD, false],
-    ['an added label', withMetadata({ labels: { a: 'b' } }), POD, true],
-    ['a removed label', POD, withMetadata({ labels: { a: 'b' } }), true],
-    ['a changed label', withMetadata({ labels: { a: 'c' } }), withMetadata({ labels: { a: 'b' } }), true],
-    ['an added annotation', withMetadata({ annotations: { a: 'b' } }), POD, true],
-    ['a removed annotation', POD, withMetadata({ annotations: { a: 'b' } }), true],
+    ['creation of a pod', POD, null, true],
+    ['creation of a pod for Linux', { ...POD, spec: { ...POD.spec, os: { name: 'linux' } } }, null, true],
+    ['creation of a pod for Windows', { ...POD, spec: { ...POD.spec, os: { name: 'windows' } } }, null, true],
+    ['an update of an image', CHANGED, POD, true],
+    ['an update without changes', POD, POD, false],
+    ['an update that adds a label', withMetadata({ labels: { a: 'b' } }), POD, true],
+    ['an update that removes a label', POD, withMetadata({ labels: { a: 'b' } }), true],
     [
-      'unchanged labels and annotations',
+      'an update that changes a label',
+      withMetadata({ labels: { a: 'c' } }),
+      withMetadata({ labels: { a: 'b' } }),
+      true,
+    ],
+    ['an update that adds an annotation', withMetadata({ annotations: { a: 'b' } }), POD, true],
+    ['an update that removes an annotation', POD, withMetadata({ annotations: { a: 'b' } }), true],
+    [
+      'an update that keeps labels and annotations',
       withMetadata({ labels: { a: 'b' }, annotations: { c: 'd' } }),
       withMetadata({ labels: { a: 'b' }, annotations: { c: 'd' } }),
       false,
     ],
-    ['a removed finalizer', POD, withMetadata({ finalizers: ['f'] }), false],
-    ['an added owner', withMetadata({ ownerReferences: [{ uid: 'u' }] }), POD, false],
-    ['a changed status', { ...POD, status: { phase: 'Running' } }, POD, false],
+    ['an update that removes a finalizer', POD, withMetadata({ finalizers: ['f'] }), false],
+    ['an update that adds an owner', withMetadata({ ownerReferences: [{ uid: 'u' }] }), POD, false],
+    ['an update of the status', { ...POD, status: { phase: 'Running' } }, POD, false],
   ];
   for (const [name, object, oldObject, matched] of cases) {
     test(`${name}: ${matched ? 'sent' : 'excluded'}`, () =>
       assert.equal(matches(oldObject ? 'UPDATE' : 'CREATE', object, oldObject), matched));
   }
 
-  test('excluded requests would be admitted unchanged', () => {
+  test('requests that they exclude would be admitted unchanged', () => {
     fc.assert(
       fc.property(anyPod, anyPod, fc.constantFrom('CREATE', 'UPDATE'), (object, oldObject, operation) => {
         const matched = matches(operation, object, operation === 'UPDATE' ? oldObject : null);
@@ -643,7 +648,7 @@ function anyChange<T extends Changeable>(anyObject: fc.Arbitrary<T>): fc.Arbitra
   });
 }
 
-suite('the matchConditions of Pod Security exclude requests that are always allowed:', () => {
+suite('the matchConditions of Pod Security webhooks send or exclude requests:', () => {
   const withoutSccs = staticWebhookConfigurations({ ...ENFORCING, policy: { scc: { mode: 'off' } } });
   const podHooks = (withoutSccs as unknown as readonly Configuration[]).flatMap(({ webhooks }) => webhooks);
   const conditions = (resource: string): readonly JsonObject[] =>
@@ -685,31 +690,49 @@ suite('the matchConditions of Pod Security exclude requests that are always allo
     oldObject: JsonObject | null,
     matched: boolean,
   ])[] = [
-    ['a new pod', 'pods', POD, null, true],
-    ['a pod with a changed image', 'pods', CHANGED, POD, true],
-    ['a pod with an added annotation', 'pods', pod({ annotations: { a: 'b' } }), POD, true],
-    ['a pod with an added label', 'pods', pod({ labels: { a: 'b' } }), POD, false],
-    ['a pod with a removed finalizer', 'pods', POD, pod({ finalizers: ['f'] }), false],
-    ['an unchanged pod', 'pods', POD, POD, false],
-    ['a new namespace', 'namespaces', namespace({}), null, true],
-    ['a namespace with an added label', 'namespaces', namespace({ labels: { a: 'b' } }), namespace({}), true],
-    ['a namespace with a removed label', 'namespaces', namespace({}), namespace({ labels: { a: 'b' } }), true],
-    ['a namespace with empty labels', 'namespaces', namespace({ labels: {} }), namespace({}), false],
+    ['creation of a pod', 'pods', POD, null, true],
+    ['an update of a pod that changes an image', 'pods', CHANGED, POD, true],
+    ['an update of a pod that adds an annotation', 'pods', pod({ annotations: { a: 'b' } }), POD, true],
+    ['an update of a pod that adds a label', 'pods', pod({ labels: { a: 'b' } }), POD, false],
+    ['an update of a pod that removes a finalizer', 'pods', POD, pod({ finalizers: ['f'] }), false],
+    ['an update of a pod without changes', 'pods', POD, POD, false],
+    ['creation of a namespace', 'namespaces', namespace({}), null, true],
     [
-      'a namespace with an added annotation',
+      'an update of a namespace that adds a label',
+      'namespaces',
+      namespace({ labels: { a: 'b' } }),
+      namespace({}),
+      true,
+    ],
+    [
+      'an update of a namespace that removes a label',
+      'namespaces',
+      namespace({}),
+      namespace({ labels: { a: 'b' } }),
+      true,
+    ],
+    ['an update of a namespace with empty labels', 'namespaces', namespace({ labels: {} }), namespace({}), false],
+    [
+      'an update of a namespace that adds an annotation',
       'namespaces',
       namespace({ annotations: { a: 'b' } }),
       namespace({}),
       false,
     ],
-    ['a namespace with a removed finalizer', 'namespaces', namespace({}), namespace({ finalizers: ['f'] }), false],
+    [
+      'an update of a namespace that removes a finalizer',
+      'namespaces',
+      namespace({}),
+      namespace({ finalizers: ['f'] }),
+      false,
+    ],
   ];
   for (const [name, resource, object, oldObject, matched] of cases) {
     test(`${name}: ${matched ? 'sent' : 'excluded'}`, () =>
       assert.equal(matches(resource, oldObject ? 'UPDATE' : 'CREATE', object, oldObject), matched));
   }
 
-  test('excluded requests would be allowed without warnings', () => {
+  test('requests that they exclude would be allowed without warnings', () => {
     const typedPod = anyPod.map((fields) => ({ apiVersion: 'v1', kind: 'Pod', ...fields }));
     const anyPair = fc.oneof(
       anyChange(typedPod).map((pair) => ['pods', ...pair] as const),

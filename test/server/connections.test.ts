@@ -112,12 +112,12 @@ interface Attack {
 const DISPLACED = 'closed before the request';
 
 const ATTACKS: readonly Attack[] = [
-  { name: 'one byte each', strangers: [[STRANGER, REPLICA_LIMIT, ONE_BYTE]], limit: REPLICA_LIMIT },
+  { name: 'one byte on each', strangers: [[STRANGER, REPLICA_LIMIT, ONE_BYTE]], limit: REPLICA_LIMIT },
   {
-    name: 'one byte each, from five addresses',
+    name: 'one byte on each, from five addresses',
     strangers: [STRANGER, ...OTHER_STRANGERS].map((address) => [address, LIMIT / 4, ONE_BYTE] as const),
   },
-  { name: 'one byte each, from the address of the API server', strangers: [[API_SERVER, LIMIT, ONE_BYTE]] },
+  { name: 'one byte on each, from the address of the API server', strangers: [[API_SERVER, LIMIT, ONE_BYTE]] },
   { name: 'unfinished bodies', strangers: [[STRANGER, LIMIT, REVIEW.slice(0, -1)]] },
   {
     name: 'unfinished bodies, from five addresses',
@@ -126,7 +126,7 @@ const ATTACKS: readonly Attack[] = [
   { name: 'valid reviews', strangers: [[STRANGER, LIMIT, REVIEW]] },
   { name: 'valid reviews that wait', strangers: [[STRANGER, LIMIT, formatRequest('/wait')]], idle: DISPLACED },
   {
-    name: 'valid reviews, then one byte each',
+    name: 'valid reviews, followed by more connections with one byte on each',
     strangers: [
       [STRANGER, LIMIT, REVIEW],
       [STRANGER, LIMIT / 4, ONE_BYTE],
@@ -134,9 +134,9 @@ const ATTACKS: readonly Attack[] = [
   },
 ];
 
-suite('unauthenticated connections do not displace API servers', () => {
+suite('API servers are served despite unauthenticated connections:', () => {
   for (const { name, strangers, limit = LIMIT, idle = ANSWERED } of ATTACKS) {
-    test(`${limit} with ${name}`, async (t) => {
+    test(`${limit} connections with ${name}`, async (t) => {
       const server = await startServer(t, limit);
       const early = await open(server, API_SERVER);
       assert.equal(await send(early, REVIEW), ANSWERED);
@@ -157,7 +157,7 @@ suite('unauthenticated connections do not displace API servers', () => {
     ['four addresses', OTHER_STRANGERS, ONE_BYTE],
     ['four addresses after valid reviews', OTHER_STRANGERS, REVIEW],
   ] as const) {
-    test(`that are opened continuously from ${name}`, async (t) => {
+    test(`connections that are opened continuously from ${name}`, async (t) => {
       const limit = 48;
       const server = await startServer(t, limit);
       const early = await open(server, API_SERVER);
@@ -180,7 +180,7 @@ suite('unauthenticated connections do not displace API servers', () => {
 });
 
 suite('the limit of connections', () => {
-  test('is reported by the readiness check, metrics and one log line', async (t) => {
+  test('is reported by the readiness check, by metrics and in one log line', async (t) => {
     const server = await startServer(t);
     assert.equal(server.connections.saturation(), undefined);
     await openMany(server, STRANGER, LIMIT / 2, ONE_BYTE);
@@ -218,9 +218,9 @@ suite('the limit of connections', () => {
 suite('before the first valid review,', () => {
   for (const [name, request, result] of [
     ['a malformed review', formatRequest('/allow', '{'), '400 closed'],
-    ['another path', formatRequest('/nothing'), '404 closed'],
-    ['a malformed path', formatRequest('/%'), '400 closed'],
-    ['the list of paths', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '200 closed'],
+    ['a request for another path', formatRequest('/nothing'), '404 closed'],
+    ['a request for a malformed path', formatRequest('/%'), '400 closed'],
+    ['a request for the list of paths', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '200 closed'],
   ] as const) {
     test(`the connection closes after the response to ${name}`, async (t) => {
       const server = await startServer(t);
@@ -234,10 +234,10 @@ suite('before the first valid review,', () => {
   }
 
   for (const [name, sent] of [
-    ['nothing', ''],
-    ['an unfinished header', REVIEW.slice(0, 20)],
+    ['no data', ''],
+    ['only a part of the header', REVIEW.slice(0, 20)],
   ] as const) {
-    test(`the connection closes after 15 seconds with ${name}`, async (t) => {
+    test(`the connection closes after 15 seconds if the client has sent ${name}`, async (t) => {
       const server = await startServer(t);
       assert.equal(server.app.server.headersTimeout, 15_000);
       server.app.server.headersTimeout = 1500;
@@ -258,7 +258,7 @@ suite('before the first valid review,', () => {
   }
 });
 
-test('connections without a request do not displace one that sends its first review', async (t) => {
+test('a connection that sends its first review is not displaced by connections without a request', async (t) => {
   const server = await startServer(t);
   const socket = await open(server, API_SERVER);
   const result = send(socket, REVIEW.slice(0, -1));
@@ -270,7 +270,7 @@ test('connections without a request do not displace one that sends its first rev
   assert.equal(await result, ANSWERED);
 });
 
-suite('unauthenticated connections to the probe port', () => {
+suite('kubelets are served despite unauthenticated connections to the probe port', () => {
   const PROBE = 'GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n';
   /** The connection limit of the port. One address can use half of the limit. */
   const PROBES_LIMIT = 50;
@@ -280,7 +280,7 @@ suite('unauthenticated connections to the probe port', () => {
     ['the address of the kubelet', [API_SERVER]],
     ['four addresses', OTHER_STRANGERS],
   ] as const) {
-    test(`from ${name} do not displace kubelets`, async (t) => {
+    test(`from ${name}`, async (t) => {
       const metrics = { expose: () => Promise.resolve(''), contentType: 'text/plain' };
       const app = buildProbes({ livez: [], readyz: [], metrics });
       t.after(() => app.close());
@@ -305,7 +305,7 @@ suite('unauthenticated connections to the probe port', () => {
   }
 });
 
-test('a connection closes on a second request before the response to the first one', async (t) => {
+test('a connection closes if it sends a second request before the response to the first', async (t) => {
   const server = await startServer(t);
   const socket = await open(server, STRANGER);
   const result = send(socket, formatRequest('/wait').repeat(100));
@@ -318,7 +318,7 @@ test('a connection closes on a second request before the response to the first o
   );
 });
 
-suite('thousands of requests that arrive together are not processed', () => {
+suite('thousands of requests that arrive at once on a connection are not processed', () => {
   const REQUESTS = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5000);
 
   /** Waits until the client's connection is closed. Returns the number of requests that the server created. */
@@ -332,7 +332,7 @@ suite('thousands of requests that arrive together are not processed', () => {
     return count;
   };
 
-  test('by the admission server', async (t) => {
+  test('by the server for admission reviews', async (t) => {
     const server = await startServer(t);
     assert.equal(await countRequests(server.app.server, await open(server, STRANGER)), 2);
   });
@@ -348,7 +348,7 @@ suite('thousands of requests that arrive together are not processed', () => {
   });
 });
 
-test('after a connection is closed, another one is accepted', async (t) => {
+test('a new connection is accepted after another one has closed', async (t) => {
   const server = await startServer(t);
   for (let round = 0; round < 3; round++) {
     const sockets = await openMany(server, STRANGER, LIMIT / 2, round === 1 ? REVIEW : ONE_BYTE);

@@ -198,18 +198,18 @@ async function decide({ path, request }: Case, uid: string | undefined, areClien
 }
 
 for (const reviewCase of CASES) {
-  suite(`only API servers receive details about a review of ${reviewCase.name}:`, () => {
+  suite(`only API servers receive the details in a review of ${reviewCase.name}:`, () => {
     const cases = [
-      ['an API server with a client certificate', true, undefined, reviewCase.full],
+      ['an API server with a client certificate receives them', true, undefined, reviewCase.full],
       [
-        'an API server without a client certificate',
+        'an API server without a client certificate receives them if its review contains the UID of the object',
         false,
         UID,
         reviewCase.hasUid ? reviewCase.full : reviewCase.limited,
       ],
-      ['a client that does not know the UID', false, undefined, reviewCase.limited],
-      ['a client with a wrong UID', false, FORGED, reviewCase.limited],
-      ['a client with an empty UID', false, '', reviewCase.limited],
+      ['a client that does not know the UID does not receive them', false, undefined, reviewCase.limited],
+      ['a client with a wrong UID does not receive them', false, FORGED, reviewCase.limited],
+      ['a client with an empty UID does not receive them', false, '', reviewCase.limited],
     ] as const;
     for (const [client, areClientsKnown, uid, expected] of cases) {
       test(client, async () => assert.deepEqual(await decide(reviewCase, uid, areClientsKnown), expected));

@@ -121,37 +121,37 @@ suite('the webhook reviews writes of exceptions:', () => {
     ['a proposal records its author', { object: object() }, stored],
     ['an author cannot be forged', { object: object({}, { [AUTHORS]: '["mallory"]' }) }, stored],
     [
-      'a proposal without the record is denied',
+      'a proposal is denied if the recording webhook was not called',
       { object: object(), isRecorded: false },
       `${PREFIX}metadata.annotations[${AUTHORS}]: Forbidden: the webhook mutate.objects.portcullis.dev records the authors`,
     ],
     [
-      'a proposal in another version',
+      'a proposal in another API version is validated',
       { object: object({ spec: { ...spec, expiresAt: '2027-12-31T00:00:00Z' } }), version: 'v2' },
       `${PREFIX}spec.expiresAt: Invalid value: "2027-12-31T00:00:00Z": must be at most 2160h from now (spec.podSecurity.exceptions.maxDuration of the settings)`,
     ],
     [
-      'a proposal that no pod can match',
+      'a proposal that no pod can match causes a message with the reason',
       { object: object({ spec: { ...spec, allow: [{ check: 'privileged' }] } }) },
       'spec.allow[0] has no effect, because privileged checks only fields of containers: set container and image',
     ],
     [
-      'a proposal that has expired',
+      'a proposal that has expired is denied',
       { object: object({ spec: { ...spec, expiresAt: NOW } }) },
       `${PREFIX}spec.expiresAt: Invalid value: "${NOW}": must be in the future`,
     ],
     [
-      'a proposal that would fill the memory of replicas',
+      'a proposal that would fill the memory of replicas is denied',
       { object: object({ spec: { ...spec, reason: 'x'.repeat(16_384) } }) },
       `${PREFIX}spec: Too long: may not be more than 16384 bytes`,
     ],
     [
-      'a proposal that is already approved',
+      'a proposal that already contains an approval is denied',
       { object: object({ status: { approval } }) },
       `${PREFIX}status.approval: Forbidden: may only be set through the status subresource of podsecurityexceptions`,
     ],
     [
-      'each editor is an author',
+      'each editor becomes an author',
       { user: 'carol', object: object({ spec: { ...spec, reason: 'other' } }, byAlice), old: stored },
       object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["alice","carol"]' }),
     ],
@@ -161,7 +161,7 @@ suite('the webhook reviews writes of exceptions:', () => {
       object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["alice","carol"]' }),
     ],
     [
-      'an edit does not replace authors that cannot be read',
+      'an edit does not replace a record of authors that cannot be read',
       {
         user: 'carol',
         object: object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["dave"' }),
@@ -170,7 +170,7 @@ suite('the webhook reviews writes of exceptions:', () => {
       object({ spec: { ...spec, reason: 'other' } }, { [AUTHORS]: '["dave"' }),
     ],
     [
-      'an edit does not replace missing authors',
+      'an edit does not replace a missing record of authors',
       { user: 'carol', object: object({ spec: { ...spec, reason: 'other' } }), old: object() },
       object({ spec: { ...spec, reason: 'other' } }),
     ],
@@ -180,7 +180,7 @@ suite('the webhook reviews writes of exceptions:', () => {
       object({}, { ...byAlice, note: 'x' }),
     ],
     [
-      'an approval records the approver',
+      'an approval records its approver',
       { user: 'bob', status: true, object: { ...stored, ...requested }, old: stored },
       approved,
     ],
@@ -195,7 +195,7 @@ suite('the webhook reviews writes of exceptions:', () => {
       approved,
     ],
     [
-      'a forged approver without the record is denied',
+      'a forged approver is denied if the recording webhook was not called',
       {
         user: 'bob',
         status: true,
@@ -206,7 +206,7 @@ suite('the webhook reviews writes of exceptions:', () => {
       `${PREFIX}status.approval.by: Invalid value: "carol": must be the requesting user "bob"`,
     ],
     [
-      'a forged time without the record is denied',
+      'a forged approval time is denied if the recording webhook was not called',
       {
         user: 'bob',
         status: true,
@@ -222,17 +222,17 @@ suite('the webhook reviews writes of exceptions:', () => {
       `${PREFIX}status.approval: Forbidden: alice is its author and cannot approve it`,
     ],
     [
-      'the spec has changed since it was read',
+      'an approval is denied if the spec has changed since the approver read it',
       { user: 'bob', status: true, object: { ...stored, status: { approval: { specHash: 'x' } } }, old: stored },
       `${PREFIX}status.approval.specHash: Invalid value: "x": must be the hash of the current spec (${hashSpec(spec)}): read the spec again before you approve it`,
     ],
     [
-      'a user without the verb cannot approve',
+      'a user without the approve verb cannot approve',
       { user: 'mallory', status: true, object: { ...stored, ...requested }, old: stored },
       'podsecurityexceptions.policy.portcullis.dev "e" is forbidden: User "mallory" cannot approve resource "podsecurityexceptions" in API group "policy.portcullis.dev" in the namespace "shop"',
     ],
     [
-      'a status update without changes to the approval does not require the verb',
+      'a status update that does not change the approval does not require the approve verb',
       { user: 'mallory', status: true, object: { ...approved, status: { approval, uses: 1 } }, old: approved },
       { ...approved, status: { approval, uses: 1 } },
     ],
@@ -246,7 +246,7 @@ suite('the webhook reviews writes of exceptions:', () => {
       { user: 'bob', status: true, object: object(requested), old: object() },
       `${PREFIX}status.approval: Forbidden: its authors are unknown because it was stored without a review. Delete it and create it again`,
     ],
-    ['members that are null are absent', { object: { ...object(), status: null } }, { ...stored, status: null }],
+    ['fields that are null are absent', { object: { ...object(), status: null } }, { ...stored, status: null }],
   ];
   for (const [name, change, expected] of cases) {
     test(name, async () => {
@@ -266,7 +266,7 @@ suite('the webhook reviews writes of exceptions:', () => {
   }
 });
 
-suite('approvals in annotations are reviewed:', () => {
+suite('approvals in annotations are recorded or denied:', () => {
   const [BY, PROPOSED, HASH, THROUGH, AT] = [
     'approved-by',
     'proposed-by',
@@ -291,37 +291,49 @@ suite('approvals in annotations are reviewed:', () => {
     given: Write & { readonly trusts?: readonly string[] },
     expected: JsonObject | string,
   ])[] = [
-    ['a trusted deployer applies an approval', { user: FLUX, object: object({}, inGit) }, applied],
-    ['a second apply keeps the record', { user: FLUX, object: object({}, inGit), old: applied }, applied],
-    ['the feature is off by default', { user: FLUX, object: object({}, inGit), trusts: [] }, untrusted(FLUX)],
-    ['a tenant applies an approval', { user: 'mallory', object: object({}, inGit) }, untrusted('mallory')],
+    ['an approval that a trusted deployer applies is recorded', { user: FLUX, object: object({}, inGit) }, applied],
     [
-      'a tenant forges the deployer',
+      'a second apply by the deployer keeps the record',
+      { user: FLUX, object: object({}, inGit), old: applied },
+      applied,
+    ],
+    [
+      'the deployer is denied while the settings trust no deployer',
+      { user: FLUX, object: object({}, inGit), trusts: [] },
+      untrusted(FLUX),
+    ],
+    [
+      'a tenant who applies an approval is denied',
+      { user: 'mallory', object: object({}, inGit) },
+      untrusted('mallory'),
+    ],
+    [
+      'a tenant who forges the deployer is denied',
       { user: 'mallory', object: object({}, { ...inGit, ...recorded }) },
       untrusted('mallory'),
     ],
     [
-      'a tenant forges the deployer without the recording webhook',
+      'a tenant who forges the deployer is denied even if the recording webhook was not called',
       { user: 'mallory', object: object({}, { ...inGit, ...recorded, [AUTHORS]: '["mallory"]' }), isRecorded: false },
       `${path(THROUGH)}${RECORDS}`,
     ],
     [
-      'a tenant copies an approval to another spec',
+      'a tenant who copies an approval to another spec is denied',
       { user: 'mallory', object: object({ spec: changed }, { ...inGit, ...recorded }) },
       untrusted('mallory'),
     ],
     [
-      'a tenant records a deployer before an approval exists',
+      'a deployer that a tenant records is removed if there is no approval',
       { user: 'mallory', object: object({}, recorded) },
       object({}, { [AUTHORS]: '["mallory"]' }),
     ],
     [
-      'a tenant changes the approver of an approved exception',
+      'a tenant who changes the approver of an approved exception is denied',
       { user: 'mallory', object: object({}, { ...inGit, ...recorded, [BY]: 'dave' }), old: applied },
       untrusted('mallory'),
     ],
     [
-      'a tenant extends the time of the approval',
+      'a change of the approval time by a tenant is reverted',
       {
         user: 'mallory',
         object: object({}, { ...inGit, ...byFlux, ...recorded, [AT]: '2027-06-01T00:00:00Z' }),
@@ -330,7 +342,7 @@ suite('approvals in annotations are reviewed:', () => {
       applied,
     ],
     [
-      'a tenant extends the time of the approval without the recording webhook',
+      'a tenant who extends the time of the approval is denied if the recording webhook was not called',
       {
         ...{ user: 'mallory', isRecorded: false, old: applied },
         object: object({}, { ...inGit, ...byFlux, ...recorded, [AT]: '2027-06-01T00:00:00Z' }),
@@ -338,44 +350,48 @@ suite('approvals in annotations are reviewed:', () => {
       `${path(THROUGH)}${RECORDS}`,
     ],
     [
-      'a tenant changes the spec, which ends the approval',
+      'a tenant who changes the spec becomes an author, which ends the approval',
       { user: 'mallory', object: object({ spec: changed }, { ...inGit, ...byFlux, ...recorded }), old: applied },
       object({ spec: changed }, { ...inGit, ...recorded, [AUTHORS]: JSON.stringify(['mallory', FLUX]) }),
     ],
     [
-      'a tenant removes the approval',
+      'a tenant may remove the approval',
       { user: 'mallory', object: object({}, byFlux), old: applied },
       object({}, byFlux),
     ],
     [
-      'a deployer without the approve verb',
+      'a trusted deployer without the approve verb is denied',
       { user: 'mallory', object: object({}, inGit), trusts: ['mallory'] },
       'podsecurityexceptions.policy.portcullis.dev "e" is forbidden: User "mallory" cannot approve resource "podsecurityexceptions" in API group "policy.portcullis.dev" in the namespace "shop"',
     ],
     [
-      'a user whose name begins with a trusted name',
+      'a user whose name begins with the name of a trusted deployer is denied',
       { user: `${FLUX}-2`, object: object({}, inGit) },
       untrusted(`${FLUX}-2`),
     ],
-    ['the deployer as approver', { user: FLUX, object: object({}, { ...inGit, [BY]: FLUX }) }, self(FLUX)],
-    ['one person in both roles', { user: FLUX, object: object({}, { ...inGit, [PROPOSED]: 'bob' }) }, self('bob')],
+    ['the deployer cannot be the approver', { user: FLUX, object: object({}, { ...inGit, [BY]: FLUX }) }, self(FLUX)],
     [
-      'an author in the cluster as approver',
+      'the same person cannot be the proposer and the approver',
+      { user: FLUX, object: object({}, { ...inGit, [PROPOSED]: 'bob' }) },
+      self('bob'),
+    ],
+    [
+      'an author in the cluster cannot be the approver',
       { user: FLUX, object: object({}, { ...inGit, [BY]: 'alice' }), old: stored },
       self('alice'),
     ],
     [
-      'one person without the other',
+      'an approval without a proposer is denied',
       { user: FLUX, object: object({}, { [BY]: 'bob', [HASH]: hashSpec(spec) }) },
       `${path(PROPOSED)}Required value: must be the name of the person who proposed the exception, who must not be its approver`,
     ],
     [
-      'the hash of another spec',
+      'an approval with the hash of another spec is denied',
       { user: FLUX, object: object({ spec: changed }, inGit) },
       `${path(HASH)}Invalid value: "${hashSpec(spec)}": must be the hash of the spec (${hashSpec(changed)})`,
     ],
     [
-      'a record of unknown authors',
+      'an approval is denied if the authors are unknown',
       { user: FLUX, object: object({}, inGit), old: object() },
       `${path(BY)}Forbidden: its authors are unknown because it was stored without a review. Delete it and create it again`,
     ],
@@ -389,7 +405,7 @@ suite('approvals in annotations are reviewed:', () => {
   }
 });
 
-suite('the settings determine who may approve:', () => {
+suite('the settings limit proposals and approvals:', () => {
   const cases: readonly (readonly [change: Partial<ExceptionSettings>, expected: string | undefined])[] = [
     [{ mode: 'off' }, 'spec.podSecurity.exceptions.mode is off: set it to approved'],
     [{ namespaces: ['other'] }, 'spec.podSecurity.exceptions.namespaces does not contain shop'],
@@ -443,7 +459,7 @@ suite('the settings determine who may approve:', () => {
   });
 });
 
-test('approvals are limited for each client address', async () => {
+test('reviews of approvals are limited for each client address', async () => {
   settings = SETTINGS;
   let sent = 0;
   reviewAccess = () => Promise.resolve({ allowed: ++sent > 0 });
@@ -461,11 +477,11 @@ test('approvals are limited for each client address', async () => {
   assert.match(await metrics.expose(), /^portcullis_limits_exceeded_total\{limit="accessReviewsPerSecond"\} 2$/m);
 });
 
-test('a review without an object is denied', async () => {
+test('the review of an exception without an object is denied', async () => {
   assert.equal(await write({ object: null as unknown as JsonObject }), 'the object is not a PodSecurityException');
 });
 
-suite('a change to the settings warns about the active exceptions that it ends', () => {
+suite('a change to the settings warns if it ends active exceptions:', () => {
   const expiring = { ...spec, expiresAt: '2027-03-20T00:00:00Z' };
   const put = (name: string, change: { readonly spec?: typeof spec; readonly status?: JsonObject } = {}) => {
     const { spec: own = spec, status = {} } = change;
@@ -502,26 +518,34 @@ suite('a change to the settings warns about the active exceptions that it ends',
   const ALL =
     'ends 2 active exceptions: shop/a, shop/b. It denies new pods of 2 workloads: Deployment shop/gateway, StatefulSet shop/vault';
   const cases: readonly (readonly [name: string, after: unknown, warning: string, ...trusts: string[]])[] = [
-    ['off mode', { mode: 'off' }, ALL],
-    ['removed settings', undefined, ALL],
+    ['off mode, with a warning', { mode: 'off' }, ALL],
+    ['removed settings, with a warning', undefined, ALL],
     ['null', null, ALL],
-    ['other namespaces', { ...ON, namespaces: ['bank'] }, ALL],
-    ['the same namespaces', { ...ON, namespaces: ['shop'] }, ''],
-    ['a forbidden check', { ...ON, forbiddenChecks: ['capabilities_restricted'] }, ALL],
-    ['another forbidden check', { ...ON, forbiddenChecks: ['privileged'] }, ''],
+    ['other namespaces, with a warning', { ...ON, namespaces: ['bank'] }, ALL],
+    ['the same namespaces, without a warning', { ...ON, namespaces: ['shop'] }, ''],
     [
-      'a shorter duration',
+      'a forbidden check that an exception allows, with a warning',
+      { ...ON, forbiddenChecks: ['capabilities_restricted'] },
+      ALL,
+    ],
+    ['a forbidden check that no exception allows, without a warning', { ...ON, forbiddenChecks: ['privileged'] }, ''],
+    [
+      'a shorter maximum duration, with a warning',
       { ...ON, maxDuration: '720h' },
       'ends 1 active exception: shop/b. It denies new pods of 1 workload: StatefulSet shop/vault',
     ],
-    ['equal settings', ON, ''],
+    ['equal settings, without a warning', ON, ''],
     [
-      'another trusted approver',
+      'another trusted approver, with a warning',
       { ...ON, trustedApprovers: ['argocd'] },
       'ends 1 active exception: shop/in-git',
       'flux',
     ],
-    ['invalid settings, which API servers reject', { mode: 5, namespaces: 'shop', forbiddenChecks: 7 }, ''],
+    [
+      'invalid settings, without a warning because API servers reject them',
+      { mode: 5, namespaces: 'shop', forbiddenChecks: 7 },
+      '',
+    ],
   ];
   for (const [name, after, warning, ...trustedApprovers] of cases) {
     test(name, async () => {

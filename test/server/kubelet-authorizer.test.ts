@@ -25,7 +25,7 @@ const UNKNOWN_VERSION = `failed to parse node version ${SHOWN_VERSION}: Invalid 
 const PODS = { verb: 'list', resource: 'pods' };
 const as = (node: string) => ({ user: `system:node:${node}`, groups: ['system:nodes'] });
 
-suite('the authorization webhook decides as upstream:', () => {
+suite('the authorization webhook decides like upstream:', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([], {
@@ -56,12 +56,12 @@ suite('the authorization webhook decides as upstream:', () => {
       { allowed: false, denied: true, reason: OUTDATED },
     ],
     [
-      'a request for no resource',
+      'a request without a resource',
       review({ ...as('old'), nonResourceAttributes: { path: '/version', verb: 'get' } }),
       { allowed: false, denied: true, reason: OUTDATED },
     ],
     [
-      'an unknown version',
+      'a kubelet with an unknown version',
       review({ ...as('odd'), resourceAttributes: PODS }),
       {
         allowed: false,
@@ -71,11 +71,11 @@ suite('the authorization webhook decides as upstream:', () => {
       },
     ],
     [
-      'a version that is too long',
+      'a kubelet version that is too long',
       review({ ...as('long'), resourceAttributes: PODS }),
       { allowed: false, denied: true, reason: UNKNOWN_VERSION, evaluationError: UNKNOWN_VERSION },
     ],
-    ['another user', review({ user: 'alice', resourceAttributes: PODS }), { allowed: false }],
+    ['a user who is not a node', review({ user: 'alice', resourceAttributes: PODS }), { allowed: false }],
   ];
   for (const [name, body, status] of answers) {
     test(name, async () => {
@@ -86,7 +86,7 @@ suite('the authorization webhook decides as upstream:', () => {
     });
   }
 
-  test('the log contains the beginning of long names', async () => {
+  test('the log contains only the beginning of long names', async () => {
     const name = 'x'.repeat(20_000);
     await post(server, PATH, JSON.stringify(review({ ...as(name), resourceAttributes: { ...PODS, name } })));
     const { user, name: logged, reason } = server.log.at(-1) ?? {};
@@ -117,7 +117,7 @@ suite('the authorization webhook decides as upstream:', () => {
     ],
   ];
   for (const [body, reason] of malformed) {
-    test(`${body} is malformed`, async () => {
+    test(`${body} is rejected as malformed`, async () => {
       const { status, body: text } = await post(server, PATH, body);
       assert.deepEqual([status, text], [400, `invalid SubjectAccessReview: ${reason}\n`]);
     });
@@ -149,7 +149,7 @@ suite('the authorization webhook decides as upstream:', () => {
     });
   }
 
-  test('the largest review that API servers send of another user is answered without an opinion', async () => {
+  test('a review about a user who is not a node gets no opinion even if it has the maximum size that API servers send', async () => {
     // A label selector of 1 MiB, such as `a,a,a`.
     const requirements = Array.from({ length: 1 << 19 }, () => ({ key: 'a', operator: 'Exists' }));
     const resourceAttributes = { ...PODS, labelSelector: { requirements } };
@@ -185,15 +185,15 @@ suite('before the nodes and the settings are read,', () => {
 
   const RETRY = 'the nodes and the settings have not been read yet\n';
   const cases: readonly (readonly [name: string, body: string, retries: boolean])[] = [
-    ['a request of a node', reviewOf(as('x'), PODS), true],
+    ['a review about a node', reviewOf(as('x'), PODS), true],
     // The mode of the minimum is not known before the settings are read.
-    ['a registration', reviewOf(as('x'), { verb: 'create', resource: 'nodes' }), true],
-    ['a review that is too large', reviewOf({ ...as('x'), extra: 'x'.repeat(70_000) }, PODS), true],
-    ['a node that reads a node', reviewOf(as('x'), { verb: 'get', resource: 'nodes' }), false],
-    ['another user', reviewOf({ user: 'alice' }, PODS), false],
+    ['a review about the registration of a node', reviewOf(as('x'), { verb: 'create', resource: 'nodes' }), true],
+    ['a review about a node that is too large', reviewOf({ ...as('x'), extra: 'x'.repeat(70_000) }, PODS), true],
+    ['a review about a node that reads a Node', reviewOf(as('x'), { verb: 'get', resource: 'nodes' }), false],
+    ['a review about a user who is not a node', reviewOf({ user: 'alice' }, PODS), false],
   ];
   for (const [name, body, retries] of cases) {
-    test(`${name} ${retries ? 'is retried' : 'is answered'}`, async () => {
+    test(`${name} ${retries ? 'must be sent again' : 'is answered'}`, async () => {
       const { status, headers, body: text } = await post(server, PATH, body);
       assert.deepEqual([status, headers['retry-after']], retries ? [503, '1'] : [200, undefined]);
       if (retries) assert.equal(text, RETRY);
@@ -201,7 +201,7 @@ suite('before the nodes and the settings are read,', () => {
     });
   }
 
-  test('decisions are counted by cause', async () => {
+  test('the decisions are counted by cause', async () => {
     const lines = (await server.metrics.expose()).match(/^portcullis_kubelet_authorizations_total.*$/gm);
     assert.deepEqual(lines?.sort(), [
       'portcullis_kubelet_authorizations_total{decision="Deny",cause="not-synced"} 2',
@@ -210,13 +210,13 @@ suite('before the nodes and the settings are read,', () => {
     ]);
   });
 
-  test('unknown paths are explained', async () => {
+  test('a request for an unknown path gets an explanation', async () => {
     const { status, body } = await post(server, '/authorize', '{}');
     assert.deepEqual([status, body], [404, `no webhook at POST /authorize; POST a SubjectAccessReview to ${PATH}\n`]);
   });
 });
 
-test('unknown clients do not delay API servers with many reviews or unfinished bodies', async (t) => {
+test('unknown clients that send many reviews or unfinished bodies do not delay API servers', async (t) => {
   const scope = (store: TestServer['store']) => ({ store, settings: () => settings, hasSettingsObject: false });
   const server = await startAdmissionServer([], { createScope: scope, now: () => 0 });
   for (let count = 0; count < 5000; count++) await server.app.inject({ method: 'POST', url: PATH });
@@ -238,7 +238,7 @@ test('unknown clients do not delay API servers with many reviews or unfinished b
   assert.match(response.toString(), /^HTTP\/1\.1 429 [^]*\r\nretry-after: 1\r\n/);
 });
 
-test('client addresses take turns, and the reviews of an address that exceed the memory limit are retried', async (t) => {
+test('client addresses are served in turn, and reviews above the memory limit of an address must be sent again', async (t) => {
   const scope = (store: TestServer['store']) => ({ store, settings: () => settings, hasSettingsObject: false });
   let nowMs = 0;
   const server = await startAdmissionServer([], { createScope: scope, now: () => (nowMs += 10) });

@@ -50,7 +50,7 @@ async function send(path: string, request: JsonObject, to: TestServer = server):
   return response;
 }
 
-test('a minimum above the kubelet versions is denied with the names of all nodes', async () => {
+test('a minimum above kubelet versions in use is denied with the names of all nodes', async () => {
   const group = 'config.openshift.io';
   const response = await send('/validate/objects', {
     kind: { group, version: 'v1', kind: 'Node' },
@@ -86,7 +86,7 @@ test('a minimum above the kubelet versions is denied with the names of all nodes
   });
 });
 
-suite('writes of nodes are denied below the minimum:', () => {
+suite('writes of the kubelet version in a node are allowed or denied:', () => {
   const user = { username: 'system:node:n', groups: ['system:nodes'] };
   const outdated =
     'nodes "n" is forbidden: kubelet version is outdated: kubelet version is 1.32.9, which is lower than minimumKubeletVersion of 1.33.0';
@@ -108,12 +108,12 @@ suite('writes of nodes are denied below the minimum:', () => {
     ['an administrator', { operation: 'CREATE', userInfo: {}, object: reportedNode('n', 'v1.32.9') }, undefined],
     ['no user', { operation: 'CREATE', object: reportedNode('n', 'v1.32.9') }, undefined],
     [
-      'a user who is not in the group of nodes',
+      'a user outside the group of nodes',
       { ...create, userInfo: { ...user, groups: null }, object: reportedNode('n', 'v1.32.9') },
       undefined,
     ],
     [
-      'a status update',
+      'an update of the status',
       { operation: 'UPDATE', subResource: 'status', userInfo: user, object: reportedNode('n', 'v1.32.9') },
       undefined,
     ],
@@ -133,7 +133,7 @@ suite('writes of nodes are denied below the minimum:', () => {
   }
 });
 
-suite('among writes of registered nodes,', () => {
+suite('among other writes of nodes,', () => {
   let checking: TestServer;
   before(async () => {
     checking = await start({ certificates: true, nodeWrites: true });
@@ -169,7 +169,7 @@ suite('among writes of registered nodes,', () => {
     ['a mirror pod', pod, 'pods "x"'],
   ];
   for (const [name, body, object] of denied) {
-    test(`${name} of a node below the minimum is denied, unless the check is off`, async () => {
+    test(`${name} of a node below the minimum is denied unless the check is off`, async () => {
       const path = body === pod ? '/validate/pods' : '/validate/nodes';
       const { allowed, status } = await send(path, body, checking);
       const { code, message } = status as { readonly code: number; readonly message: string };

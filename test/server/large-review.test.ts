@@ -129,7 +129,7 @@ function reduce(json: string | Buffer, isWhole = false): JsonObject {
   }
 }
 
-suite('a reduced request', () => {
+suite('a reduced large review', () => {
   let seeds: readonly JsonObject[] = [];
   const { webhooks, decide } = createAll();
   before(async () => {
@@ -145,7 +145,7 @@ suite('a reduced request', () => {
     ['an SCC', () => requests.sccObjects],
   ];
   for (const [name, arbitrary] of cases) {
-    test(`of ${name} has the same decisions, patches, warnings and audit annotations`, async () => {
+    test(`of ${name} has the same decision, patch, warnings and audit annotations as the complete review`, async () => {
       await fc.assert(
         fc.asyncProperty(grown(arbitrary()), async (json) => {
           const request = json as unknown as AdmissionRequest;
@@ -170,7 +170,7 @@ suite('a reduced request', () => {
 
 const RELEVANT = 'the fields that decisions read exceed a limit';
 
-suite('a large review has limits:', () => {
+suite('reading a large review:', () => {
   const read = (object: object, isWhole = false): JsonObject => {
     const review = podReview({});
     const request = { ...review.request, object };
@@ -212,7 +212,7 @@ suite('a large review has limits:', () => {
     );
   });
 
-  test('lists that exceed the limit of a decoder remain complete, so the decoder reports the limit', () => {
+  test('lists above the limit of a decoder are kept complete, so the decoder reports the limit', () => {
     const { containers } = object(read(pod({ containers: Array(6000).fill({}) })))['spec'] as JsonObject;
     assert.equal(
       decodePod(pod({ containers })).error?.message,
@@ -220,16 +220,21 @@ suite('a large review has limits:', () => {
     );
   });
 
-  test('nesting in fields that decisions do not read has the limit of API servers', () => {
+  test('fields that decisions do not read may have as many levels as in API servers', () => {
     const managedFields = [{ manager: 'm', fieldsV1: '9900 levels' }];
     const before = pod({ containers: [] });
     assert.deepEqual(object(read(pod({ containers: [], nodeSelector: '9990 levels' }, { managedFields }))), before);
   });
 
   const rejected: readonly (readonly [name: string, object: object, isWhole: boolean, error: string])[] = [
-    ['many whole members', pod({ nodeSelector: keys(300_000) }), true, `${RELEVANT}: more than 250000 values`],
     [
-      'many members of another kind',
+      'many members that are kept completely',
+      pod({ nodeSelector: keys(300_000) }),
+      true,
+      `${RELEVANT}: more than 250000 values`,
+    ],
+    [
+      'many members in an object of another kind',
       { apiVersion: 'argoproj.io/v1alpha1', kind: 'Rollout', spec: keys(300_000) },
       false,
       `${RELEVANT}: more than 250000 values`,
@@ -242,7 +247,7 @@ suite('a large review has limits:', () => {
       `${RELEVANT}: more than 8388608 bytes`,
     ],
     [
-      'deep nesting in a field that is read',
+      'deep nesting in a field that decisions read',
       pod({ securityContext: '100 levels' }),
       false,
       `${RELEVANT}: nested more than 100 levels deep`,
@@ -254,20 +259,20 @@ suite('a large review has limits:', () => {
       `${RELEVANT}: too many nested levels`,
     ],
     [
-      'deeper nesting than an API server accepts',
+      'deeper nesting than API servers accept',
       pod({ nodeSelector: '10000 levels' }),
       false,
       'the review exceeds a limit: nested more than 10000 levels deep',
     ],
     [
-      'many values in a field that is not read',
+      'many values in a field that decisions do not read',
       pod({ nodeSelector: Array(1_600_000).fill(0) }),
       false,
       'the review exceeds a limit: more than 1500000 values',
     ],
   ];
   for (const [name, input, isWhole, error] of rejected) {
-    test(`${name}: rejected`, () => assert.deepEqual(read(input, isWhole), { error, isLimit: true }));
+    test(`a review with ${name} is rejected`, () => assert.deepEqual(read(input, isWhole), { error, isLimit: true }));
   }
 });
 
@@ -293,7 +298,7 @@ suite('the text of a large review', () => {
     ),
   );
 
-  test('is accepted and rejected like JSON.parse, even in fields that are not read', () => {
+  test('is accepted or rejected as by JSON.parse, even in fields that decisions do not read', () => {
     fc.assert(
       fc.property(values, (value) => {
         const text = wrap(value);
@@ -341,7 +346,7 @@ suite('the text of a large review', () => {
   for (const [name, json, reduced] of cases)
     test(`is reduced or rejected as expected: ${name}`, () => assert.deepEqual(reduce(json), reduced));
 
-  test('a member named __proto__ stays a member', () => {
+  test('keeps a member named __proto__', () => {
     const text =
       '{"request":{"kind":{"version":"v1","kind":"Pod"},"object":{"spec":{"securityContext":{"__proto__":{"a":1}}}}}}';
     assert.deepEqual(reduce(text), JSON.parse(text));
@@ -350,7 +355,7 @@ suite('the text of a large review', () => {
   });
 });
 
-suite('the objects of an update are compared:', () => {
+suite('readLargeReview compares the objects of an update:', () => {
   const update = (object: object, oldObject: object): readonly [object: JsonObject, oldObject: JsonObject] => {
     const kind = { version: 'v1', kind: 'Pod' };
     const { request } = reduce(JSON.stringify({ request: { kind, object, oldObject } })) as { request: JsonObject };
@@ -408,7 +413,7 @@ suite('the worker for large reviews', () => {
     await rejected;
   });
 
-  test('ends after a large review, to free its memory', async () => {
+  test('ends after a large review to free its memory', async () => {
     let starts = 0;
     const parser = createParser(() => {
       starts++;
@@ -419,7 +424,7 @@ suite('the worker for large reviews', () => {
     await parser.close();
   });
 
-  test('counts the values, and rejects a review that exceeds a limit and one that is not JSON', async () => {
+  test('counts the values, and rejects a review that exceeds a limit or is not JSON', async () => {
     const parser = createParser(startParseWorker);
     const reduceText = (text: string) => parser.reduceReview(Buffer.from(text), false);
     assert.equal((await reduceText('{"apiVersion":"v1","kind":"x","request":{"uid":"a"}}')).values, 5);

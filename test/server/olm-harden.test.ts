@@ -93,12 +93,12 @@ const root = catalogPod({}, { securityContext: { runAsUser: 0 } });
 const REPORT =
   'OLM hardening: the profile catalog-source would set seccompProfile, runAsUser, runAsNonRoot, privileged, readOnlyRootFilesystem, allowPrivilegeEscalation, capabilities.drop';
 
-suite('hardening of OLM pods by the webhook', () => {
-  test('off mode ignores the pod', async () => {
+suite('the webhook for OLM hardening', () => {
+  test('ignores pods in off mode', async () => {
     assert.deepEqual(await review({ mode: 'off' }, catalogPod()), { patch: [], warnings: [], counted: '' });
   });
 
-  test('report mode only warns', async () => {
+  test('only warns in report mode', async () => {
     assert.deepEqual(await review({ mode: 'report' }, catalogPod()), {
       patch: [],
       warnings: [REPORT],
@@ -106,14 +106,14 @@ suite('hardening of OLM pods by the webhook', () => {
     });
   });
 
-  test('fill mode changes only security contexts, and keeps explicit values', async () => {
+  test('changes only security contexts and keeps explicit values in fill mode', async () => {
     assert.deepEqual(await review({}, catalogPod()), { patch: HARDENED, warnings: [], counted: 'hardened' });
     const { warnings, patch } = await review({}, root);
     assert.deepEqual(warnings, [CONFLICT]);
     assert.deepEqual(patch, ['/spec/containers/0/securityContext', '/spec/securityContext/seccompProfile']);
   });
 
-  test('force mode replaces explicit values', async () => {
+  test('replaces explicit values in force mode', async () => {
     const { warnings, patch } = await review({ mode: 'force' }, root);
     assert.deepEqual(warnings, []);
     assert.deepEqual(patch, [
@@ -124,7 +124,7 @@ suite('hardening of OLM pods by the webhook', () => {
     ]);
   });
 
-  test('a compliant pod does not change, and a pod that only has conflicts is counted', async () => {
+  test('does not change a compliant pod, and counts a pod whose explicit values conflict', async () => {
     const rig = startWebhooks();
     const first = await rig.decide(PATH, request(catalogPod()));
     assert.ok(first.allowed);
@@ -139,14 +139,14 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.equal((await review({ mode: 'force' }, conflicting)).counted, 'conflict');
   });
 
-  test('a pod that polls for updates has an empty catalog label', async () => {
+  test('recognizes a pod that polls for updates, whose catalog label is empty', async () => {
     const labels = { 'olm.catalogSource': '', 'catalogsource.operators.coreos.com/update': 'cat' };
     assert.deepEqual((await review({}, catalogPod({ labels, ownerReferences: [] }))).patch, HARDENED);
   });
 
   const LEGACY = { spec: { image: 'i', grpcPodConfig: { securityContextConfig: 'legacy' } } };
 
-  test('the CatalogSource determines whether a pod is legacy, and a legacy pod is reported', async () => {
+  test('uses the CatalogSource to determine whether a pod is legacy, and reports a legacy pod', async () => {
     assert.deepEqual(await review({ catalog: LEGACY }, catalogPod()), { patch: [], warnings: [], counted: 'legacy' });
     assert.deepEqual((await review({ catalog: LEGACY, namespaceLevel: 'restricted' }, catalogPod())).warnings, [
       `OLM hardening: legacy pods are denied because the namespace has ${ENFORCE}=restricted. Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"`,
@@ -160,7 +160,7 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.equal((await review({ catalog: { metadata, spec: {} } }, catalogPod())).counted, 'legacy');
   });
 
-  test('a pod cannot claim the exception', async () => {
+  test('does not let a pod claim the legacy mode', async () => {
     const annotations = { 'portcullis.dev/disable-security': 'true' };
     const forged = catalogPod({ annotations }, { grpcPodConfig: { securityContextConfig: 'legacy' } });
     assert.deepEqual((await review({}, forged)).patch, HARDENED);
@@ -168,7 +168,7 @@ suite('hardening of OLM pods by the webhook', () => {
     assert.equal((await review({ catalog: LEGACY }, catalogPod({ labels }))).counted, 'hardened');
   });
 
-  test('an invalid securityContextConfig does not grant an exception', async () => {
+  test('grants no legacy mode for an invalid securityContextConfig', async () => {
     const catalog = { spec: { image: 'i', grpcPodConfig: { securityContextConfig: 'Legacy' } } };
     assert.deepEqual(await review({ catalog }, catalogPod()), {
       patch: HARDENED,
@@ -179,7 +179,7 @@ suite('hardening of OLM pods by the webhook', () => {
     });
   });
 
-  test('without the CatalogSource or its CRD, the enforce label of the namespace applies', async () => {
+  test('uses the enforce label of the namespace if there is no CatalogSource or no CRD for it', async () => {
     const missing =
       'OLM hardening: CatalogSource "cat" not found in namespace "shop"; the enforce label of the namespace determines the security context of its pods';
     const restricted = await review({ catalog: null, namespaceLevel: 'restricted' }, catalogPod());
@@ -191,13 +191,13 @@ suite('hardening of OLM pods by the webhook', () => {
     });
   });
 
-  test('an owner with another UID is not treated as the CatalogSource', async () => {
+  test('does not treat an owner with another UID as the CatalogSource', async () => {
     const ownerReferences = [{ ...OWNER, uid: 'other' }];
     const { warnings } = await review({ namespaceLevel: 'restricted' }, catalogPod({ ownerReferences, labels: {} }));
     assert.match(warnings.join(), /CatalogSource "cat" not found/);
   });
 
-  test('a pod of operator-sdk run bundle never gets a user, and causes a warning in legacy mode', async () => {
+  test('never sets a user for a pod of operator-sdk run bundle, and warns about it in legacy mode', async () => {
     const bundle = catalogPod({ labels: {} }, { containers: [{ name: 'registry-grpc' }] });
     const rig = startWebhooks();
     const decision = await rig.decide(PATH, request(bundle));
@@ -209,7 +209,7 @@ suite('hardening of OLM pods by the webhook', () => {
     ]);
   });
 
-  test('other pods, updates and malformed pods are ignored', async () => {
+  test('ignores other pods, updates and malformed pods', async () => {
     const ignored = { patch: [], warnings: [], counted: '' };
     assert.deepEqual(await review({}, { ...catalogPod(), metadata: { labels: { 'olm.managed': 'true' } } }), ignored);
     assert.deepEqual(await review({}, catalogPod(), { operation: 'UPDATE' }), ignored);
@@ -222,7 +222,7 @@ suite('hardening of OLM pods by the webhook', () => {
     );
   });
 
-  test('OLM keeps hardened pods: labels, images and the number of containers do not change', async () => {
+  test('keeps the labels, the images and the number of containers, so OLM keeps the pod', async () => {
     const pod = catalogPod({}, { initContainers: [{ name: 'extract-utilities' }, { name: 'extract-content' }] });
     const decision = await startWebhooks({ mode: 'force' }).decide(PATH, request(pod));
     assert.ok(decision.allowed);
@@ -232,11 +232,15 @@ suite('hardening of OLM pods by the webhook', () => {
   const WITH_USER = { seccompProfile: { type: 'RuntimeDefault' }, runAsUser: 1001, runAsNonRoot: true };
   const WITHOUT_USER = { seccompProfile: { type: 'RuntimeDefault' } };
   const users: readonly (readonly [name: string, cluster: Cluster, expected: JsonObject])[] = [
-    ['SCCs are only reported', { sccMode: 'report' }, WITH_USER],
-    ['the label of the namespace enforces SCCs', { labels: { 'portcullis.dev/scc': 'enforce' } }, WITHOUT_USER],
-    ['the namespace is exempt', { sccMode: 'enforce', labels: { 'openshift.io/run-level': '0' } }, WITH_USER],
-    ['the namespace only reports SCCs', { sccMode: 'enforce', labels: { 'portcullis.dev/scc': 'report' } }, WITH_USER],
-    ['OpenShift enforces the SCCs', { sccMode: 'off' }, WITHOUT_USER],
+    ['SCCs are in report mode', { sccMode: 'report' }, WITH_USER],
+    ['the label of the namespace selects enforce mode', { labels: { 'portcullis.dev/scc': 'enforce' } }, WITHOUT_USER],
+    ['the namespace is exempt from SCCs', { sccMode: 'enforce', labels: { 'openshift.io/run-level': '0' } }, WITH_USER],
+    [
+      'the label of the namespace selects report mode',
+      { sccMode: 'enforce', labels: { 'portcullis.dev/scc': 'report' } },
+      WITH_USER,
+    ],
+    ['the SCC admission of OpenShift is active', { sccMode: 'off' }, WITHOUT_USER],
   ];
   for (const [name, cluster, expected] of users) {
     test(`sets the user of the pod unless SCC admission sets it: ${name}`, async () => {
@@ -249,7 +253,7 @@ suite('hardening of OLM pods by the webhook', () => {
     });
   }
 
-  test('hardening precedes SCC admission, and its result does not change when it runs again', async () => {
+  test('runs before SCC admission, and changes nothing when it is invoked again', async () => {
     const rig = startWebhooks({ isOpenShift: true, sccMode: 'enforce' });
     const pod = catalogPod();
     const first = await rig.decide(PATH, request(pod));
@@ -271,14 +275,14 @@ suite('hardening of OLM pods by the webhook', () => {
   });
 });
 
-suite('the API server sends', () => {
+suite('the API server sends to this webhook', () => {
   const matches = (object: JsonObject, namespace = 'shop'): unknown =>
     matchesConditions(
       MUTATE_OLM_PODS.matchConditions as unknown as readonly JsonObject[],
       request(object, { namespace }),
     );
 
-  test('pods without the label that have an OLM owner, the label of unpack pods, or the OLM namespace', () => {
+  test('pods without the label that have an OLM owner, the label of unpack pods, or an OLM namespace', () => {
     assert.equal(matches(catalogPod({ labels: {} })), true);
     assert.equal(matches({ metadata: { labels: { 'operatorframework.io/bundle-unpack-ref': 'a' } } }), true);
     assert.equal(matches({ metadata: {} }, 'olm'), true);

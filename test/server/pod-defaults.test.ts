@@ -49,13 +49,17 @@ suite('the pod defaults webhook', () => {
     ['off mode', {}],
     ['the installation namespace', APPLY, { namespace: 'portcullis' }],
     [
-      'a namespace that is not selected',
+      'a namespace that the namespace selector excludes',
       { defaults: { mode: 'apply', namespaceSelector: { matchLabels: { team: 'b' } } } },
     ],
-    ['SCCs are enforced, which deny the pod', { ...APPLY, scc: { mode: 'enforce' } }],
-    ['an unknown namespace, in which SCCs might be enforced', APPLY, { namespace: 'other' }],
+    ['enforced SCCs, which deny the pod', { ...APPLY, scc: { mode: 'enforce' } }],
+    ['an unknown namespace, where SCCs may be enforced', APPLY, { namespace: 'other' }],
     ['an update', APPLY, { operation: 'UPDATE', oldObject: POD }],
-    ['an ephemeral container', APPLY, { operation: 'UPDATE', oldObject: POD, subResource: 'ephemeralcontainers' }],
+    [
+      'an added ephemeral container',
+      APPLY,
+      { operation: 'UPDATE', oldObject: POD, subResource: 'ephemeralcontainers' },
+    ],
     [
       'another kind',
       APPLY,
@@ -67,17 +71,17 @@ suite('the pod defaults webhook', () => {
     ['a pod that cannot be decoded', APPLY, { object: { spec: { containers: 1 } } }],
   ];
   for (const [name, spec, change] of cases) {
-    test(`no field changes: ${name}`, async () => assert.deepEqual(await review(spec, change), []));
+    test(`changes no field for ${name}`, async () => assert.deepEqual(await review(spec, change), []));
   }
 
-  test('a new pod gets all defaults', async () => assert.deepEqual(await review(APPLY), PATCH));
+  test('sets all defaults in a new pod', async () => assert.deepEqual(await review(APPLY), PATCH));
 
-  test('a new pod gets the defaults until the stricter SCC mode of the settings is in force', async () => {
+  test('sets the defaults in a new pod until the stricter SCC mode of the settings is registered', async () => {
     const settings = { ...APPLY, scc: { mode: 'enforce' } };
     assert.deepEqual(await review(settings, {}, 'report'), PATCH);
   });
 
-  test('a new pod in a selected namespace gets all defaults', async () => {
+  test('sets all defaults in a new pod if the namespace selector selects its namespace', async () => {
     const namespaceSelector = { matchExpressions: [{ key: 'team', operator: 'Exists' }] };
     assert.deepEqual(await review({ defaults: { mode: 'apply', namespaceSelector } }), PATCH);
   });

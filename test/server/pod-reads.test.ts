@@ -91,8 +91,8 @@ function execMany({ exec }: Rig, count: number, address?: string, values?: numbe
   });
 }
 
-suite('reads of pods are limited and ordered:', () => {
-  test('many concurrent requests are allowed, with few concurrent reads', async (t) => {
+suite('reads of pods for exec reviews are limited:', () => {
+  test('many requests may wait, but only a few pods are read at the same time', async (t) => {
     const rig = await startRig(t);
     const count = 2.5 * MAX_READS;
     const results = execMany(rig, count);
@@ -104,7 +104,7 @@ suite('reads of pods are limited and ordered:', () => {
     assert.deepEqual([...new Set(await Promise.all(results))], ['allowed']);
   });
 
-  test('each request decides on a read that starts after it', async (t) => {
+  test('each request is decided with a read that starts after the request', async (t) => {
     const rig = await startRig(t);
     const early = rig.exec('web');
     await rig.received(1);
@@ -117,7 +117,7 @@ suite('reads of pods are limited and ordered:', () => {
     assert.equal(await early, 'allowed');
   });
 
-  test('addresses are served in rotation', async (t) => {
+  test('addresses are served in turn', async (t) => {
     const rig = await startRig(t);
     void execMany(rig, MAX_READS + 50, STRANGER);
     await rig.received(MAX_READS + 50);
@@ -129,7 +129,7 @@ suite('reads of pods are limited and ordered:', () => {
     assert.equal(await result, 'allowed');
   });
 
-  test('above 48 MiB of waiting requests, the oldest request from the address with the most is denied', async (t) => {
+  test('if the waiting requests exceed 48 MiB, the oldest request of the address with the most is denied', async (t) => {
     const rig = await startRig(t);
     const result = rig.exec('web');
     await rig.received(1);

@@ -39,7 +39,7 @@ async function validate(options: SccRigOptions, labels = {}, object: unknown = R
   return await rig.decide('/validate/pods', podRequest(object));
 }
 
-suite('a pod that several policies validate', () => {
+suite('a pod that several policies deny or warn about', () => {
   const privileged = { 'pod-security.kubernetes.io/enforce': 'privileged' };
 
   test('is denied with the reasons of both policies', async () => {
@@ -49,7 +49,7 @@ suite('a pod that several policies validate', () => {
     assert.equal(decision.auditAnnotations?.['enforce-policy'], 'baseline:latest');
   });
 
-  test('is denied with the exact text of the policy that denies it', async () => {
+  test('is denied with the unchanged message if only one policy denies it', async () => {
     assert.equal(denial(await validate({ settings: { mode: 'off' } })), VIOLATION);
     assert.equal(denial(await validate({}, privileged)), NO_SCC);
   });
@@ -69,7 +69,7 @@ suite('a pod that several policies validate', () => {
   });
 });
 
-test('requests that no registration selects do not reach the policies', async () => {
+test('policies review no requests that their registration does not select', async () => {
   const rig = createSccTestWebhooks({ podSecurity });
   rig.putNamespace();
   const services = { group: '', version: 'v1', resource: 'services' };
@@ -91,7 +91,7 @@ interface ReviewOptions {
   readonly userInfo?: UserInfo;
 }
 
-suite('SCCs are enforced once API servers send the pods for which the mode requires it', () => {
+suite('SCCs are enforced after API servers send the pods that the mode concerns:', () => {
   const ENFORCE = { 'portcullis.dev/scc': 'enforce' };
   const cases: readonly (readonly [
     name: string,
@@ -99,12 +99,12 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
     labels: Readonly<Record<string, string>> | undefined,
     denied: boolean,
   ])[] = [
-    ['registered for enforce', 'enforce', {}, true],
-    ['registered for report, with the default mode', 'report', {}, false],
-    ['registered for report, with the label', 'report', ENFORCE, true],
-    ['registered for report, in an unknown namespace', 'report', undefined, true],
-    ['not registered, with the label', undefined, ENFORCE, false],
-    ['registered for another value, with the label', 'other', ENFORCE, false],
+    ['webhooks registered for enforce mode', 'enforce', {}, true],
+    ['webhooks registered for report mode, with enforce mode by default', 'report', {}, false],
+    ['webhooks registered for report mode, with enforce mode in the label', 'report', ENFORCE, true],
+    ['webhooks registered for report mode, in an unknown namespace', 'report', undefined, true],
+    ['webhooks that are not registered, with enforce mode in the label', undefined, ENFORCE, false],
+    ['webhooks registered for an unknown mode, with enforce mode in the label', 'other', ENFORCE, false],
   ];
   const review = async (
     registered: string | undefined,
@@ -138,7 +138,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       assert.match(JSON.stringify(defaulted), /^\{"allowed":true,.*"object":.*"openshift.io\/scc":"restricted-v2"/);
     });
   }
-  test('a pod gets the warnings of only one mode', async () => {
+  test('a pod gets the warnings of one mode, not of both', async () => {
     for (const registered of ['report', 'enforce']) {
       const warnings: readonly string[][] = await Promise.all(
         ['/mutate/pods', '/validate/pods'].map(async (path) => {
@@ -154,7 +154,7 @@ suite('SCCs are enforced once API servers send the pods for which the mode requi
       );
     }
   });
-  test('all modes are in force if the replica cannot read webhook configurations', async () => {
+  test('every mode is in force if the replica cannot read webhook configurations', async () => {
     assert.equal(denial(await review(undefined, {}, { canRead: false })), NO_SCC);
   });
 });

@@ -94,9 +94,9 @@ const KINDS: readonly Kind[] = [
   'StatefulSet',
 ];
 
-suite('every kind with a pod template is evaluated:', () => {
+suite('workloads of every kind with a pod template are evaluated:', () => {
   for (const kind of KINDS) {
-    test(`a new ${kind} is defaulted by an SCC`, async () => {
+    test(`the pods of a new ${kind} get SCC defaults before they are evaluated`, async () => {
       assert.deepEqual(await decide({ kind, spec: PLAIN }), { allowed: true });
     });
     test(`an updated ${kind} causes a warning if every SCC denies its pods`, async () => {
@@ -111,40 +111,60 @@ suite('every kind with a pod template is evaluated:', () => {
   }
 });
 
-suite('a Deployment causes warnings about its pods', () => {
+suite('the warnings for a Deployment depend on SCCs, pod defaults and levels:', () => {
   const ROOT_ADVICE = [
     'The closest usable SCC is "restricted-v2". It does not allow: spec.containers[0].securityContext.runAsUser=0.',
     'SCC "anyuid" would admit the pod if service account "builder" were allowed to use it. Bind ClusterRole "system:openshift:scc:anyuid".',
   ];
   const CASES: readonly (readonly [name: string, workloadCase: Given, warnings: readonly string[]])[] = [
-    ['report mode: the template is not defaulted', { settings: { mode: 'report' }, spec: PLAIN }, [RAW]],
     [
-      'report mode: every SCC would deny the pods',
+      'in report mode, the template is evaluated without SCC defaults',
+      { settings: { mode: 'report' }, spec: PLAIN },
+      [RAW],
+    ],
+    [
+      'in report mode, a warning states that every SCC would deny the pods',
       { settings: { mode: 'report' }, spec: HOST_NETWORK },
       [RAW_HOST_NETWORK, ...WOULD_DENY],
     ],
-    ['SCC admission is off', { settings: { mode: 'off' }, spec: HOST_NETWORK }, [RAW_HOST_NETWORK]],
-    ['a namespace without SCCs', { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN }, [RAW]],
-    ['a namespace in SCC mode off', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN }, [RAW]],
-    ['pod defaults are set in the template', { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: PLAIN }, []],
+    [
+      'in off mode, there are no warnings about SCCs',
+      { settings: { mode: 'off' }, spec: HOST_NETWORK },
+      [RAW_HOST_NETWORK],
+    ],
+    [
+      'an exempt namespace gets warnings about the unchanged template',
+      { settings: { exemptNamespaces: ['shop'] }, spec: PLAIN },
+      [RAW],
+    ],
+    [
+      'a namespace whose label selects off mode gets warnings about the unchanged template',
+      { labels: { ...LABELS, 'portcullis.dev/scc': 'off' }, spec: PLAIN },
+      [RAW],
+    ],
+    [
+      'pod defaults are set before the template is evaluated',
+      { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: PLAIN },
+      [],
+    ],
     [
       'pod defaults do not change fields that the template sets',
       { settings: { mode: 'off' }, podDefaults: DEFAULTS, spec: HOST_NETWORK },
       [wouldViolate('host namespaces (hostNetwork=true)')],
     ],
     [
-      'a namespace without defaults',
+      'a namespace without pod defaults gets warnings about the unchanged template',
       { settings: { mode: 'off' }, podDefaults: { ...DEFAULTS, exemptNamespaces: ['shop'] }, spec: PLAIN },
       [RAW],
     ],
     [
-      'report mode: pod defaults are set in the template, and every SCC would deny the pods',
+      'in report mode, pod defaults are set although every SCC would deny the pods',
       { settings: { mode: 'report' }, podDefaults: DEFAULTS, spec: HOST_NETWORK },
       [wouldViolate('host namespaces (hostNetwork=true)'), ...WOULD_DENY],
     ],
-    ['a privileged namespace, in which Pod Security ignores templates', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
+    ['a privileged namespace gets no Pod Security warnings', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
     [
-      'a service account that may use a more permissive SCC',
+      'a service account that may use a more permissive SCC gets fewer warnings',
       { scc: 'anyuid', spec: { ...ROOT, serviceAccountName: 'builder' } },
       [
         wouldViolate(
@@ -159,12 +179,12 @@ suite('a Deployment causes warnings about its pods', () => {
       ],
     ],
     [
-      'a service account without a grant',
+      'a service account without a grant gets a warning with the missing grant',
       { labels: {}, spec: { ...ROOT, serviceAccountName: 'builder' } },
       [WILL_DENY[0] ?? '', ...ROOT_ADVICE],
     ],
     [
-      'a required SCC that does not exist',
+      'a required SCC that does not exist is named in a warning',
       { labels: {}, metadata: { annotations: { 'openshift.io/required-scc': 'missing' } }, spec: PLAIN },
       [
         'pods of this template will be denied: failed to retrieve the required SCC "missing": securitycontextconstraints.security.openshift.io "missing" not found',
@@ -172,17 +192,17 @@ suite('a Deployment causes warnings about its pods', () => {
       ],
     ],
     [
-      'OpenShift compatibility, without warnings from SCC admission',
+      'in OpenShift compatibility mode, there are no warnings from SCC admission',
       { settings: { compatibility: 'openshift' }, spec: HOST_NETWORK },
       [RAW_HOST_NETWORK],
     ],
     [
-      'a template for Windows, to which SCCs do not apply',
+      'a template for Windows gets no warnings about SCCs',
       { spec: { ...PLAIN, os: { name: 'windows' } } },
       [wouldViolate('runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true)')],
     ],
     [
-      'a list of containers with null',
+      'a template with null in its containers gets a warning that it cannot be converted',
       { labels: {}, spec: { containers: [null] } },
       [
         'pods of this template will be denied: object was marked as kind pod but was unable to be converted: spec.template.spec.containers[0]: Invalid value: null: must be an object',
@@ -203,7 +223,7 @@ suite('a Deployment causes warnings about its pods', () => {
     });
   });
 
-  test('subresources cause no warnings', async () => {
+  test('a change of a subresource causes no warnings', async () => {
     const request = workloadRequest('Deployment', workload('Deployment', HOST_NETWORK), {
       operation: 'UPDATE',
       requestSubResource: 'status',
@@ -219,17 +239,17 @@ const WARN = 'pod-security.kubernetes.io/warn';
 suite('warnings do not depend on whether the label syncer has set the warn label:', () => {
   const ANYUID_ROOT = { ...ROOT, serviceAccountName: 'builder' };
   const CASES: readonly (readonly [name: string, level: string, workloadCase: Given, warnings: readonly string[]])[] = [
-    ['an SCC sets the fields', 'restricted', { labels: {}, spec: PLAIN }, []],
+    ['an SCC sets the missing fields', 'restricted', { labels: {}, spec: PLAIN }, []],
     ['no SCC admits the pods', 'restricted', { labels: {}, spec: HOST_NETWORK }, [RAW_HOST_NETWORK, ...WILL_DENY]],
-    ['the SCC needs a weaker level', 'baseline', { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT }, []],
+    ['the SCC requires a weaker level', 'baseline', { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT }, []],
     [
-      'a level that differs from the required level',
+      'the recorded level differs from the required level',
       'restricted',
       { labels: {}, scc: 'anyuid', spec: ANYUID_ROOT },
       [wouldViolate(PLAIN_DETAILS.replace('seccomp', 'runAsUser=0 (container "c" must not set runAsUser=0), seccomp'))],
     ],
-    ['a user set the label', 'restricted', { labels: { [WARN]: 'privileged' }, spec: HOST_NETWORK }, WILL_DENY],
-    ['an invalid level', 'odd', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
+    ['a user has set the label', 'restricted', { labels: { [WARN]: 'privileged' }, spec: HOST_NETWORK }, WILL_DENY],
+    ['the recorded level is invalid', 'odd', { labels: {}, spec: HOST_NETWORK }, WILL_DENY],
   ];
   for (const [name, level, workloadCase, warnings] of CASES) {
     test(name, async () => {
@@ -249,7 +269,7 @@ suite('warnings do not depend on whether the label syncer has set the warn label
   }
 });
 
-suite('without SCC admission, Pod Security warns about the unchanged template', () => {
+suite('without SCC admission, Pod Security warns about the unchanged template:', () => {
   const NAMESPACES: readonly (readonly [name: string, workloadCase: Omit<Given, 'spec'>])[] = [
     ['off mode in the cluster', { settings: { mode: 'off' } }],
     ['off mode in the namespace', { labels: { ...LABELS, 'portcullis.dev/scc': 'off' } }],
@@ -257,7 +277,7 @@ suite('without SCC admission, Pod Security warns about the unchanged template', 
     ['run level 0', { labels: { ...LABELS, 'openshift.io/run-level': '0' } }],
     ['run level 1', { labels: { ...LABELS, 'openshift.io/run-level': '1' } }],
     [
-      'SCCs disabled by a label',
+      'SCCs that a label disables',
       { labels: { ...LABELS, 'security.openshift.io/disable-securitycontextconstraints': 'true' } },
     ],
   ];
@@ -280,7 +300,7 @@ suite('without SCC admission, Pod Security warns about the unchanged template', 
   }
 });
 
-suite('a namespace that enforces the restricted level without SCCs gets warnings about denied pods:', () => {
+suite('a namespace with an enforced restricted level and without SCCs gets Pod Security warnings', () => {
   const ENFORCE = 'pod-security.kubernetes.io/enforce';
   const OFF = { 'portcullis.dev/scc': 'off' };
   const SUFFICIENT = 'security.openshift.io/MinimallySufficientPodSecurityStandard';
@@ -289,40 +309,40 @@ suite('a namespace that enforces the restricted level without SCCs gets warnings
     workloadCase: Omit<Given, 'spec'> & { readonly level?: string; readonly isSynced?: boolean },
     warnings: readonly string[],
   ])[] = [
-    ['no warn label', { labels: OFF }, [RAW]],
-    ['no warn label, a weaker sufficient level', { labels: OFF, level: 'privileged' }, [RAW]],
-    ['a synced warn label', { labels: { ...OFF, [WARN]: 'privileged' }, isSynced: true }, [RAW]],
+    ['without a warn label', { labels: OFF }, [RAW]],
+    ['without a warn label and with a weaker sufficient level', { labels: OFF, level: 'privileged' }, [RAW]],
+    ['with a synced warn label', { labels: { ...OFF, [WARN]: 'privileged' }, isSynced: true }, [RAW]],
     [
-      'a synced warn label and a weaker sufficient level',
+      'with a synced warn label and a weaker sufficient level',
       { labels: { ...OFF, [WARN]: 'privileged' }, isSynced: true, level: 'privileged' },
       [RAW],
     ],
     [
-      'a synced warn label, report mode',
+      'with a synced warn label, in report mode',
       { settings: { mode: 'report' }, labels: { [WARN]: 'privileged' }, isSynced: true },
       [RAW],
     ],
     [
-      'a synced warn label, off mode in the cluster',
+      'with a synced warn label, in off mode in the cluster',
       { settings: { mode: 'off' }, labels: { [WARN]: 'privileged' }, isSynced: true },
       [RAW],
     ],
     [
-      'a synced warn label, an exempt namespace',
+      'with a synced warn label, in an exempt namespace',
       { settings: { exemptNamespaces: ['shop'] }, labels: { [WARN]: 'privileged' }, isSynced: true },
       [RAW],
     ],
     [
-      'a synced warn label, a run level',
+      'with a synced warn label and a run level',
       { labels: { 'openshift.io/run-level': '0', [WARN]: 'privileged' }, isSynced: true },
       [RAW],
     ],
     [
-      'a version for the enforced level',
+      'with a synced warn label, at the version of the enforced level',
       { labels: { ...OFF, [`${ENFORCE}-version`]: 'v1.24', [WARN]: 'privileged' }, isSynced: true },
       [RAW.replace('latest', 'v1.24')],
     ],
-    ['the warn label of a user', { labels: { ...OFF, [WARN]: 'privileged' }, level: 'restricted' }, []],
+    ['unless a user set the warn label', { labels: { ...OFF, [WARN]: 'privileged' }, level: 'restricted' }, []],
   ];
   for (const [name, { level, isSynced = false, labels, ...workloadCase }, warnings] of CASES) {
     test(name, async () => {
@@ -353,11 +373,11 @@ test('the templates of a resource in the settings are evaluated', async () => {
   assert.deepEqual((await rig.decide('/validate/workloads', request)).warnings, [...violations, ...WILL_DENY]);
 });
 
-suite('the evaluated templates of an object are limited', () => {
+suite('the number of evaluated templates is limited for an object with', () => {
   const containers = (length: number) => Array.from({ length }, (_, index) => ({ name: `c${index}`, image: 'i' }));
   const cases: readonly (readonly [name: string, templates: readonly number[], evaluated: number])[] = [
-    ['in number', Array.from({ length: 200 }, () => 1), 100],
-    ['in the number of their containers', [4000, 1000, 1, 1], 2],
+    ['many templates', Array.from({ length: 200 }, () => 1), 100],
+    ['many containers in its templates', [4000, 1000, 1, 1], 2],
   ];
   for (const [name, templates, evaluated] of cases) {
     test(name, async () => {
@@ -385,7 +405,7 @@ suite('in a namespace without ranges,', () => {
     assert.deepEqual(await decision, { allowed: true });
   });
 
-  test('the warning states after the deadline that the ranges are missing', async () => {
+  test('the warning after the deadline states that the ranges are missing', async () => {
     const { store, decide } = rigFor({});
     store.put('Namespace', shop);
     const { warnings } = await decide('/validate/workloads', request, 500);
@@ -396,7 +416,7 @@ suite('in a namespace without ranges,', () => {
     ]);
   });
 
-  test('report mode evaluates the pods with the ranges that the namespace would receive', async () => {
+  test('the pods are evaluated in report mode with the ranges that the namespace would receive', async () => {
     const { store, decide } = rigFor({ settings: { mode: 'report' } });
     store.put('Namespace', {
       metadata: { name: 'other', annotations: { 'openshift.io/sa.scc.uid-range': '1000000000/10000' } },

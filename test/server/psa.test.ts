@@ -87,7 +87,7 @@ async function series(metrics: Metrics): Promise<string[]> {
     .filter((line) => /^(?:pod_security|portcullis_exemption)_/.test(line) && !line.endsWith(' 0'));
 }
 
-test('the metrics contain the initial series of upstream', async () => {
+test('the metrics of Pod Security have the same initial series and stability level as upstream', async () => {
   const text = await createRig().metrics.expose();
   assert.deepEqual(
     text.split('\n').filter((line) => line.startsWith('pod_security_')),
@@ -131,7 +131,7 @@ const COUNTS: readonly CountCase[] = [
     expected: [evaluation('allow', 'restricted', 'v1.30', 'enforce', CREATE_POD)],
   },
   {
-    name: 'a denied pod at unknown versions',
+    name: 'a denied pod at versions that are not known',
     labels: { enforce: 'baseline', 'enforce-version': 'v1.999', audit: 'baseline' },
     request: podRequest(hostNetworkPod()),
     expected: [
@@ -140,7 +140,7 @@ const COUNTS: readonly CountCase[] = [
     ],
   },
   {
-    name: 'the privileged level at a version',
+    name: 'a pod at the privileged level, with version latest instead of the version in the label',
     labels: { 'enforce-version': 'v1.20', warn: 'baseline' },
     request: podRequest(compliantPod(), {
       operation: 'UPDATE',
@@ -159,7 +159,7 @@ const COUNTS: readonly CountCase[] = [
     ],
   },
   {
-    name: 'a warning for a workload, with an invalid label',
+    name: 'a workload with a warning and an invalid label',
     labels: { enforce: 'x', warn: 'baseline' },
     request: deploymentRequest({ spec: { template: hostNetworkPod() } }),
     expected: [
@@ -191,7 +191,7 @@ const COUNTS: readonly CountCase[] = [
     expected: [`pod_security_errors_total{fatal="true",${CREATE_POD}} 1`],
   },
   {
-    name: 'a namespace',
+    name: 'a namespace with an invalid label, without counting it',
     labels: {},
     request: namespaceRequest('CREATE', namespaceWith({ enforce: 'x' }), null),
     expected: [],
@@ -219,7 +219,7 @@ suite('the version of the API server', () => {
     });
   }
 
-  test('determines the warnings for a new label', async () => {
+  test('determines the version of the warnings about a new label', async () => {
     const { store, decideWithin } = createRig({});
     store.put('Pod', pod);
     const warnings = async (version: 'v1.33' | 'v1.34'): Promise<number> => {
@@ -231,7 +231,7 @@ suite('the version of the API server', () => {
   });
 });
 
-suite('the metrics count', () => {
+suite('the metrics count evaluations, exemptions and errors for', () => {
   for (const { name, labels, exemptNamespaces: namespaces = [], request, expected } of COUNTS) {
     test(name, async () => {
       const { decide, exempt, metrics } = createRig(labels);
@@ -243,7 +243,7 @@ suite('the metrics count', () => {
   }
 });
 
-test('decisions follow the namespaces and pods in the store', async () => {
+test('decisions depend on the current namespaces and pods in the store', async () => {
   const { decide, decideWithin, store } = createRig({ enforce: 'baseline' });
   const request = podRequest(hostNetworkPod());
   assert.equal((await decide(request)).allowed, false);
@@ -258,7 +258,7 @@ test('decisions follow the namespaces and pods in the store', async () => {
   ]);
 });
 
-test('the evaluation of many pods does not block other reviews', async () => {
+test('the evaluation of many pods does not delay other reviews', async () => {
   let nowMs = 0;
   const { decideWithin, store } = createRig({}, { evaluate: createEvaluations(() => nowMs++) });
   for (let index = 0; index < 2000; index++) {
@@ -278,7 +278,7 @@ test('the evaluation of many pods does not block other reviews', async () => {
   assert.ok(turns >= 100, String(turns));
 });
 
-test('2,000 namespaces are relabeled at once, and all their pods are evaluated', async () => {
+test('all pods of 2,000 namespaces that are relabeled at once are evaluated', async () => {
   // The clock measures the CPU time of this thread, so other processes do not use up the time for evaluations.
   const now = (): number => {
     const { user, system } = process.threadCpuUsage();
@@ -306,12 +306,12 @@ test('2,000 namespaces are relabeled at once, and all their pods are evaluated',
   assert.deepEqual([...new Set(warnings)], ['p0 (and 4 other pods): host namespaces']);
 });
 
-describe('concurrent evaluations of 100 namespaces that take one second each', () => {
+describe('100 concurrent evaluations of namespaces that take one second each', () => {
   for (const [clients, areClientsKnown, evaluated] of [
     ['known', true, 100],
     ['unknown', false, 3],
   ] as const) {
-    test(`from ${clients} clients evaluate the pods of ${evaluated} namespaces`, async () => {
+    test(`by ${clients} clients are complete for ${evaluated} namespaces`, async () => {
       let nowMs = 0;
       const evaluate = createEvaluations(() => nowMs, areClientsKnown);
       const { decideWithin, store } = createRig({}, { evaluate });
@@ -327,10 +327,10 @@ describe('concurrent evaluations of 100 namespaces that take one second each', (
   }
 });
 
-suite('before all pods are read, a stricter level', () => {
+suite('before all pods are read, a request for a stricter level', () => {
   const tighten = namespaceRequest('UPDATE', namespaceWith({ enforce: 'baseline' }), namespaceWith({}));
 
-  test('delays the decision until they are read', async () => {
+  test('waits until they are read', async () => {
     const { decideWithin, store } = createRig({}, {}, false);
     const deciding = decideWithin(10_000, tighten);
     setImmediate(() => {
@@ -341,7 +341,7 @@ suite('before all pods are read, a stricter level', () => {
     assert.deepEqual(warnings?.slice(1), ['p: host namespaces']);
   });
 
-  test('is admitted with the Kubernetes warning before the API server times out', async () => {
+  test('is allowed with the warning of Kubernetes before the API server times out', async () => {
     const { decideWithin, store } = createRig({}, {}, false);
     store.put('Pod', hostNetworkPod());
     const { allowed, warnings } = await decideWithin(520, tighten);
@@ -357,11 +357,11 @@ suite('before all pods are read, a stricter level', () => {
   });
 });
 
-suite('a namespace that is not in the store', () => {
+suite('a request in a namespace that is not in the store', () => {
   const NOT_FOUND = 'Internal error occurred: failed to lookup namespace "ns"';
   const denial = (decision: Decision): string | undefined => (decision.allowed ? undefined : decision.status.message);
 
-  test('delays the decision until it appears', async () => {
+  test('waits until the namespace appears', async () => {
     for (const [level, expected] of [
       ['baseline', 'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)'],
       ['privileged', undefined],
@@ -383,7 +383,7 @@ suite('a namespace that is not in the store', () => {
     assert.equal(denial(await decideWithin(400, podRequest(hostNetworkPod()))), NOT_FOUND);
   });
 
-  test('is denied immediately if the request has no namespace', async () => {
+  test('is denied immediately if it has no namespace', async () => {
     const decision = await createRig().decide(podRequest(hostNetworkPod(), { namespace: '' }));
     assert.equal(denial(decision), 'Internal error occurred: failed to lookup namespace ""');
   });
@@ -485,10 +485,10 @@ const SCC_DENIAL = [
 ];
 const OWNED = { ownerReferences: [{ apiVersion: 'v1', kind: 'X', name: 'x', uid: '1', controller: true }] };
 
-suite('a namespace that planned enforcement would affect causes a warning', () => {
+suite('planned enforcement causes a warning about', () => {
   const CASES: readonly (readonly [name: string, previewCase: PreviewCase, warnings: readonly string[]])[] = [
     [
-      'a Deployment, with an enforcement date',
+      'a Deployment, with the enforcement date',
       { settings: DATED, request: deploymentRequest(deployment(hostNetworkPod())) },
       [...SCC_DENIAL, `enforcement from 2027-01-31 will deny these pods because they violate ${HOST_NETWORK}`],
     ],
@@ -498,7 +498,7 @@ suite('a namespace that planned enforcement would affect causes a warning', () =
       [`enforcement will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
-      'a mode that the readiness controller set',
+      'a pod although the readiness controller has set Legacy mode',
       {
         settings: ENFORCE,
         config: {
@@ -516,7 +516,7 @@ suite('a namespace that planned enforcement would affect causes a warning', () =
       [`enforcement will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
-      'violations in an earlier warning are not repeated',
+      'a pod, without violations that an earlier warning contains',
       {
         settings: DATED,
         labels: { 'pod-security.kubernetes.io/warn': 'restricted' },
@@ -525,14 +525,14 @@ suite('a namespace that planned enforcement would affect causes a warning', () =
       [`would violate ${HOST_NETWORK}`, 'enforcement from 2027-01-31 will deny these pods'],
     ],
     [
-      'a pod template without SCC defaults, in report mode',
+      'a template that gets no SCC defaults in report mode',
       { settings: DATED, sccMode: 'report', request: deploymentRequest(deployment(plainPod())) },
       [
         `enforcement from 2027-01-31 will deny these pods because they violate PodSecurity "restricted:latest": ${PLAIN_DETAILS}`,
       ],
     ],
     [
-      'a changed template',
+      'a template that is changed',
       {
         settings: DATED,
         request: deploymentRequest(deployment(hostNetworkPod()), {
@@ -552,7 +552,7 @@ const SYNCER = 'pod-security-admission-label-synchronization-controller';
 const LEVEL = (mode: string) => `pod-security.kubernetes.io/${mode}`;
 const SYNC_LABEL = 'security.openshift.io/scc.podSecurityLabelSync';
 
-suite('an edit of labels that a controller will revert causes a warning', () => {
+suite('an edit of labels causes a warning if a controller will revert it:', () => {
   type Labels = Readonly<Record<string, string>>;
   interface Given {
     readonly name?: string;
@@ -577,28 +577,44 @@ suite('an edit of labels that a controller will revert causes a warning', () => 
   const warning = (values: string): string =>
     `Portcullis manages the Pod Security labels of this namespace and will set ${values}. To keep your change, also set the label ${SYNC_LABEL}=false`;
   const cases: readonly (readonly [name: string, previewCase: Given, warning: string | undefined])[] = [
-    ['a removed label', { before: ours, edited: withoutEnforce }, warning(`${LEVEL('enforce')}=restricted`)],
     [
-      'changed labels in a namespace that opts in',
+      'a removed label, with a warning',
+      { before: ours, edited: withoutEnforce },
+      warning(`${LEVEL('enforce')}=restricted`),
+    ],
+    [
+      'changed labels in a namespace that opts in, with a warning',
       { before: { ...ours, ...optIn }, edited: { ...weaker, ...optIn }, owners: byUser },
       warning(`${LEVEL('enforce')}=restricted, ${LEVEL('warn')}=privileged`),
     ],
-    ['changed labels, which the syncer keeps', { before: ours, edited: weaker, owners: byUser }, undefined],
     [
-      'a removed label, with the opt-out',
+      'changed labels that the syncer keeps, without a warning',
+      { before: ours, edited: weaker, owners: byUser },
+      undefined,
+    ],
+    [
+      'a removed label and the opt-out, without a warning',
       { before: ours, edited: { ...withoutEnforce, [SYNC_LABEL]: 'false' } },
       undefined,
     ],
-    ['another label', { before: ours, edited: { ...ours, team: 'a' } }, undefined],
-    ['a removed label, in report mode', { before: ours, edited: withoutEnforce, sccMode: 'report' }, undefined],
-    ['a removed label, without the syncer', { before: ours, edited: withoutEnforce, disabled: [SYNCER] }, undefined],
+    ['an unrelated label, without a warning', { before: ours, edited: { ...ours, team: 'a' } }, undefined],
     [
-      'a removed label on kube-system',
+      'a removed label in report mode, without a warning',
+      { before: ours, edited: withoutEnforce, sccMode: 'report' },
+      undefined,
+    ],
+    [
+      'a removed label while the syncer is disabled, without a warning',
+      { before: ours, edited: withoutEnforce, disabled: [SYNCER] },
+      undefined,
+    ],
+    [
+      'a removed label on kube-system, with a warning',
       { name: 'kube-system', before: { [LEVEL('enforce')]: 'privileged' }, edited: {} },
       warning(`${LEVEL('enforce')}=privileged`),
     ],
     [
-      'a removed label in a namespace that the auto-labeler manages',
+      'a removed label in a namespace that the auto-labeler manages, with a warning',
       {
         name: 'openshift-logging',
         before: { ...ours, ...optIn },
@@ -648,11 +664,11 @@ suite('an edit of labels that a controller will revert causes a warning', () => 
   }
 });
 
-suite('planned enforcement causes no warning', () => {
+suite('planned enforcement causes no warning for', () => {
   const violating = deploymentRequest(deployment(hostNetworkPod()));
   const CASES: readonly (readonly [name: string, previewCase: PreviewCase])[] = [
     ['a disabled rollout', { settings: { enforcementDate: '2027-01-31' }, request: violating }],
-    ['no enforcement planned', { settings: { phase: 'Evaluate' }, request: violating }],
+    ['the Evaluate phase', { settings: { phase: 'Evaluate' }, request: violating }],
     ['a disabled feature gate', { settings: ENFORCE, gate: 'off', request: violating }],
     [
       'Legacy mode set by a user',
@@ -732,7 +748,7 @@ suite('planned enforcement causes no warning', () => {
     });
   }
 
-  test('malformed objects cause no warning', async () => {
+  test('malformed objects cause no warning about enforcement', async () => {
     for (const object of [
       1,
       'x',
@@ -749,7 +765,7 @@ suite('planned enforcement causes no warning', () => {
     }
   });
 
-  test('a level that is already enforced causes no warning', async () => {
+  test('a level that is already enforced causes no warning about planned enforcement', async () => {
     const request = deploymentRequest(deployment(hostNetworkPod()));
     const config = { spec: {}, status: { enforcementMode: 'Restricted' } };
     const previewCase = { settings: ENFORCE, config, publishedDefault: 'restricted', request } as const;
@@ -783,29 +799,38 @@ interface ModeLabelCase {
 const LEVEL_LABEL = { [MODE_LABEL]: 'enforced', 'pod-security.kubernetes.io/enforce': 'high' };
 
 const MODE_LABELS: readonly ModeLabelCase[] = [
-  { name: 'a new namespace', request: namespaceRequest('CREATE', INVALID, null), warned: 'enforced' },
-  { name: 'a new label', request: update(INVALID, PLAIN), warned: 'enforced' },
-  { name: 'one invalid mode replaced by another', request: update(namespaceWithMode('On'), INVALID), warned: 'On' },
-  { name: 'an empty label', request: update(namespaceWithMode(''), PLAIN), warned: '' },
-  { name: 'report mode by default', request: update(INVALID, PLAIN), mode: 'report', warned: 'enforced' },
+  { name: 'creation of the namespace', request: namespaceRequest('CREATE', INVALID, null), warned: 'enforced' },
+  { name: 'an added label', request: update(INVALID, PLAIN), warned: 'enforced' },
   {
-    name: 'an invalid mode and an invalid level',
+    name: 'an invalid mode that replaces another one',
+    request: update(namespaceWithMode('On'), INVALID),
+    warned: 'On',
+  },
+  { name: 'an added label that is empty', request: update(namespaceWithMode(''), PLAIN), warned: '' },
+  {
+    name: 'an added label, with report mode by default',
+    request: update(INVALID, PLAIN),
+    mode: 'report',
+    warned: 'enforced',
+  },
+  {
+    name: 'creation of the namespace with an invalid mode and an invalid level',
     request: namespaceRequest('CREATE', { ...PLAIN, metadata: { name: 'ns', labels: LEVEL_LABEL } }, null),
     warned: 'enforced',
     denied: true,
   },
   { name: 'an unchanged label', request: update(INVALID, INVALID) },
   { name: 'a removed label', request: update(PLAIN, INVALID) },
-  { name: 'a valid mode', request: update(namespaceWithMode('enforce'), PLAIN) },
-  { name: 'off mode in the cluster', request: update(INVALID, PLAIN), mode: 'off' },
-  { name: 'an exempt namespace', request: update(INVALID, PLAIN), exemptNamespaces: ['ns'] },
-  { name: 'a subresource', request: update(INVALID, PLAIN, { subResource: 'status' }) },
-  { name: 'a deletion', request: namespaceRequest('DELETE', null, INVALID) },
-  { name: 'a pod', request: podRequest(plainPod()) },
-  { name: 'a label that is not a string', request: update(namespaceWithMode(7), PLAIN), denied: true },
+  { name: 'an added label with a valid mode', request: update(namespaceWithMode('enforce'), PLAIN) },
+  { name: 'an added label, with off mode in the cluster', request: update(INVALID, PLAIN), mode: 'off' },
+  { name: 'an added label in an exempt namespace', request: update(INVALID, PLAIN), exemptNamespaces: ['ns'] },
+  { name: 'an update of a subresource', request: update(INVALID, PLAIN, { subResource: 'status' }) },
+  { name: 'a deletion of the namespace', request: namespaceRequest('DELETE', null, INVALID) },
+  { name: 'a pod in the namespace', request: podRequest(plainPod()) },
+  { name: 'an added label that is not a string', request: update(namespaceWithMode(7), PLAIN), denied: true },
 ];
 
-suite('an unknown SCC mode in a namespace label causes a warning if it is new:', () => {
+suite('a namespace with an unknown SCC mode in its label causes a warning if the label is new:', () => {
   for (const { name, request, mode = 'enforce', exemptNamespaces = [], warned, denied = false } of MODE_LABELS) {
     test(`${name}: ${warned === undefined ? 'no warning' : 'a warning'}`, async () => {
       const { store, decide } = createRig({}, { scc: () => ({ mode, exemptNamespaces }) });
@@ -847,29 +872,57 @@ const FORCED =
   'spec.enforcementMode: Restricted is enforced immediately although workloads in 2 namespaces would be denied: bank, shop';
 
 const CONFIGS: readonly (readonly [name: string, change: Partial<AdmissionRequest>, warnings: readonly string[]])[] = [
-  ['Restricted instead of an empty mode', { object: config('Restricted'), oldObject: config('') }, [FORCED]],
-  ['Restricted instead of Legacy', { object: config('Restricted'), oldObject: config('Legacy') }, [FORCED]],
-  ['unchanged Restricted', { object: config('Restricted'), oldObject: config('Restricted') }, []],
-  ['Legacy', { object: config('Legacy'), oldObject: config('') }, []],
-  ['Restricted without violations', { object: config('Restricted', []), oldObject: config('', []) }, []],
-  ['Restricted in a new object', { operation: 'CREATE', object: config('Restricted', null), oldObject: null }, []],
-  ['a status', { subResource: 'status', object: config('Restricted'), oldObject: config('') }, []],
-  ['a deletion', { operation: 'DELETE', object: null, oldObject: config('') }, []],
   [
-    'another resource',
+    'Restricted instead of an empty mode, with a warning',
+    { object: config('Restricted'), oldObject: config('') },
+    [FORCED],
+  ],
+  [
+    'Restricted instead of Legacy, with a warning',
+    { object: config('Restricted'), oldObject: config('Legacy') },
+    [FORCED],
+  ],
+  [
+    'Restricted that was set before, without a warning',
+    { object: config('Restricted'), oldObject: config('Restricted') },
+    [],
+  ],
+  ['Legacy instead of an empty mode, without a warning', { object: config('Legacy'), oldObject: config('') }, []],
+  [
+    'Restricted without violations, without a warning',
+    { object: config('Restricted', []), oldObject: config('', []) },
+    [],
+  ],
+  [
+    'Restricted in a new object, without a warning',
+    { operation: 'CREATE', object: config('Restricted', null), oldObject: null },
+    [],
+  ],
+  [
+    'a change of the status, without a warning',
+    { subResource: 'status', object: config('Restricted'), oldObject: config('') },
+    [],
+  ],
+  ['a deletion, without a warning', { operation: 'DELETE', object: null, oldObject: config('') }, []],
+  [
+    'a change of another resource, without a warning',
     { resource: { ...CONFIG, resource: 'featuregates' }, object: config('Restricted'), oldObject: config('') },
     [],
   ],
-  ['no object', { object: 5, oldObject: 'x' }, []],
-  ['malformed entries', { object: config('Restricted'), oldObject: config('', [1, null, { name: 2 }]) }, []],
+  ['a value that is not an object, without a warning', { object: 5, oldObject: 'x' }, []],
   [
-    'a status without a list',
+    'malformed entries of violations, without a warning',
+    { object: config('Restricted'), oldObject: config('', [1, null, { name: 2 }]) },
+    [],
+  ],
+  [
+    'a status without a list of violations, without a warning',
     { object: config('Restricted'), oldObject: { spec: 3, status: { violatingNamespaces: {} } } },
     [],
   ],
 ];
 
-suite('a change to the PSAEnforcementConfig causes warnings', () => {
+suite('a change to the PSAEnforcementConfig causes a warning if it forces Restricted mode:', () => {
   for (const [name, change, warnings] of CONFIGS) {
     test(name, async () =>
       assert.deepEqual(await decideOnConfig(change), warnings.length === 0 ? allow() : allow({ warnings })),
@@ -936,7 +989,7 @@ const REVIEWS: Readonly<Record<string, Decision>> = {
   'seccomp annotation as it arrives': WARNED,
 };
 
-suite('reviews recorded from a kube-apiserver get the recorded responses', () => {
+suite('the server returns the recorded responses for reviews that a kube-apiserver sent:', () => {
   const exchanges = readLines<Exchange>('apiserver/transcripts.ndjson').filter(({ area }) => area === 'review');
   const { store, decide } = createRig();
   const { metadata } = namespaceWith({ enforce: 'baseline', warn: 'restricted' });
@@ -950,5 +1003,5 @@ suite('reviews recorded from a kube-apiserver get the recorded responses', () =>
       test(name, async () => assert.deepEqual(await decide(request), REVIEWS[name]));
     }
   }
-  test('cover all recorded exchanges', () => assert.deepEqual([...names].sort(), Object.keys(REVIEWS).sort()));
+  test('and these are all recorded exchanges', () => assert.deepEqual([...names].sort(), Object.keys(REVIEWS).sort()));
 });

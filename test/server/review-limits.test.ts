@@ -88,7 +88,7 @@ const pod = (spec: object, annotations: object = {}): object => ({
   spec,
 });
 
-suite('padded pods are decided based on their content', () => {
+suite('large reviews of pods are decided by their content:', () => {
   let server: TestServer;
   before(async () => {
     server = await startAll();
@@ -403,7 +403,7 @@ suite('the status of a response determines whether API servers apply the failure
     });
   }
 
-  test('are documented', async () => {
+  test('they are documented', async () => {
     const page = await readFile(new URL('../../docs/reference/endpoints.md', import.meta.url), 'utf8');
     const rows = [...page.matchAll(/^\| ([\d, ]+) \|.*\| (\w+) \| (\w+) \|$/gm)];
     const documented = rows.flatMap(([, codes = '', ...outcomes]) =>
@@ -487,7 +487,7 @@ test('values in forged reviews add no series to metrics', async (t) => {
   assert.deepEqual(await readSeries(), series);
 });
 
-test('displaced reviews leave the queue of small reviews, so they do not delay later reviews of their address', async () => {
+test('displaced reviews leave the queue of small reviews, so they do not delay later reviews from their address', async () => {
   let nowMs = 0;
   const { wait } = createQueue(() => (nowMs += 10));
   // The first review does not wait, because the main thread has time for it.
@@ -505,7 +505,7 @@ test('displaced reviews leave the queue of small reviews, so they do not delay l
   assert.equal(ended.at(-1), 'last is next', 'the remaining review takes the next turn');
 });
 
-test('a small review that other reviews of its address displace is denied with the reason', async (t) => {
+test('a small review that other reviews from its address displace is denied with the reason', async (t) => {
   let nowMs = 0;
   const server = await startAdmissionServer([{ path: '/allow', decide: () => allow() }], { now: () => (nowMs += 6) });
   t.after(() => server.stop());
@@ -528,7 +528,7 @@ test('a small review that other reviews of its address displace is denied with t
   for (const response of denied) assert.deepEqual(response, { uid: UID, allowed: false, status });
 });
 
-test('the queue of large bodies logs no warning of Node after a body that cannot be parsed', async (t) => {
+test('a body that cannot be parsed causes no warning of Node in the queue of large bodies', async (t) => {
   const warnings: Error[] = [];
   const listen = (warning: Error): void => void warnings.push(warning);
   process.on('warning', listen);

@@ -123,7 +123,7 @@ suite('concurrent clients', () => {
   });
   after(() => server.stop());
 
-  test('each response has the uid and the decision of its review', async () => {
+  test('get the uid and the decision of their review in each response', async () => {
     const agent = new Agent({ keepAlive: true });
     const send = async (client: number, index: number): Promise<void> => {
       const namespace = LEVELS[(client + index) % 3] ?? '';
@@ -165,7 +165,7 @@ const CHUNKED = `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: ${JSON_TYPE}\
 const WHOLE = head(REVIEW.length) + REVIEW;
 
 const FRAMINGS: readonly Framing[] = [
-  { name: 'one chunk', request: `${CHUNKED}\r\n${chunk(REVIEW)}0\r\n\r\n`, statuses: [411] },
+  { name: 'a body in one chunk', request: `${CHUNKED}\r\n${chunk(REVIEW)}0\r\n\r\n`, statuses: [411] },
   {
     name: 'request smuggling with two lengths',
     request: `${CHUNKED}Content-Length: ${REVIEW.length}\r\n\r\n0\r\n\r\n${WHOLE}`,
@@ -180,7 +180,7 @@ const FRAMINGS: readonly Framing[] = [
   { name: 'CONNECT', request: 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', statuses: [] },
 ];
 
-suite('malformed HTTP framing is rejected', () => {
+suite('unusual or malformed HTTP framing does not affect other requests:', () => {
   let server: TestServer;
   before(async () => {
     server = await startPodSecurity();
@@ -253,7 +253,7 @@ const ABANDONED: readonly AbandonedRequest[] = [
   },
 ];
 
-suite('abandoned requests do not affect other clients', () => {
+suite('other clients are served despite', () => {
   let server: TestServer;
   before(async () => {
     server = await startPodSecurity();
@@ -272,7 +272,7 @@ suite('abandoned requests do not affect other clients', () => {
     });
   }
 
-  test('no error is logged', () => {
+  test('and no error is logged', () => {
     assert.deepEqual(
       server.log.filter(({ level }) => Number(level) >= 50),
       [],
@@ -330,7 +330,7 @@ suite('memory', () => {
   }
 });
 
-test('metrics count unknown subresources as other', async (t) => {
+test('unknown subresources are counted as other in metrics', async (t) => {
   const server = await startPodSecurity();
   t.after(() => server.stop());
   for (const requestSubResource of ['', 'ephemeralcontainers', 'resize', 'new', 'newer']) {
@@ -368,7 +368,7 @@ suite('drain()', () => {
   };
 
   for (const { name, open, sent, received } of cases) {
-    test(`completes with ${name}`, async () => {
+    test(`completes although there is ${name}`, async () => {
       const server = await startAdmissionServer([{ path: PATH, decide }]);
       const socket = await open(server);
       let text = '';
@@ -385,7 +385,7 @@ suite('drain()', () => {
     });
   }
 
-  test('completes after the response to a client in its TLS handshake', async () => {
+  test('completes only after the response to a client that is in its TLS handshake', async () => {
     const server = await startAdmissionServer([{ path: PATH, decide }]);
     const socket = await openTcp(server);
     const ended = drain(server, 0);
@@ -412,9 +412,9 @@ const buildRequest = (change: Record<string, unknown>): string =>
   JSON.stringify({ ...podReview({}), request: { ...podReview({}).request, ...change } });
 
 const REJECTED: readonly RejectedBody[] = [
-  { name: 'no body', body: '', text: 'request body is empty\n' },
+  { name: 'a request without a body', body: '', text: 'request body is empty\n' },
   {
-    name: 'no body and no content type',
+    name: 'a request without a body and without a content type',
     body: '',
     contentType: undefined,
     text: 'request body is empty\n',
@@ -426,7 +426,7 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unable to process a request with a non-json content type\n',
   },
   {
-    name: 'no content type',
+    name: 'a request without a content type',
     body: '{}',
     contentType: undefined,
     text: 'unable to process a request with a non-json content type\n',
@@ -452,42 +452,42 @@ const REJECTED: readonly RejectedBody[] = [
     text: 'unable to decode the request: apiVersion: must be "admission.k8s.io/v1"; set admissionReviewVersions: ["v1"] in the webhook\n',
   },
   {
-    name: 'another kind',
+    name: 'a review of another kind',
     body: buildReview({ kind: 'Pod' }),
     text: 'unexpected AdmissionReview kind: admission.k8s.io/v1, Kind=Pod\n',
   },
   {
-    name: 'a kind that is not a string',
+    name: 'a review whose kind is not a string',
     body: buildReview({ kind: 7 }),
     text: 'unexpected AdmissionReview kind: kind must be a string\n',
   },
   {
-    name: 'no request',
+    name: 'a review without a request',
     body: buildReview({ request: undefined }),
     text: "unable to decode the request: must have required property 'request'\n",
   },
   {
-    name: 'no uid',
+    name: 'a review without a uid',
     body: buildRequest({ uid: undefined }),
     text: "unable to decode the request: request: must have required property 'uid'\n",
   },
   {
-    name: 'a long uid',
+    name: 'a review with a long uid',
     body: buildRequest({ uid: 'x'.repeat(1025) }),
     text: 'unable to decode the request: request.uid: must NOT have more than 1024 characters\n',
   },
   {
-    name: 'a long kind in the review',
+    name: 'a review with a long kind',
     body: buildReview({ kind: 'x'.repeat(5000) }),
     text: /^unexpected AdmissionReview kind: admission\.k8s\.io\/v1, Kind=x{900,1000}…\n$/,
   },
   {
-    name: 'an unknown operation',
+    name: 'a review with an unknown operation',
     body: buildRequest({ operation: 'PATCH' }),
     text: 'unable to decode the request: request.operation: must be one of "CREATE", "UPDATE", "DELETE", "CONNECT"\n',
   },
   {
-    name: 'groups that are a string',
+    name: 'a review with groups that are a string',
     body: buildRequest({ userInfo: { username: 'alice', groups: 'admins' } }),
     text: 'unable to decode the request: request.userInfo.groups: must be array\n',
   },
@@ -495,32 +495,35 @@ const REJECTED: readonly RejectedBody[] = [
 
 /** Unusual bodies that are valid reviews. */
 const ACCEPTED: readonly { readonly name: string; readonly body: string | Buffer; readonly contentType?: string }[] = [
-  { name: 'content type with a charset', body: buildRequest({}), contentType: 'application/json; charset=utf-8' },
-  { name: 'without apiVersion and kind', body: buildReview({ apiVersion: undefined, kind: undefined }) },
+  { name: 'a content type with a charset', body: buildRequest({}), contentType: 'application/json; charset=utf-8' },
+  { name: 'a review without apiVersion and kind', body: buildReview({ apiVersion: undefined, kind: undefined }) },
   {
-    name: '__proto__ in a map',
+    name: 'a review with __proto__ in a map',
     body: buildRequest({}).replace('"labels":{', '"labels":{"__proto__":"x","constructor":"y",'),
   },
-  { name: '__proto__ at the top level', body: buildRequest({}).replace('{', '{"__proto__":{"polluted":true},') },
-  { name: 'duplicate keys', body: buildRequest({}).replace('{', '{"kind":"AdmissionReview",') },
   {
-    name: 'an unknown kind of object',
+    name: 'a review with __proto__ at the top level',
+    body: buildRequest({}).replace('{', '{"__proto__":{"polluted":true},'),
+  },
+  { name: 'a review with duplicate keys', body: buildRequest({}).replace('{', '{"kind":"AdmissionReview",') },
+  {
+    name: 'a review of an object of an unknown kind',
     body: buildRequest({ kind: { group: 'x.example.com', version: 'v1', kind: 'Y' } }),
   },
-  { name: 'objects of the wrong type', body: buildRequest({ object: 'a string', oldObject: [1] }) },
+  { name: 'a review of objects of the wrong type', body: buildRequest({ object: 'a string', oldObject: [1] }) },
   {
-    name: 'an object 50,000 levels deep',
+    name: 'a review of an object with 50,000 levels',
     body: buildRequest({ object: 'DEEP' }).replace('"DEEP"', `${'['.repeat(5e4)}${']'.repeat(5e4)}`),
   },
   {
-    name: '700,000 objects',
+    name: 'a review with 700,000 objects',
     body: buildRequest({ object: { spec: { nodeSelector: Array(700_000).fill({}) } } }),
   },
-  { name: 'almost 24 MiB', body: buildRequest({ object: { a: 'x'.repeat(24 * 1024 * 1024 - 2000) } }) },
-  { name: 'a lone surrogate', body: buildRequest({ name: '\\ud800' }).replace('\\\\ud800', '\\ud800') },
+  { name: 'a review of almost 24 MiB', body: buildRequest({ object: { a: 'x'.repeat(24 * 1024 * 1024 - 2000) } }) },
+  { name: 'a review with a lone surrogate', body: buildRequest({ name: '\\ud800' }).replace('\\\\ud800', '\\ud800') },
 ];
 
-suite('bodies are validated:', () => {
+suite('bodies are accepted or rejected:', () => {
   let server: TestServer;
   before(async () => {
     server = await startAdmissionServer([{ path: '/allow', decide: () => allow() }]);
@@ -528,7 +531,7 @@ suite('bodies are validated:', () => {
   after(() => server.stop());
 
   for (const { name, body, text, ...rest } of REJECTED) {
-    test(`rejected: ${name}`, async () => {
+    test(`${name} is rejected`, async () => {
       const contentType = 'contentType' in rest ? rest.contentType : JSON_TYPE;
       const response = await post(server, '/allow', body, contentType);
       assert.equal(response.status, 400);
@@ -539,7 +542,7 @@ suite('bodies are validated:', () => {
   }
 
   for (const { name, body, contentType } of ACCEPTED) {
-    test(`accepted: ${name}`, async () => {
+    test(`${name} is accepted`, async () => {
       const response = await post(server, '/allow', body, contentType ?? JSON_TYPE);
       assert.equal(response.status, 200, response.body.slice(0, 300));
       assert.deepEqual(JSON.parse(response.body), {
@@ -587,16 +590,22 @@ suite('bodies are validated:', () => {
       reason: /^unable to process a request with a non-json content type$/,
     },
     {
-      name: 'too large',
+      name: 'a body that is too large',
       body: Buffer.alloc(24 * 1024 * 1024 + 1, 0x20),
       contentType: JSON_TYPE,
       code: '413',
       reason: /^request entity is too large/,
     },
-    { name: 'invalid JSON', body: '{', contentType: JSON_TYPE, code: '400', reason: /^unable to decode the request/ },
+    {
+      name: 'a body that is not JSON',
+      body: '{',
+      contentType: JSON_TYPE,
+      code: '400',
+      reason: /^unable to decode the request/,
+    },
   ] as const;
   for (const { name, body, contentType, code, reason } of counted) {
-    test(`a body is counted and logged: ${name}`, async () => {
+    test(`a rejected body is counted and logged: ${name}`, async () => {
       const cell = server.metrics.webhook.requests.cell({ webhook: '/allow', code });
       const { count } = cell;
       await post(server, '/allow', body, contentType);
@@ -615,7 +624,7 @@ suite('bodies are validated:', () => {
     assert.equal(cell.count, count + 1);
   });
 
-  test('requests to unknown paths create no metric series', async () => {
+  test('requests for unknown paths create no metric series', async () => {
     await post(server, '/nothing', 'a=b', 'text/plain');
     assert.doesNotMatch(await server.metrics.expose(), /"[^"]*nothing"/);
   });
@@ -654,7 +663,7 @@ suite('large reviews', () => {
   after(() => server.stop());
 
   for (const operation of ['CREATE', 'UPDATE'] as const) {
-    test(`a pod with 1.4 MB of < is reviewed at ${operation}`, async () => {
+    test(`of a pod with 1.4 MB of < are decided at ${operation}`, async () => {
       const legal = await post(server, PATH, largeReview(operation), JSON_TYPE);
       assert.deepEqual([legal.status, parseResponse(legal.body).allowed], [200, true]);
       const securityContext = { privileged: true };
@@ -666,7 +675,7 @@ suite('large reviews', () => {
     });
   }
 
-  test('small reviews do not wait for many concurrent ones', async () => {
+  test('do not delay small reviews even if there are many at the same time', async () => {
     const body = largeReview('UPDATE');
     const all = Array.from({ length: 6 }, () => post(server, '/slow?timeout=30s', body, JSON_TYPE));
     let isDone = false;
@@ -680,7 +689,7 @@ suite('large reviews', () => {
     assert.ok(small > 0);
   });
 
-  test('a review that is not parsed before its timeout is denied', async () => {
+  test('are denied if they are not parsed before their timeout', async () => {
     let nowMs = 0;
     const parser = createParser(startParseWorker);
     const release = Promise.withResolvers<undefined>();
@@ -716,7 +725,7 @@ suite('large reviews', () => {
     await parser.close();
   });
 
-  test('a review that waits does not delay other reviews', async () => {
+  test('that wait do not delay other reviews', async () => {
     const body = largeReview('CREATE');
     const first = post(server, '/blocked', body, JSON_TYPE);
     await blocked.started.promise;
@@ -726,7 +735,7 @@ suite('large reviews', () => {
     assert.equal((await first).status, 200);
   });
 
-  test('bodies that are declared but not sent use no memory', async () => {
+  test('use no memory until their declared bodies arrive', async () => {
     const holders = await Promise.all(Array.from({ length: 10 }, () => openTls(server)));
     for (const holder of holders) holder.write(`${head(23 << 20)}{`);
     assert.equal((await post(server, '/allow?timeout=10s', largeReview('UPDATE'), JSON_TYPE)).status, 200);
@@ -734,7 +743,7 @@ suite('large reviews', () => {
     await waitForDisconnect(server);
   });
 
-  test('unfinished bodies above the memory limit are read one at a time, and rejected if they do not arrive', async () => {
+  test('with unfinished bodies are read one at a time above the memory limit, and rejected if they do not arrive', async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => openTls(server)));
     const responses = holders.map((holder) => once(holder, 'data'));
     for (const holder of holders) holder.write(head(23 << 20) + ' '.repeat(22 << 20));

@@ -63,14 +63,14 @@ async function beforeTimer<T>(delayMs: number, result: T | Promise<T>): Promise<
 }
 
 suite('access reviews', () => {
-  test('matching SCCs are reviewed in order until one is allowed, first for the service account, then for the user', async () => {
+  test('are sent for matching SCCs in order until one is allowed, first for the service account, then for the user', async () => {
     const rig = createSarRig();
     const decision = await rig.decide('/mutate/pods', podRequest(buildPod()));
     assert.deepEqual(decision.facts, { scc: 'restricted-v2', subjectType: 'serviceaccount' });
     assert.deepEqual(rig.reviews, [`${ACCOUNT} anyuid`, 'alice anyuid', `${ACCOUNT} restricted-v2`]);
   });
 
-  test('a review contains all attributes of the subject', async () => {
+  test('contain all attributes of the subject', async () => {
     const rig = createSarRig();
     const userInfo = { ...ALICE, uid: 'u-1', extra: { 'scopes.example.com/x': ['a', 'b'] } };
     await rig.decide('/mutate/pods', podRequest(buildPod(), { userInfo }));
@@ -88,7 +88,7 @@ suite('access reviews', () => {
     ]);
   });
 
-  test('SCCs that list the user or a group are not reviewed', async () => {
+  test('are not sent for SCCs that list the user or a group', async () => {
     const rig = createSarRig();
     const userInfo = { username: 'root', groups: ['system:cluster-admins'] };
     const decision = await rig.decide('/mutate/pods', podRequest(buildPod(), { userInfo }));
@@ -97,7 +97,7 @@ suite('access reviews', () => {
     assert.ok(!rig.reviews.includes('root anyuid'));
   });
 
-  test('a denial reviews every SCC and is equal to the denial based on RBAC', async () => {
+  test('are sent for every SCC before a denial, which equals the denial based on RBAC', async () => {
     const rig = createSarRig();
     const denied = await rig.decide('/mutate/pods', podRequest(ROOT));
     const rbacRig = createSccTestWebhooks();
@@ -107,7 +107,7 @@ suite('access reviews', () => {
     assert.equal(rig.reviews[0], `${ACCOUNT} anyuid`);
   });
 
-  test('pods outside SCC admission cause no review', async () => {
+  test('are not sent for pods outside SCC admission', async () => {
     const rig = createSarRig();
     await rig.decide('/mutate/pods', podRequest(buildPod({}, { os: { name: 'windows' } })));
     await rig.decide('/mutate/pods', podRequest(buildPod(), { namespace: 'kube-system' }));
@@ -115,7 +115,7 @@ suite('access reviews', () => {
     assert.deepEqual(rig.reviews, []);
   });
 
-  test('the second pass does not send more reviews than the first', async () => {
+  test('are not sent again in the second pass', async () => {
     const rig = createSarRig();
     const decision = await rig.decide('/mutate/pods', podRequest(buildPod()));
     assert.ok(decision.allowed);
@@ -126,7 +126,7 @@ suite('access reviews', () => {
     assert.deepEqual(rig.reviews, [`${ACCOUNT} restricted-v2`]);
   });
 
-  test('warnings depend on access reviews', async () => {
+  test('determine the warnings', async () => {
     const rig = createSarRig((user, scc) =>
       Promise.resolve(
         (user.username === 'alice' && scc === 'anyuid') || (user.username === ACCOUNT && scc === 'nonroot'),
@@ -155,7 +155,7 @@ suite('cached access reviews', () => {
     assert.equal(await countReviews(), 3);
   });
 
-  test('are distinguished by all user attributes', async () => {
+  test('depend on all attributes of the user', async () => {
     const rig = createSarRig();
     const users: readonly UserInfo[] = [
       ALICE,
@@ -169,7 +169,7 @@ suite('cached access reviews', () => {
     assert.equal(rig.reviews.filter((review) => review === `${ACCOUNT} anyuid`).length, 1);
   });
 
-  test('do not hide new grants after they expire', async () => {
+  test('do not hide new grants after they have expired', async () => {
     let allowed = false;
     const rig = createSarRig((_user, scc) => Promise.resolve(allowed && scc === 'restricted-v2'));
     assert.equal((await rig.decide('/mutate/pods', podRequest(buildPod()))).allowed, false);
@@ -179,7 +179,7 @@ suite('cached access reviews', () => {
     assert.equal((await rig.decide('/mutate/pods', podRequest(buildPod()))).allowed, true);
   });
 
-  test('are shared by 100 concurrent pods', async () => {
+  test('are shared by 100 concurrent reviews of pods', async () => {
     const rig = createSarRig(async (_user, scc) => {
       await new Promise((resolve) => setTimeout(resolve, 5));
       return scc === 'restricted-v2';
@@ -192,7 +192,7 @@ suite('cached access reviews', () => {
   });
 });
 
-test('reviews are limited for each client address, and a denial contains the reason', async () => {
+test('access reviews are limited for each client address, and a denial contains the limit', async () => {
   const rig = createSarRig(() => Promise.resolve(false));
   const send = async (username: string, address: string): Promise<string> => {
     const request = podRequest(buildPod(), { userInfo: { username } });
@@ -211,7 +211,7 @@ test('reviews are limited for each client address, and a denial contains the rea
   assert.equal(await send('user-y', '192.0.2.1'), first);
 });
 
-test('the cache holds 10,240 results, and the oldest is removed first', async () => {
+test('the cache of access reviews holds 10,240 results, and drops the oldest first', async () => {
   let sent = 0;
   const review = createAccessReviews({
     cluster: { reviewAccess: () => Promise.resolve({ allowed: ++sent > 0 }) },
@@ -231,8 +231,8 @@ test('the cache holds 10,240 results, and the oldest is removed first', async ()
   assert.equal(await reviewUser(0), 10_242);
 });
 
-suite('failed reviews deny access', () => {
-  test('an error is logged but not cached, and the next SCC is tried', async () => {
+suite('failed access reviews deny access:', () => {
+  test('after an error, which is logged but not cached, the next SCC is tried', async () => {
     let failing = true;
     const rig = createSarRig((_user, scc) => {
       if (scc === 'anyuid' && failing) return Promise.reject(new Error('connection refused'));
@@ -265,7 +265,7 @@ suite('failed reviews deny access', () => {
     assert.match(decision.allowed ? '' : decision.status.message, /^unable to validate against any security context/);
   });
 
-  suite('if access reviews are slow,', () => {
+  suite('with slow access reviews,', () => {
     const SLOW_MS = 100;
     const MANY = 300;
     /** The timeout suffices for only some of the reviews. */
@@ -288,7 +288,7 @@ suite('failed reviews deny access', () => {
     const PRIVILEGED = buildPod({ privileged: true });
 
     for (const path of ['/mutate/pods', '/validate/pods']) {
-      test(`${path}: reviews that are not sent in time deny access`, async () => {
+      test(`${path}: reviews that cannot be sent in time deny access`, async () => {
         const rig = createSlowRig('none');
         const decision = await beforeTimer(900, rig.decide(path, podRequest(PRIVILEGED), 1200));
         assert.ok(!decision.allowed);
@@ -303,14 +303,14 @@ suite('failed reviews deny access', () => {
       });
     }
 
-    test('a very short timeout causes no review', async () => {
+    test('a very short timeout causes no review to be sent', async () => {
       const rig = createSlowRig('none');
       const decision = await rig.decide('/mutate/pods', podRequest(PRIVILEGED), 150);
       assert.equal(decision.allowed, false);
       assert.deepEqual(rig.reviews, []);
     });
 
-    test('above 48 MiB of waiting requests, the oldest is denied', async () => {
+    test('the oldest review is denied if the waiting reviews exceed 48 MiB', async () => {
       const rig = createSarRig(() => new Promise(() => {}));
       const sendLarge = async (): Promise<boolean> =>
         (await rig.decide('/mutate/pods', podRequest(buildPod()), 15_000, { measure: () => 12 * 1024 * 1024 })).allowed;
@@ -322,7 +322,7 @@ suite('failed reviews deny access', () => {
       assert.equal(await Promise.race([oldest, ...others.map((other) => other.then(() => 'another'))]), false);
     });
 
-    test('no further review is sent after the client disconnects', async () => {
+    test('no further review is sent after the client has disconnected', async () => {
       const rig = createSlowRig('none');
       const controller = new AbortController();
       const decision = rig.decide('/mutate/pods', podRequest(PRIVILEGED), 15_000, {

@@ -74,24 +74,24 @@ async function warningsFor(
 
 const ENFORCE = { scc: { mode: 'enforce' } };
 
-suite('a change to enforce mode', () => {
+suite('a change of the SCC mode to enforce', () => {
   const expected =
     'spec.scc.mode enforce denies new pods of 6 workloads: CronJob shop/nightly, Deployment shop/web, Job shop/open, Pod shop/lone, ReplicaSet shop/own, StatefulSet shop/db; portcullis scc plan --scc-mode enforce prints the reasons';
-  test('by an update warns about denied workloads', async () =>
+  test('in an update of the settings warns about workloads that would be denied', async () =>
     assert.deepEqual(await warningsFor({}, ENFORCE), [expected]));
-  test('by creating the settings warns about denied workloads', async () =>
+  test('in new settings warns about workloads that would be denied', async () =>
     assert.deepEqual(await warningsFor(undefined, ENFORCE), [expected]));
   test('does not warn about workloads in exempt namespaces', async () => {
     const spec = { scc: { mode: 'enforce', exemptNamespaces: ['shop'] } };
     assert.deepEqual(await warningsFor({}, spec), []);
   });
-  test('without enough time for the evaluation warns that it is incomplete', async () => {
+  test('warns that the evaluation is incomplete if there is not enough time', async () => {
     assert.deepEqual(await warningsFor({}, ENFORCE, { timeoutMs: 0 }), [
       'spec.scc.mode enforce was not evaluated for all workloads; portcullis scc plan --scc-mode enforce evaluates them',
     ]);
   });
-  test('that was in force before causes no warning', async () =>
+  test('causes no warning if the mode was already enforce', async () =>
     assert.deepEqual(await warningsFor(ENFORCE, ENFORCE, { mode: 'enforce' }), []));
-  test('in the other direction causes no warning', async () =>
+  test('causes no warning when report mode is set again', async () =>
     assert.deepEqual(await warningsFor(ENFORCE, { scc: { mode: 'report' } }), []));
 });

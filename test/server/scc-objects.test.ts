@@ -103,17 +103,17 @@ suite('the webhooks default SCCs:', () => {
 
   const denied: readonly (readonly [name: string, fields: JsonObject, expected: Response])[] = [
     [
-      'a string instead of a list',
+      'an SCC with a string instead of a list',
       { volumes: 'all' },
       denial('short', 'volumes', 'Invalid value: "all": must be a list'),
     ],
     [
-      'a string instead of a number',
+      'an SCC with a string instead of a number',
       { priority: '1' },
       denial('short', 'priority', 'Invalid value: "1": must be an integer'),
     ],
     [
-      'a nested field',
+      'an SCC with a nested field of the wrong type',
       { fsGroup: { ranges: [{ min: true }] } },
       denial('short', 'fsGroup.ranges[0].min', 'Invalid value: true: must be an integer'),
     ],
@@ -134,26 +134,26 @@ suite('the webhooks default SCCs:', () => {
     assert.deepEqual(patched(SHORT, response), defaultScc(SHORT));
   });
 
-  test('a complete SCC is unchanged', async () => {
+  test('a complete SCC does not change', async () => {
     assert.deepEqual(await send(server, DEFAULT, defaultScc(SHORT)), { allowed: true });
   });
 
-  test('a review without an object is not patched, and the validating webhook denies it', async () => {
+  test('a review without an object gets no patch, and the validating webhook denies it', async () => {
     for (const object of [undefined, null]) {
       assert.deepEqual(await send(server, DEFAULT, object), { allowed: true });
       assert.equal((await send(server, VALIDATE, object)).allowed, false);
     }
   });
 
-  test('unknown fields are unchanged', async () => {
+  test('unknown fields do not change', async () => {
     const object = { ...SHORT, ['__proto__x']: 1, extra: { a: [] } };
     assert.deepEqual(patched(object, await send(server, DEFAULT, object)), defaultScc(object));
   });
 
   const others: readonly (readonly [name: string, change: JsonObject])[] = [
-    ['a deletion', { operation: 'DELETE', object: null, oldObject: SHORT }],
-    ['another resource', { resource: { group: '', version: 'v1', resource: 'pods' } }],
-    ['a subresource', { subResource: 'status' }],
+    ['a deletion of an SCC', { operation: 'DELETE', object: null, oldObject: SHORT }],
+    ['a review of another resource', { resource: { group: '', version: 'v1', resource: 'pods' } }],
+    ['a review of a subresource', { subResource: 'status' }],
   ];
   for (const [name, change] of others) {
     test(`${name} is allowed`, async () => {
@@ -202,13 +202,13 @@ suite('the validating webhook rejects invalid SCCs:', () => {
     assert.deepEqual(await send(server, VALIDATE, object), { allowed: true });
   });
 
-  test('an update with an unchanged error is denied', async () => {
+  test('an update that keeps an existing error is denied', async () => {
     const wrong = laxScc({ name: 'a', priority: -1 });
     const response = await send(server, VALIDATE, wrong, { operation: 'UPDATE', oldObject: wrong });
     assert.equal(response.allowed, false);
   });
 
-  test('errors in long lists are limited to 1000, and validation takes at most 5 seconds of CPU time', async () => {
+  test('the errors of long lists are limited to 1000, and validation takes at most 5 seconds of CPU time', async () => {
     const names = Array.from({ length: 4000 }, (_, index) => `a.${index}`);
     const object = laxScc({
       name: 'a',
@@ -224,7 +224,7 @@ suite('the validating webhook rejects invalid SCCs:', () => {
     assert.ok(isObject(details) && Array.isArray(details['causes']) && details['causes'].length === 1000);
   });
 
-  test('lists that exceed the limit are denied', async () => {
+  test('lists above the limit are denied', async () => {
     const names = Array.from({ length: 20_001 }, (_, index) => `a.${index}`);
     const object = laxScc({ name: 'a', volumes: names });
     const expected = denial('a', 'volumes', 'Too many: 20001: must have at most 20000 items', 'FieldValueTooMany');
@@ -283,7 +283,7 @@ function putPod({ store }: TestServer, namespace: string, mode?: string, name = 
   store.put('Pod', pod);
 }
 
-suite('a change to an SCC warns about the affected pods:', () => {
+suite('a change to an SCC causes the expected warnings:', () => {
   let server: TestServer;
   before(async () => {
     server = await start({});
@@ -386,19 +386,19 @@ async function startSlow(t: TestContext, pods: number) {
   return { clock, turns, evaluate };
 }
 
-suite('the evaluation of many pods', () => {
+suite('the evaluation of many pods for a change to an SCC', () => {
   const found = (pods: number): string =>
     `SCC "mine" would admit ${pods} pods instead of SCC "lax" in namespace shop if recreated, because it has higher priority`;
   const incomplete = (pods: number): string =>
     `SCC "mine" was evaluated for only ${pods} of 50 pods and may also admit other pods`;
 
-  test('ends its turn of the event loop after 10 ms, even if several reviews trigger it', async (t) => {
+  test('ends its turn of the event loop after 10 ms, even if several reviews start it', async (t) => {
     const { turns, evaluate } = await startSlow(t, 50);
     assert.deepEqual(await Promise.all([evaluate(), evaluate(), evaluate()]), Array(3).fill([found(50)]));
     assert.deepEqual([turns.length, new Set(turns).size], [150, 150]);
   });
 
-  test('takes 2 s, and afterwards a quarter of the time', async (t) => {
+  test('takes 2 s at first, and then a quarter of the time', async (t) => {
     const { clock, evaluate } = await startSlow(t, 50);
     for (let reviews = 0; reviews < 5; reviews++) assert.deepEqual(await evaluate(), [found(50)]);
     // During these 2.67 s, another 0.67 s of evaluation time became available.
@@ -409,7 +409,7 @@ suite('the evaluation of many pods', () => {
   });
 });
 
-test('OpenShift compatibility causes no warnings', async () => {
+test('a change to an SCC causes no warnings in OpenShift compatibility mode', async () => {
   const server = await start({ compatibility: 'openshift' });
   try {
     const blocking = laxScc({ name: 'mine', runAsUser: { type: 'MustRunAs' } });
@@ -419,7 +419,7 @@ test('OpenShift compatibility causes no warnings', async () => {
   }
 });
 
-test('off mode allows every SCC unchanged', async () => {
+test('an SCC is allowed unchanged in off mode', async () => {
   const server = await start({ mode: 'off' });
   try {
     assert.deepEqual(await send(server, DEFAULT, SHORT), { allowed: true });

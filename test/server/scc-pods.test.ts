@@ -85,7 +85,7 @@ function createRig(settings: Partial<SccSettings> = {}, labels: Labels = {}): Sc
   return rig;
 }
 
-suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
+suite('the webhook assigns an SCC, or reports it in report mode:', () => {
   const cases: readonly {
     readonly name: string;
     readonly path?: '/validate/pods';
@@ -97,18 +97,23 @@ suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
     readonly pod?: unknown;
     readonly expected: Expected;
   }[] = [
-    { name: 'enforce: denied', pod: ROOT, expected: DENIED },
-    { name: 'enforce: mutated', expected: ASSIGNED },
-    { name: 'report: not mutated', settings: { mode: 'report' }, pod: ROOT, expected: UNCHANGED },
+    { name: 'enforce mode denies a pod that no SCC admits', pod: ROOT, expected: DENIED },
+    { name: 'enforce mode assigns an SCC', expected: ASSIGNED },
     {
-      name: 'report: would be denied',
+      name: 'in report mode, /mutate/pods does not change the pod',
+      settings: { mode: 'report' },
+      pod: ROOT,
+      expected: UNCHANGED,
+    },
+    {
+      name: 'in report mode, /validate/pods warns that the pod would be denied',
       path: '/validate/pods',
       settings: { mode: 'report' },
       pod: ROOT,
       expected: REPORTED,
     },
     {
-      name: 'report: would be denied, OpenShift compatibility',
+      name: 'in report mode with OpenShift compatibility, /validate/pods only warns with the denial',
       path: '/validate/pods',
       settings: { mode: 'report', compatibility: 'openshift' },
       pod: ROOT,
@@ -120,13 +125,13 @@ suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
       },
     },
     {
-      name: 'report: would be mutated',
+      name: 'in report mode, /validate/pods allows a pod that would be assigned an SCC',
       path: '/validate/pods',
       settings: { mode: 'report' },
       expected: { allowed: true, facts: { mode: 'report', scc: 'restricted-v2', subjectType: 'serviceaccount' } },
     },
     {
-      name: 'report: admitted because of the grants of the user',
+      name: 'in report mode, /validate/pods warns if only the creator may use the SCC',
       path: '/validate/pods',
       settings: { mode: 'report' },
       pod: ROOT,
@@ -139,47 +144,75 @@ suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
         facts: { mode: 'report', scc: 'anyuid', subjectType: 'user' },
       },
     },
-    { name: 'off', settings: { mode: 'off' }, pod: ROOT, expected: UNCHANGED },
-    { name: 'off overrides the label', settings: { mode: 'off' }, labels: ENFORCE, pod: ROOT, expected: UNCHANGED },
-    { name: 'label off', labels: OFF, pod: ROOT, expected: UNCHANGED },
-    { name: 'a namespace in report mode', path: '/validate/pods', labels: REPORT, pod: ROOT, expected: REPORTED },
-    { name: 'label enforce', settings: { mode: 'report' }, labels: ENFORCE, pod: ROOT, expected: DENIED },
+    { name: 'off mode changes no pod', settings: { mode: 'off' }, pod: ROOT, expected: UNCHANGED },
     {
-      name: 'unknown mode in the label: denied',
+      name: 'off mode in the cluster overrides enforce mode in the label',
+      settings: { mode: 'off' },
+      labels: ENFORCE,
+      pod: ROOT,
+      expected: UNCHANGED,
+    },
+    { name: 'off mode in the label changes no pod', labels: OFF, pod: ROOT, expected: UNCHANGED },
+    {
+      name: 'report mode in the label, /validate/pods warns that the pod would be denied',
+      path: '/validate/pods',
+      labels: REPORT,
+      pod: ROOT,
+      expected: REPORTED,
+    },
+    {
+      name: 'enforce mode in the label denies a pod although the cluster is in report mode',
+      settings: { mode: 'report' },
+      labels: ENFORCE,
+      pod: ROOT,
+      expected: DENIED,
+    },
+    {
+      name: 'an unknown mode in the label denies a pod, with a warning',
       settings: { mode: 'report' },
       labels: { 'portcullis.dev/scc': 'on' },
       pod: ROOT,
       expected: { ...DENIED, warnings: [UNKNOWN_MODE, ...ROOT_WARNINGS] },
     },
     {
-      name: 'unknown mode in the label: mutated',
+      name: 'an unknown mode in the label assigns an SCC, with a warning',
       labels: { 'portcullis.dev/scc': 'on' },
       expected: { ...ASSIGNED, warnings: [UNKNOWN_MODE] },
     },
-    { name: 'a namespace exempt by default', namespace: 'kube-system', pod: ROOT, expected: UNCHANGED },
     {
-      name: 'a namespace exempted by the settings',
+      name: 'a namespace that is exempt by default is not reviewed',
+      namespace: 'kube-system',
+      pod: ROOT,
+      expected: UNCHANGED,
+    },
+    {
+      name: 'a namespace that the settings exempt is not reviewed',
       settings: { exemptNamespaces: ['shop'] },
       labels: ENFORCE,
       pod: ROOT,
       expected: UNCHANGED,
     },
-    { name: 'a run level', labels: { 'openshift.io/run-level': '0' }, pod: ROOT, expected: UNCHANGED },
-    { name: 'another resource', request: OTHER_RESOURCE, expected: UNCHANGED },
     {
-      name: 'pods of another API group',
+      name: 'a namespace with a run level is not reviewed',
+      labels: { 'openshift.io/run-level': '0' },
+      pod: ROOT,
+      expected: UNCHANGED,
+    },
+    { name: 'another resource is not reviewed', request: OTHER_RESOURCE, expected: UNCHANGED },
+    {
+      name: 'pods of another API group are not reviewed',
       request: { resource: { group: 'metrics.k8s.io', version: 'v1', resource: 'pods' } },
       expected: UNCHANGED,
     },
-    { name: 'a subresource without a pod', request: { subResource: 'eviction' }, expected: UNCHANGED },
-    { name: 'a Windows pod', pod: buildPod({}, { os: { name: 'windows' } }), expected: UNCHANGED },
+    { name: 'a subresource without a pod is not reviewed', request: { subResource: 'eviction' }, expected: UNCHANGED },
+    { name: 'a Windows pod is not reviewed', pod: buildPod({}, { os: { name: 'windows' } }), expected: UNCHANGED },
     {
-      name: 'an object that is not a pod',
+      name: 'an object that is not a pod is denied',
       pod: 7,
       expected: { allowed: false, message: 'object was marked as kind pod but was unable to be converted: 7' },
     },
     {
-      name: 'a required SCC that does not exist',
+      name: 'a required SCC that does not exist is a denial',
       pod: { ...buildPod(), metadata: { name: 'web', annotations: { 'openshift.io/required-scc': 'none' } } },
       expected: {
         allowed: false,
@@ -201,7 +234,7 @@ suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
     });
   }
 
-  test('a denial contains the pod name, or the prefix from which the API server generates the name', async () => {
+  test('a denial contains the name of the pod or the prefix of its generated name', async () => {
     const prefixed = { ...ROOT, metadata: { generateName: 'web-', namespace: 'shop' } };
     const cases = [
       [podRequest(ROOT), 'web'],
@@ -215,7 +248,7 @@ suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
     }
   });
 
-  test('report mode adds an audit annotation that OpenShift does not set', async () => {
+  test('in report mode, an audit annotation that OpenShift does not set contains the mode', async () => {
     const openshift = { reason: '"restricted-v2" is the only one not too restrictive and not denied' };
     const cases = [
       ['portcullis', { denied: 'anyuid', ...openshift, mode: 'report' }],
@@ -231,7 +264,7 @@ suite('the webhook assigns an SCC, or reports the SCC in report mode:', () => {
   });
 });
 
-suite('/validate/pods validates the assigned SCC:', () => {
+suite('/validate/pods reviews the assigned SCC:', () => {
   /** Returns the pod with the changes of the first pass. */
   async function assignedPod(
     rig: SccTestWebhooks,
@@ -303,7 +336,7 @@ suite('/validate/pods validates the assigned SCC:', () => {
     });
   }
 
-  test('validations are counted', async () => {
+  test('validations are counted in metrics', async () => {
     const rig = createRig();
     await rig.decide('/validate/pods', podRequest(await assignedPod(rig)));
     await rig.decide('/validate/pods', podRequest(buildPod()));
@@ -464,117 +497,119 @@ suite('/connect/pods reviews exec and attach:', () => {
     });
   }
 
-  suite(
-    'API servers skip reviews of users who may use the privileged SCC only if the reviews would be allowed:',
-    () => {
-      const bound = { username: 'bound', groups: ['system:authenticated'] };
-      const pod = buildPod({ runAsUser: 0 });
-      const annotations = { 'openshift.io/required-scc': 'missing' };
-      const requiring = { ...pod, metadata: { ...pod.metadata, annotations } };
-      const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'privileged')?.scc;
-      const without = (change: object) => ({ ...standard, ...change });
-      const cases: readonly {
-        readonly name: string;
-        readonly pod?: ReturnType<typeof buildPod>;
-        /** The SCC `privileged`. If null, it does not exist. */
-        readonly scc?: object | null;
-        readonly settings?: SccRigOptions['settings'];
-        readonly labels?: Labels;
-        readonly ranges?: boolean;
-        readonly userInfo?: typeof bound;
-        /** True if the API server skips the webhook. */
-        readonly isSkipped: boolean;
-        readonly isAllowed: boolean;
-      }[] = [
-        { name: 'a pod of anyuid', isSkipped: true, isAllowed: true },
-        { name: 'a privileged container', pod: debugged, isSkipped: true, isAllowed: true },
-        { name: 'a required SCC that does not exist', pod: requiring, isSkipped: true, isAllowed: true },
-        { name: 'a namespace without ranges', ranges: false, isSkipped: true, isAllowed: true },
-        {
-          name: 'other users and groups',
-          scc: without({ users: [], groups: ['x'] }),
-          isSkipped: true,
-          isAllowed: true,
-        },
-        { name: 'no privileged SCC', scc: null, isSkipped: false, isAllowed: false },
-        {
-          name: 'an SCC that lacks something else',
-          scc: without({ allowHostPID: false }),
-          isSkipped: false,
-          isAllowed: true,
-        },
-        {
-          name: 'an SCC that lacks what the pod needs',
-          pod: debugged,
-          scc: without({ allowPrivilegedContainer: false }),
-          isSkipped: false,
-          isAllowed: false,
-        },
-        {
-          name: 'a required SCC that does not exist, and a changed SCC',
-          pod: requiring,
-          scc: without({ allowHostPID: false }),
-          isSkipped: false,
-          isAllowed: false,
-        },
-        {
-          name: 'a required SCC that does not exist, OpenShift compatibility',
-          pod: requiring,
-          settings: { compatibility: 'openshift' },
-          isSkipped: false,
-          isAllowed: false,
-        },
-        { name: 'another user', userInfo: { ...bound, username: 'eve' }, isSkipped: false, isAllowed: false },
-        {
-          name: 'a namespace in report mode',
-          labels: REPORT,
-          userInfo: { ...bound, username: 'eve' },
-          isSkipped: false,
-          isAllowed: true,
-        },
-        {
-          name: 'a binding in another namespace',
-          userInfo: { ...bound, username: 'other' },
-          isSkipped: false,
-          isAllowed: false,
-        },
-      ];
-      const bind = (namespace: string, name: string) => ({
-        metadata: { name: 'privileged', namespace },
-        roleRef: {
-          apiGroup: 'rbac.authorization.k8s.io',
-          kind: 'ClusterRole',
-          name: 'system:openshift:scc:privileged',
-        },
-        subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
+  suite('API servers skip exec reviews for users of the privileged SCC only if these would be allowed:', () => {
+    const bound = { username: 'bound', groups: ['system:authenticated'] };
+    const pod = buildPod({ runAsUser: 0 });
+    const annotations = { 'openshift.io/required-scc': 'missing' };
+    const requiring = { ...pod, metadata: { ...pod.metadata, annotations } };
+    const standard = STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === 'privileged')?.scc;
+    const without = (change: object) => ({ ...standard, ...change });
+    const cases: readonly {
+      readonly name: string;
+      readonly pod?: ReturnType<typeof buildPod>;
+      /** The SCC `privileged`. If null, it does not exist. */
+      readonly scc?: object | null;
+      readonly settings?: SccRigOptions['settings'];
+      readonly labels?: Labels;
+      readonly ranges?: boolean;
+      readonly userInfo?: typeof bound;
+      /** True if the API server skips the webhook. */
+      readonly isSkipped: boolean;
+      readonly isAllowed: boolean;
+    }[] = [
+      { name: 'a pod that anyuid admits', isSkipped: true, isAllowed: true },
+      { name: 'a pod with a privileged container', pod: debugged, isSkipped: true, isAllowed: true },
+      { name: 'a pod that requires an SCC that does not exist', pod: requiring, isSkipped: true, isAllowed: true },
+      { name: 'a namespace without ranges', ranges: false, isSkipped: true, isAllowed: true },
+      {
+        name: 'a privileged SCC with other users and groups',
+        scc: without({ users: [], groups: ['x'] }),
+        isSkipped: true,
+        isAllowed: true,
+      },
+      { name: 'a missing privileged SCC', scc: null, isSkipped: false, isAllowed: false },
+      {
+        name: 'a privileged SCC that does not allow something that the pod does not need',
+        scc: without({ allowHostPID: false }),
+        isSkipped: false,
+        isAllowed: true,
+      },
+      {
+        name: 'a privileged SCC that does not allow what the pod needs',
+        pod: debugged,
+        scc: without({ allowPrivilegedContainer: false }),
+        isSkipped: false,
+        isAllowed: false,
+      },
+      {
+        name: 'a pod that requires an SCC that does not exist, and a changed privileged SCC',
+        pod: requiring,
+        scc: without({ allowHostPID: false }),
+        isSkipped: false,
+        isAllowed: false,
+      },
+      {
+        name: 'a pod that requires an SCC that does not exist, in OpenShift compatibility mode',
+        pod: requiring,
+        settings: { compatibility: 'openshift' },
+        isSkipped: false,
+        isAllowed: false,
+      },
+      {
+        name: 'a user who may not use the privileged SCC',
+        userInfo: { ...bound, username: 'eve' },
+        isSkipped: false,
+        isAllowed: false,
+      },
+      {
+        name: 'a namespace in report mode',
+        labels: REPORT,
+        userInfo: { ...bound, username: 'eve' },
+        isSkipped: false,
+        isAllowed: true,
+      },
+      {
+        name: 'a user with a binding in another namespace',
+        userInfo: { ...bound, username: 'other' },
+        isSkipped: false,
+        isAllowed: false,
+      },
+    ];
+    const bind = (namespace: string, name: string) => ({
+      metadata: { name: 'privileged', namespace },
+      roleRef: {
+        apiGroup: 'rbac.authorization.k8s.io',
+        kind: 'ClusterRole',
+        name: 'system:openshift:scc:privileged',
+      },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
+    });
+    for (const { name, pod = root, scc, settings, labels, ranges = true, userInfo = bound, ...expected } of cases) {
+      test(`${name}: ${expected.isSkipped ? 'skipped' : expected.isAllowed ? 'allowed' : 'denied'}`, async () => {
+        const rig = createSccTestWebhooks(settings ? { settings } : {});
+        const { store } = rig;
+        rig.putNamespace(labels);
+        if (!ranges) store.put('Namespace', { metadata: { name: 'shop' } });
+        store.put('Pod', pod as unknown as Pod);
+        if (scc === null) store.remove('SecurityContextConstraints', 'privileged');
+        else if (scc) store.put('SecurityContextConstraints', scc);
+        store.put('RoleBinding', bind('shop', 'bound'));
+        store.put('RoleBinding', bind('elsewhere', 'other'));
+        const request = connect(String(pod.metadata.name), { userInfo });
+        const current = store.get('SecurityContextConstraints', 'privileged');
+        const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? 'portcullis' }, current);
+        const conditions = CONNECT_PODS.matchConditions as unknown as readonly JsonObject[];
+        const isSkipped =
+          isRegistered && matchesConditions(conditions, { ...request }, accessFromStore(store)) === false;
+        const { allowed } = await rig.decide('/connect/pods', request, 100);
+        assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
+        // The match condition does not change any verdict.
+        assert.ok(!isSkipped || allowed);
       });
-      for (const { name, pod = root, scc, settings, labels, ranges = true, userInfo = bound, ...expected } of cases) {
-        test(`${name}: ${expected.isSkipped ? 'skipped' : expected.isAllowed ? 'allowed' : 'denied'}`, async () => {
-          const rig = createSccTestWebhooks(settings ? { settings } : {});
-          const { store } = rig;
-          rig.putNamespace(labels);
-          if (!ranges) store.put('Namespace', { metadata: { name: 'shop' } });
-          store.put('Pod', pod as unknown as Pod);
-          if (scc === null) store.remove('SecurityContextConstraints', 'privileged');
-          else if (scc) store.put('SecurityContextConstraints', scc);
-          store.put('RoleBinding', bind('shop', 'bound'));
-          store.put('RoleBinding', bind('elsewhere', 'other'));
-          const request = connect(String(pod.metadata.name), { userInfo });
-          const current = store.get('SecurityContextConstraints', 'privileged');
-          const isRegistered = mayEnterEveryPod({ compatibility: settings?.compatibility ?? 'portcullis' }, current);
-          const conditions = CONNECT_PODS.matchConditions as unknown as readonly JsonObject[];
-          const isSkipped =
-            isRegistered && matchesConditions(conditions, { ...request }, accessFromStore(store)) === false;
-          const { allowed } = await rig.decide('/connect/pods', request, 100);
-          assert.deepEqual({ isSkipped, isAllowed: allowed }, expected);
-          // The match condition does not change any verdict.
-          assert.ok(!isSkipped || allowed);
-        });
-      }
-    },
-  );
+    }
+  });
 
-  test('OpenShift compatibility sets no audit annotations', async () => {
+  test('OpenShift compatibility mode sets no audit annotations', async () => {
     for (const mode of ['enforce', 'report'] as const) {
       const rig = createSccTestWebhooks({ settings: { mode, compatibility: 'openshift' } });
       rig.putNamespace();
@@ -586,7 +621,7 @@ suite('/connect/pods reviews exec and attach:', () => {
     }
   });
 
-  test('decisions are counted, and have audit annotations', async () => {
+  test('decisions are counted in metrics, and have audit annotations', async () => {
     const rig = createRig();
     rig.store.put('Pod', root as unknown as Pod);
     await rig.decide('/connect/pods', connect('root'));
@@ -629,57 +664,66 @@ test('portcullis_scc_decisions_total counts decisions by mode, operation and SCC
   ]);
 });
 
-suite('if the floor applies, the validating webhook admits new pods whose mutating call failed', () => {
-  const limited = { 'pod-security.kubernetes.io/enforce': 'baseline' };
-  const exemptions = { usernames: ['alice'], namespaces: [], runtimeClasses: ['kata'] };
-  const defaults = { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' };
-  const named = { ...ROOT, metadata: { ...ROOT.metadata, annotations: { 'openshift.io/scc': 'restricted-v2' } } };
-  const update = { ...podRequest(ROOT), operation: 'UPDATE', oldObject: buildPod({}) } as const;
-  type Case = readonly [
-    name: string,
-    options: SccRigOptions,
-    labels: Labels,
-    request: AdmissionRequest,
-    expected: boolean,
-  ];
-  const open = { failsOpen: true };
-  const exempting = (lists: Partial<PodSecurityConfiguration['exemptions']>): SccRigOptions => ({
-    ...open,
-    podSecurity: createPodSecurity({
-      ...DEFAULT_CONFIGURATION,
-      exemptions: { ...exemptions, usernames: [], ...lists },
-    }),
-  });
-  const cases: readonly Case[] = [
-    ['webhooks fail closed', {}, limited, podRequest(ROOT), false],
-    ['the label limits', open, limited, podRequest(ROOT), true],
-    [
-      'the default limits',
-      { ...open, podSecurity: createPodSecurity({ ...DEFAULT_CONFIGURATION, defaults }) },
-      {},
-      podRequest(ROOT),
-      true,
-    ],
-    ['no level limits', open, {}, podRequest(ROOT), false],
-    ['a privileged namespace', open, { 'pod-security.kubernetes.io/enforce': 'privileged' }, podRequest(ROOT), false],
-    ['the pod requests an SCC', open, limited, podRequest(named), false],
-    ['an update', open, limited, update, false],
-    ['another exemption', exempting({}), limited, podRequest(ROOT), true],
-    ['an exempt user', exempting({ usernames: ['alice'] }), limited, podRequest(ROOT), false],
-    [
-      'an exempt runtime class',
-      exempting({}),
-      limited,
-      podRequest({ ...ROOT, spec: { ...ROOT.spec, runtimeClassName: 'kata' } }),
-      false,
-    ],
-    ['an exempt namespace', exempting({ namespaces: ['shop'] }), limited, podRequest(ROOT), false],
-  ];
-  for (const [name, options, labels, request, expected] of cases) {
-    test(name, async () => {
-      const rig = createSccTestWebhooks(options);
-      rig.putNamespace(labels);
-      assert.equal((await rig.decide('/validate/pods', request)).allowed, expected);
+suite(
+  'the validating webhook admits or denies a new pod whose mutating call failed, because the floor may decide:',
+  () => {
+    const limited = { 'pod-security.kubernetes.io/enforce': 'baseline' };
+    const exemptions = { usernames: ['alice'], namespaces: [], runtimeClasses: ['kata'] };
+    const defaults = { ...DEFAULT_CONFIGURATION.defaults, enforce: 'baseline' };
+    const named = { ...ROOT, metadata: { ...ROOT.metadata, annotations: { 'openshift.io/scc': 'restricted-v2' } } };
+    const update = { ...podRequest(ROOT), operation: 'UPDATE', oldObject: buildPod({}) } as const;
+    type Case = readonly [
+      name: string,
+      options: SccRigOptions,
+      labels: Labels,
+      request: AdmissionRequest,
+      expected: boolean,
+    ];
+    const open = { failsOpen: true };
+    const exempting = (lists: Partial<PodSecurityConfiguration['exemptions']>): SccRigOptions => ({
+      ...open,
+      podSecurity: createPodSecurity({
+        ...DEFAULT_CONFIGURATION,
+        exemptions: { ...exemptions, usernames: [], ...lists },
+      }),
     });
-  }
-});
+    const cases: readonly Case[] = [
+      ['webhooks fail closed', {}, limited, podRequest(ROOT), false],
+      ['the level in the label limits pods', open, limited, podRequest(ROOT), true],
+      [
+        'the default level limits pods',
+        { ...open, podSecurity: createPodSecurity({ ...DEFAULT_CONFIGURATION, defaults }) },
+        {},
+        podRequest(ROOT),
+        true,
+      ],
+      ['no level limits pods', open, {}, podRequest(ROOT), false],
+      [
+        'the namespace is privileged',
+        open,
+        { 'pod-security.kubernetes.io/enforce': 'privileged' },
+        podRequest(ROOT),
+        false,
+      ],
+      ['the pod already names an SCC', open, limited, podRequest(named), false],
+      ['the operation is an update', open, limited, update, false],
+      ['exemptions exist, but do not apply', exempting({}), limited, podRequest(ROOT), true],
+      ['the user is exempt', exempting({ usernames: ['alice'] }), limited, podRequest(ROOT), false],
+      [
+        'the runtime class is exempt',
+        exempting({}),
+        limited,
+        podRequest({ ...ROOT, spec: { ...ROOT.spec, runtimeClassName: 'kata' } }),
+        false,
+      ],
+      ['the namespace is exempt', exempting({ namespaces: ['shop'] }), limited, podRequest(ROOT), false],
+    ];
+    for (const [name, options, labels, request, expected] of cases) {
+      test(`${expected ? 'admitted' : 'denied'} if ${name}`, async () => {
+        const rig = createSccTestWebhooks(options);
+        rig.putNamespace(labels);
+        assert.equal((await rig.decide('/validate/pods', request)).allowed, expected);
+      });
+    }
+  },
+);

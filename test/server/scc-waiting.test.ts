@@ -44,7 +44,7 @@ const WITHOUT_LEVELS = createPodSecurity({
   exemptions: { ...DEFAULT_CONFIGURATION.exemptions, namespaces: ['shop', 'kube-system'] },
 });
 
-suite('a review waits for its namespace', () => {
+suite('a review of a pod waits for its namespace', () => {
   const outOfRange = (name: string, range: string): string =>
     `provider ${name}: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [${range}]`;
   const errors = [outOfRange('restricted-v2', '1000660000, 1000669999'), outOfRange('restricted-v3', '1000, 65534')];
@@ -74,7 +74,7 @@ suite('a review waits for its namespace', () => {
 
   for (const [path, request, prefix, separator] of paths) {
     for (const [mode, labels, denied] of arrivals) {
-      test(`${path}: mode ${mode}, the namespace appears with labels ${JSON.stringify(labels)}`, async () => {
+      test(`at ${path} in ${mode} mode, until the namespace appears with labels ${JSON.stringify(labels)}`, async () => {
         const rig = createRig(mode);
         const decision = rig.decide(path, request, 15_000);
         assert.ok(decision instanceof Promise, WAITING);
@@ -84,14 +84,14 @@ suite('a review waits for its namespace', () => {
     }
 
     for (const mode of ['report', 'enforce'] as const) {
-      test(`${path}: mode ${mode}, the namespace does not appear`, async () => {
+      test(`at ${path} in ${mode} mode, until the timeout if the namespace does not appear`, async () => {
         const decision = await createRig(mode).decide(path, request, 600);
         assert.equal(denial(decision), prefix + NOT_FOUND);
         assert.deepEqual(decision.warnings ?? [], []);
       });
     }
 
-    test(`${path}: a review in off mode, in an exempt namespace, or of a Windows pod does not wait`, async () => {
+    test(`at ${path}, but not in off mode, in an exempt namespace, or for a Windows pod`, async () => {
       const namespace = 'kube-system';
       assert.equal((await createRig('off').decide(path, request, 15_000)).allowed, true);
       assert.equal(
@@ -104,7 +104,7 @@ suite('a review waits for its namespace', () => {
   }
 });
 
-suite('a review waits for the ranges of its namespace', () => {
+suite('a review of a pod waits for the ranges of its namespace:', () => {
   const noRangeYet =
     'Namespace "shop" has no openshift.io/sa.scc.uid-range annotation yet. Retry in a few seconds. If this persists, the range allocator is not running or has no free range (event UIDRangeFull).';
   const noLevel =
@@ -118,16 +118,16 @@ suite('a review waits for the ranges of its namespace', () => {
     readonly message: string;
     readonly warning?: string;
   }[] = [
-    { name: 'no namespace', message: NOT_FOUND },
-    { name: 'no annotation', namespace: shop(), message: NO_RANGE, warning: noRangeYet },
+    { name: 'without a namespace', message: NOT_FOUND },
+    { name: 'without range annotations', namespace: shop(), message: NO_RANGE, warning: noRangeYet },
     {
-      name: 'no UID range',
+      name: 'without a UID range',
       namespace: shop({ 'openshift.io/sa.scc.mcs': 's0:c26,c5' }),
       message: NO_RANGE,
       warning: noRangeYet,
     },
     {
-      name: 'no MCS level',
+      name: 'without an MCS level',
       namespace: shop({ 'openshift.io/sa.scc.uid-range': '1000660000/10000' }),
       message: 'error fetching namespace "shop": unable to find annotation openshift.io/sa.scc.mcs',
       warning: noLevel,
@@ -135,7 +135,7 @@ suite('a review waits for the ranges of its namespace', () => {
   ];
   for (const { name, namespace, message, warning } of cases) {
     const warnings = warning === undefined ? [] : [warning];
-    test(`${name}: the pod is denied before the API server times out`, async () => {
+    test(`${name}, the pod is denied before the API server times out`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const startMs = performance.now();
@@ -145,7 +145,7 @@ suite('a review waits for the ranges of its namespace', () => {
       assert.ok(waitedMs >= 90 && waitedMs < 500, `waited ${waitedMs} ms`);
     });
 
-    test(`${name}: the pod is admitted when the ranges appear`, async () => {
+    test(`${name}, the pod is admitted as soon as the ranges appear`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const decision = rig.decide('/mutate/pods', CREATE, 15_000);
@@ -156,7 +156,7 @@ suite('a review waits for the ranges of its namespace', () => {
     });
 
     if (!namespace) continue;
-    test(`${name}: the pod is evaluated with example ranges in report mode`, async () => {
+    test(`${name}, the pod is evaluated with example ranges in report mode`, async () => {
       const rig = createSccTestWebhooks({ settings: { mode: 'report' }, podSecurity: WITHOUT_LEVELS });
       rig.store.put('Namespace', namespace);
       const decision = await rig.decide('/validate/pods', CREATE, 15_000);
@@ -202,7 +202,7 @@ suite('a review waits for the ranges of its namespace', () => {
 suite('in a new installation,', () => {
   const NO_SCCS = 'no SecurityContextConstraints found in cluster';
 
-  test('denials wait for the standard SCCs and their bindings', async () => {
+  test('denials are delayed until the standard SCCs and their bindings exist', async () => {
     const rig = createSccTestWebhooks({ isNewInstallation: true });
     rig.putNamespace();
     const decision = rig.decide('/mutate/pods', CREATE, 15_000);
@@ -235,11 +235,11 @@ suite('waiting reviews are limited', () => {
     readonly namespace?: Namespace;
     readonly message: string;
   }[] = [
-    { name: '2048 small reviews, no namespace', bytes: 2000, limit: 2048, message: NOT_FOUND },
-    { name: '48 MiB, no namespace', bytes: 9 * MIB, limit: 5, message: NOT_FOUND },
-    { name: 'exactly 48 MiB', bytes: 24 * MIB, limit: 2, message: NOT_FOUND },
+    { name: '2048 small reviews without a namespace', bytes: 2000, limit: 2048, message: NOT_FOUND },
+    { name: 'reviews of 48 MiB without a namespace', bytes: 9 * MIB, limit: 5, message: NOT_FOUND },
+    { name: 'reviews of exactly 48 MiB', bytes: 24 * MIB, limit: 2, message: NOT_FOUND },
     {
-      name: '2048 small reviews, no ranges',
+      name: '2048 small reviews without ranges',
       bytes: 2000,
       limit: 2048,
       namespace: { metadata: { name: 'shop' } },
@@ -247,7 +247,7 @@ suite('waiting reviews are limited', () => {
     },
   ];
   for (const { name, bytes, limit, namespace, message } of cases) {
-    test(`${name}: above the limit, the oldest review from the address with the most is denied`, async () => {
+    test(`above the limit of ${name}, the oldest review from the address with the most is denied`, async () => {
       const rig = createSccTestWebhooks();
       if (namespace) rig.store.put('Namespace', namespace);
       const denied: string[] = [];
@@ -276,7 +276,7 @@ suite('waiting reviews are limited', () => {
     ['the same address', '127.0.0.1'],
   ];
   for (const [name, localAddress] of strangers) {
-    test(`over TLS: 16 MiB of reviews for missing namespaces from ${name} do not deny a pod in a new namespace`, async (t) => {
+    test(`over TLS, 16 MiB of reviews for missing namespaces from ${name} do not cause the denial of a pod in a new namespace`, async (t) => {
       const store = createStore();
       const arrived = Promise.withResolvers<undefined>();
       const webhooks = createTestWebhooks(store, {}).map((webhook): Webhook => ({
@@ -308,7 +308,7 @@ suite('waiting reviews are limited', () => {
     });
   }
 
-  test('waiting reviews continue in separate turns of the event loop', async () => {
+  test('reviews that have waited continue in separate turns of the event loop', async () => {
     const rig = createSccTestWebhooks();
     let done = 0;
     const waiting = Array.from({ length: 100 }, async () => {
@@ -323,8 +323,8 @@ suite('waiting reviews are limited', () => {
   });
 });
 
-suite('when a client disconnects,', () => {
-  test('the wait ends', async () => {
+suite('when a client disconnects, its review', () => {
+  test('no longer waits', async () => {
     const controller = new AbortController();
     const decision = createSccTestWebhooks().decide('/mutate/pods', CREATE, 15_000, {
       getSignal: () => controller.signal,
@@ -334,7 +334,7 @@ suite('when a client disconnects,', () => {
     assert.equal(first && denial(first), NOT_FOUND);
   });
 
-  test('no review remains in memory', async (t) => {
+  test('does not remain in memory', async (t) => {
     setFlagsFromString('--expose_gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const rig = createSccTestWebhooks();

@@ -37,11 +37,16 @@ const CASES: readonly (readonly [name: string, before: JsonObject, after: JsonOb
     { scc: { mode: 'enforce' } },
     closing('1 namespace', 'shop'),
   ],
-  ['the end of SCCs', { scc: { mode: 'enforce' } }, {}, ''],
+  ['off mode for SCCs', { scc: { mode: 'enforce' } }, {}, ''],
   ['exceptions', {}, { podSecurity: { exceptions: { mode: 'approved' } } }, ''],
   ['the floor', LEVELS, { ...LEVELS, ...FLOOR }, ''],
-  ['the end of the floor', { ...LEVELS, ...FLOOR }, LEVELS, closing('4 namespaces', 'privileged, sccs, shop, without')],
-  ['a level while the floor is enforced', FLOOR, { ...LEVELS, ...FLOOR }, ''],
+  [
+    'a floor that is turned off',
+    { ...LEVELS, ...FLOOR },
+    LEVELS,
+    closing('4 namespaces', 'privileged, sccs, shop, without'),
+  ],
+  ['a default level while the floor is enforced', FLOOR, { ...LEVELS, ...FLOOR }, ''],
   ['the same settings', LEVELS, LEVELS, ''],
   ['invalid settings', {}, { scc: { mode: 5 } }, ''],
 ];
@@ -85,7 +90,7 @@ suite('a change to the settings', () => {
     });
   }
 
-  test('does not reveal names to clients that may not be API servers', async () => {
+  test('does not reveal names in a warning to clients that may not be API servers', async () => {
     const [, , , warning] = CASES[0] ?? [];
     assert.deepEqual(await review({}, LEVELS, false), [warning?.replace(/: privileged.*/, '')]);
   });

@@ -83,7 +83,7 @@ suite('the log of a process', () => {
     );
   });
 
-  test('limits its memory without a reader, and reports the dropped lines afterwards', async () => {
+  test('limits its memory while nothing reads it, and then reports the dropped lines', async () => {
     const child = startWriter(
       `write(10_000); process.stderr.write(String(process.memoryUsage().rss < 150e6)); setInterval(() => {}, 1000);`,
     );
@@ -107,7 +107,7 @@ suite('the log of a process', () => {
     assert.equal(dropped?.lines, 10_000 - written.length);
   });
 
-  test('does not keep the process alive without a reader', async () => {
+  test('does not keep the process alive while nothing reads it', async () => {
     const child = startWriter('write(1000); await close();');
     child.stdout?.pause();
     const code = await Promise.race([
@@ -153,7 +153,7 @@ suite('createTally', () => {
     assert.deepEqual(await series(), ['x_total{b="2",a="1"} 3', 'x_total{a="\\"quoted\\"",b=""} 0']);
   });
 
-  test('looks up a series without serializing its labels', (t) => {
+  test('finds a series without serializing its labels', (t) => {
     const tally = createCounterCells({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [] });
     const labels = { a: '1', b: '2' };
     const cell = tally.cell(labels);
@@ -163,7 +163,7 @@ suite('createTally', () => {
     assert.equal(serialize.mock.callCount(), 0);
   });
 
-  test('counts labels above the limit in one series, including labels whose values are all "other"', () => {
+  test('counts labels above the limit in one series, which also counts labels whose values are all "other"', () => {
     const tally = createCounterCells({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [] });
     const other = tally.cell({ a: 'other', b: 'other' });
     for (let i = 0; i < LIMITS.counterSeries - 1; i++) tally.cell({ a: String(i), b: '' });

@@ -73,7 +73,7 @@ test('ensureCertificates creates valid certificates', async (t) => {
   assert.notEqual(server.serialNumber, client.serialNumber);
 });
 
-test('certificates contain every form of IPv6 address', () => {
+test('certificates can contain every form of IPv6 address', () => {
   const validity = { now: START, days: 1 };
   const ipAddresses = ['::ffff:127.0.0.1', '2001:db8::192.0.2.33', '::2:3:4:5:6:7:8'];
   const { cert } = createServing(createAuthority(validity), { dnsNames: [], ipAddresses }, validity);
@@ -85,7 +85,7 @@ test('certificates contain every form of IPv6 address', () => {
   ]);
 });
 
-test('ensureCertificates writes keys that only the owner can read, and no other files', async (t) => {
+test('ensureCertificates writes private keys that only the owner can read, and no other files', async (t) => {
   const options = await createOptions(t);
   await ensureCertificates(options);
   const names = (await readdir(options.folder)).sort();
@@ -97,7 +97,7 @@ test('ensureCertificates writes keys that only the owner can read, and no other 
   );
 });
 
-describe('ensureCertificates renews only the certificates that need it:', () => {
+describe('ensureCertificates renews exactly the certificates that need it if', () => {
   const admin = (groups: readonly string[]) => new Map([['admin', { username: 'admin', groups }]]);
   const writeTo = (name: string, text: string) => (folder: string) => writeFile(join(folder, name), text);
   interface Change {
@@ -106,31 +106,31 @@ describe('ensureCertificates renews only the certificates that need it:', () => 
     change?(folder: string): Promise<void>;
   }
   const cases: readonly (readonly [name: string, given: Change, ...renewed: readonly string[]])[] = [
-    ['certificates are valid', { days: 300 }],
-    ['fewer names', { options: { dnsNames: ['localhost'], ipAddresses: [] } }],
-    ['one month before expiration', { days: 336 }, 'serving', 'admin'],
-    ['expired', { days: 4000 }, 'authority', 'serving', 'admin'],
-    ['not yet valid', { days: -1 }, 'authority', 'serving', 'admin'],
-    ['another DNS name', { options: { dnsNames: ['localhost', 'example.com'] } }, 'serving'],
-    ['another IP address', { options: { ipAddresses: ['127.0.0.1', '10.0.0.1'] } }, 'serving'],
-    ['another user', { options: { clients: admin([]) } }, 'admin'],
-    ['invalid certificate', { change: writeTo('tls.crt', 'damaged') }, 'serving'],
-    ['invalid key', { change: writeTo('admin.key', '') }, 'admin'],
-    ['missing file', { change: (folder) => rm(join(folder, 'tls.key')) }, 'serving'],
+    ['all are valid', { days: 300 }],
+    ['fewer names are required', { options: { dnsNames: ['localhost'], ipAddresses: [] } }],
+    ['they expire in one month', { days: 336 }, 'serving', 'admin'],
+    ['they have expired', { days: 4000 }, 'authority', 'serving', 'admin'],
+    ['they are not yet valid', { days: -1 }, 'authority', 'serving', 'admin'],
+    ['another DNS name is required', { options: { dnsNames: ['localhost', 'example.com'] } }, 'serving'],
+    ['another IP address is required', { options: { ipAddresses: ['127.0.0.1', '10.0.0.1'] } }, 'serving'],
+    ['another user is required', { options: { clients: admin([]) } }, 'admin'],
+    ['a certificate is damaged', { change: writeTo('tls.crt', 'damaged') }, 'serving'],
+    ['a key is damaged', { change: writeTo('admin.key', '') }, 'admin'],
+    ['a file is missing', { change: (folder) => rm(join(folder, 'tls.key')) }, 'serving'],
     [
-      'mismatched key and certificate',
+      'a key does not match its certificate',
       { change: (folder) => copyFile(join(folder, 'admin.key'), join(folder, 'tls.key')) },
       'serving',
     ],
     [
-      'missing key of the authority',
+      'the key of the CA is missing',
       { change: (folder) => rm(join(folder, 'ca.key')) },
       'authority',
       'serving',
       'admin',
     ],
     [
-      'signed by another authority',
+      'another CA has signed one',
       {
         async change(folder) {
           const validity = { now: START, days: 365 };
@@ -154,7 +154,7 @@ describe('ensureCertificates renews only the certificates that need it:', () => 
   }
 });
 
-test('certificates can be valid after 2049', () => {
+test('certificates can be valid until after 2049', () => {
   const authority = createAuthority({ now: new Date('2049-06-01T00:00:00Z'), days: 365 });
   assert.equal(new X509Certificate(authority.cert).validToDate.toISOString(), '2050-06-01T00:00:00.000Z');
 });
@@ -173,7 +173,7 @@ test('ensureCertificates rejects if the directory cannot be created', { timeout:
   await assert.rejects(ensureCertificates({ ...options, folder: join(options.folder, 'x') }), /^Error: ENOTDIR: /);
 });
 
-describe('keyPairProblem returns the problem:', () => {
+describe('keyPairProblem returns the problem of', () => {
   const authority = createAuthority({ now: START, days: 3 });
   const newPair = (): KeyPair => createServing(authority, NAMES, { now: START, days: 1 });
   const pair = newPair();
@@ -184,13 +184,22 @@ describe('keyPairProblem returns the problem:', () => {
     problem: string | undefined,
     days?: number,
   ])[] = [
-    ['a certificate with its chain', { cert: pair.cert + authority.cert }, undefined],
-    ['no certificate', { cert: 'x' }, 'a.crt contains no PEM certificate'],
-    ['no key', { key: pair.cert }, 'a.key contains no unencrypted PEM private key'],
-    ['another key', { key: newPair().key }, 'the key in a.key does not match the certificate in a.crt'],
-    ['expired', {}, 'the certificate in a.crt expired at 2026-11-21T12:00:00Z', 2],
-    ['not yet valid', {}, 'the certificate in a.crt is not valid before 2026-11-20T11:00:00Z', -1],
-    ['a broken chain', { cert: broken }, 'a.crt cannot be served: error:'],
+    ['a certificate with its chain, which is valid', { cert: pair.cert + authority.cert }, undefined],
+    ['a missing certificate', { cert: 'x' }, 'a.crt contains no PEM certificate'],
+    ['a missing key', { key: pair.cert }, 'a.key contains no unencrypted PEM private key'],
+    [
+      'the key of another certificate',
+      { key: newPair().key },
+      'the key in a.key does not match the certificate in a.crt',
+    ],
+    ['an expired certificate', {}, 'the certificate in a.crt expired at 2026-11-21T12:00:00Z', 2],
+    [
+      'a certificate that is not yet valid',
+      {},
+      'the certificate in a.crt is not valid before 2026-11-20T11:00:00Z',
+      -1,
+    ],
+    ['a certificate with a broken chain', { cert: broken }, 'a.crt cannot be served: error:'],
   ];
   for (const [name, changed, problem, days = 0] of cases) {
     test(name, () => {

@@ -30,7 +30,7 @@ const FULL = {
   'tls.key': serving.key,
 };
 
-suite('readKeyring reports problems:', () => {
+suite('readKeyring returns the keyring and its problems with', () => {
   const NO_CERT = (file: string) => `${file} contains no PEM certificate`;
   const NO_KEY = (file: string) => `${file} contains no unencrypted PEM private key`;
   const UNSIGNED = 'the certificate in tls.crt is not signed by the certificate in ca.crt';
@@ -43,37 +43,37 @@ suite('readKeyring reports problems:', () => {
   }[] = [
     { name: 'all fields', change: {}, keyring: { authority, next, serving }, problems: [] },
     {
-      name: 'no next authority',
+      name: 'no next CA',
       change: { 'next-ca.crt': undefined, 'next-ca.key': undefined },
       keyring: { authority, serving },
       problems: [],
     },
     {
-      name: 'a next CA without a key',
+      name: 'a next CA that has no key',
       change: { 'next-ca.key': undefined },
       keyring: { authority, serving },
       problems: [NO_KEY('next-ca.key')],
     },
     {
-      name: 'a next CA that is a serving certificate',
+      name: 'a serving certificate as the next CA',
       change: { 'next-ca.crt': serving.cert, 'next-ca.key': serving.key },
       keyring: { authority, serving },
       problems: ['the certificate in next-ca.crt is not a Portcullis CA'],
     },
     {
-      name: 'a CA without a key',
+      name: 'a CA that has no key',
       change: { 'ca.key': undefined },
       keyring: { next },
       problems: [NO_KEY('ca.key')],
     },
     {
-      name: 'a key of another CA',
+      name: 'the key of another CA',
       change: { 'ca.key': other.key },
       keyring: { next },
       problems: ['the key in ca.key does not match the certificate in ca.crt'],
     },
     {
-      name: 'no authority',
+      name: 'no CA',
       change: { 'ca.crt': undefined },
       keyring: { next },
       problems: [NO_CERT('ca.crt')],
@@ -85,7 +85,7 @@ suite('readKeyring reports problems:', () => {
       problems: [NO_CERT('tls.crt')],
     },
     {
-      name: 'a key of another serving certificate',
+      name: 'the key of another serving certificate',
       change: { 'tls.key': foreign.key },
       keyring: { authority, next },
       problems: ['the key in tls.key does not match the certificate in tls.crt'],
@@ -132,7 +132,7 @@ suite('readKeyring reports problems:', () => {
   });
 });
 
-suite('planKeyring plans the next step:', () => {
+suite('planKeyring plans the next step with', () => {
   const state: KeyringState = {
     keyring: { authority, serving },
     problems: [],
@@ -154,49 +154,49 @@ suite('planKeyring plans the next step:', () => {
     readonly reason?: string;
     readonly requeueAfterMs?: number;
   }[] = [
-    { name: 'no step due', given: {}, requeueAfterMs: RENEW_MS },
+    { name: 'a keyring for which no step is due', given: {}, requeueAfterMs: RENEW_MS },
     {
-      name: 'no serving certificate, with a next CA',
+      name: 'a next CA but no serving certificate',
       given: { keyring: { authority, next }, problems: damaged },
       step: 'Renew',
       reason,
     },
     {
-      name: 'only a next authority',
+      name: 'a next CA but no CA',
       given: { keyring: { next }, problems: damaged },
       step: 'Promote',
       reason,
     },
     {
-      name: 'an additional DNS name',
+      name: 'a required DNS name that the certificate lacks',
       given: { names: { dnsNames: ['x.example'], ipAddresses: [] } },
       step: 'Renew',
       reason: 'the serving certificate is not valid for x.example',
     },
     {
-      name: 'an additional IP address',
+      name: 'a required IP address that the certificate lacks',
       given: { names: { dnsNames: [], ipAddresses: ['::1'] } },
       step: 'Renew',
       reason: 'the serving certificate is not valid for ::1',
     },
     {
-      name: 'an old authority',
+      name: 'a CA that has passed two thirds of its lifetime',
       given: { keyring: { authority: old, serving: oldServing } },
       step: 'Prepare',
       reason: 'two thirds of the CA lifetime have passed',
     },
     {
-      name: 'CA rotation requested during a rotation',
+      name: 'a CA rotation that is requested during a rotation',
       given: { requested: 'ca', keyring: { authority, next, serving }, trustedMs: 10_000 },
       requeueAfterMs: SETTLE_MS - 10_000,
     },
     {
-      name: 'the next CA is not trusted',
+      name: 'a next CA that is not trusted yet',
       given: { keyring: { authority, next, serving }, trustedMs: undefined },
       requeueAfterMs: RENEW_MS,
     },
     {
-      name: 'renewal does not wait for the next CA',
+      name: 'a renewal that is due before the next CA is trusted',
       given: { keyring: { authority, next, serving }, trustedMs: 0, now: later(5) },
       step: 'Renew',
       reason: 'two thirds of the serving certificate lifetime have passed',

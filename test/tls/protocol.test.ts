@@ -62,7 +62,7 @@ describe('a server with the protocol settings', () => {
       expected: 'TLSv1.3',
     },
     {
-      name: 'accepts a configured suite',
+      name: 'accepts a cipher suite that is configured',
       suites: ['TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384'],
       client: { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-ECDSA-AES256-GCM-SHA384' },
       expected: 'TLSv1.2',
@@ -97,7 +97,7 @@ describe('a server with the protocol settings', () => {
     });
   }
 
-  test('accepts the name of every cipher suite', () => {
+  test('supports the name of every cipher suite', () => {
     for (const suite of TLS_CIPHER_SUITES) createServer({ ...pair, ...protocolSettings('VersionTLS12', [suite]) });
   });
 });

@@ -48,25 +48,37 @@ const cases: readonly {
   readonly now?: Date;
   readonly expected?: string;
 }[] = [
-  { name: 'signed by the CA' },
-  { name: 'one of several CAs', authorities: other.cert + authority.cert },
-  { name: 'an unreadable block next to the CA', authorities: `nonsense\n${authority.cert}` },
-  { name: 'another CA with the same name', authorities: other.cert, expected: UNSIGNED },
-  { name: 'no authority', authorities: 'nonsense', expected: 'caBundle contains no certificate' },
-  { name: 'no certificate', chain: '', expected: 'there is no serving certificate' },
-  { name: 'an IP address', host: '127.0.0.1' },
-  { name: 'another IP address', host: '::1', expected: 'the serving certificate is not valid for ::1' },
-  { name: 'another DNS name', host: 'x.svc', expected: 'the serving certificate is not valid for x.svc' },
-  { name: 'a wildcard', host: 'a.wild.example' },
-  { name: 'only the common name', host: 'portcullis', expected: 'the serving certificate is not valid for portcullis' },
-  { name: 'expired', now: later(8), expected: 'the serving certificate expired at 2026-01-08T00:00:00Z' },
+  { name: 'a certificate from the CA' },
+  { name: 'a certificate from one of several CAs', authorities: other.cert + authority.cert },
+  { name: 'a caBundle with an unreadable block next to the CA', authorities: `nonsense\n${authority.cert}` },
+  { name: 'a certificate from another CA with the same name', authorities: other.cert, expected: UNSIGNED },
+  { name: 'a caBundle without a certificate', authorities: 'nonsense', expected: 'caBundle contains no certificate' },
+  { name: 'a missing certificate', chain: '', expected: 'there is no serving certificate' },
+  { name: 'a connection to an IP address of the certificate', host: '127.0.0.1' },
+  { name: 'a connection to another IP address', host: '::1', expected: 'the serving certificate is not valid for ::1' },
   {
-    name: 'not valid yet',
+    name: 'a connection to another DNS name',
+    host: 'x.svc',
+    expected: 'the serving certificate is not valid for x.svc',
+  },
+  { name: 'a connection to a name that a wildcard matches', host: 'a.wild.example' },
+  {
+    name: 'a connection to the common name, which is not a DNS name of the certificate',
+    host: 'portcullis',
+    expected: 'the serving certificate is not valid for portcullis',
+  },
+  {
+    name: 'an expired certificate',
+    now: later(8),
+    expected: 'the serving certificate expired at 2026-01-08T00:00:00Z',
+  },
+  {
+    name: 'a certificate that is not yet valid',
     now: later(-1),
     expected: 'the serving certificate is not valid before 2025-12-31T23:00:00Z',
   },
   {
-    name: 'an expired authority',
+    name: 'an expired CA',
     chain: createServing(authority, NAMES, { now: later(20), days: 30 }).cert,
     now: later(40),
     expected: UNSIGNED,
@@ -74,7 +86,7 @@ const cases: readonly {
   { name: 'a chain with an intermediate', chain: leaf.cert + intermediate.cert, authorities: root.cert },
   { name: 'a missing intermediate', chain: leaf.cert, authorities: root.cert, expected: UNSIGNED },
   { name: 'a trusted intermediate', chain: leaf.cert, authorities: intermediate.cert },
-  { name: 'a trusted leaf', chain: leaf.cert, authorities: leaf.cert },
+  { name: 'a trusted certificate that is not a CA', chain: leaf.cert, authorities: leaf.cert },
   {
     name: 'an issuer that is not a CA',
     chain: leafOfLeaf.cert + leaf.cert,
@@ -95,7 +107,7 @@ const cases: readonly {
   },
 ];
 
-suite('trustProblem returns why clients reject a certificate:', () => {
+suite('trustProblem returns the reason why clients reject the certificate:', () => {
   for (const { name, expected, ...given } of cases) {
     test(`${name}: ${expected ?? 'the certificate is trusted'}`, () => {
       const trust = { chain: serving.cert, authorities: authority.cert, host: HOST, now: NOW, ...given };

@@ -7,6 +7,6 @@ import { createFieldTypes, FILE } from '../../scripts/field-types.ts';
 
 const hasGo = spawnSync('go', ['version'], { stdio: 'ignore' }).status === 0;
 
-test('the types of fields are up to date', { skip: !hasGo && 'Go is not installed' }, () => {
+test('the generated types of fields are up to date', { skip: !hasGo && 'Go is not installed' }, () => {
   assert.equal(createFieldTypes(), readFileSync(FILE, 'utf8'), 'run `npm run field-types`');
 });

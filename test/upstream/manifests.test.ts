@@ -37,9 +37,9 @@ function readHere(text: string): Reading {
   return { values };
 }
 
-suite('generated manifests', { skip: !hasGo && 'Go is not installed' }, () => {
+suite('readDocuments and kubectl', { skip: !hasGo && 'Go is not installed' }, () => {
   for (const seed of [1, randomInt(2 ** 31)]) {
-    test(`${COUNT} texts are read as by kubectl (seed ${seed})`, () => {
+    test(`give the same result for ${COUNT} generated texts (seed ${seed})`, () => {
       const texts = createTexts(COUNT, seed);
       const expected = readWithKubectl(texts);
       const differences = texts.flatMap((text, index) => {

@@ -60,7 +60,7 @@ async function runGoTests(
   return { counts, failures };
 }
 
-suite('the Kubernetes test suite for Pod Security', { skip }, () => {
+suite('the upstream test suite for Pod Security', { skip }, () => {
   test('passes against a default installation', async (t) => {
     const minor = kubernetesMinor();
     const featureGates = 'ProcMountType=true,UserNamespacesSupport=true';

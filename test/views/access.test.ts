@@ -40,7 +40,7 @@ const ALICE: AccessSubject = { username: 'alice', groups: ['system:authenticated
 const USER = { kind: 'User', name: 'alice' };
 const BOUND = binding('b', 'use', [USER]);
 
-suite('sccAccess grants SCCs through roles and bindings:', () => {
+suite('sccAccess grants the use of an SCC through roles and bindings:', () => {
   const ops = [{ kind: 'Group', name: 'ops' }];
   const account = [{ kind: 'ServiceAccount', name: 'web' }];
   const web: AccessSubject = { username: 'system:serviceaccount:shop:web', groups: [] };
@@ -58,13 +58,18 @@ suite('sccAccess grants SCCs through roles and bindings:', () => {
     ['a binding in another namespace', [role('use'), binding('b', 'use', [USER], 'other')], false],
     ['a Role in another namespace', [role('own-use', {}, 'other'), binding('b', 'own-use', [USER], 'shop')], false],
     ['a ClusterRoleBinding', [role('use'), BOUND], true],
-    ['a binding created before its role', [BOUND, role('use')], true],
+    ['a binding that was created before its role', [BOUND, role('use')], true],
     ['a RoleBinding in the namespace', [role('own-use', {}, 'shop'), binding('b', 'own-use', ops, 'shop')], true],
     ['a role for SCCs of any name', [role('use', { names: [] }), BOUND], true],
-    ['a service account without a namespace', [role('use'), binding('b', 'use', account, 'shop')], true, web],
-    ['system:masters without roles', [], true, { username: 'root', groups: ['system:masters'] }],
     [
-      'names of Object.prototype',
+      'a binding that names a service account without a namespace',
+      [role('use'), binding('b', 'use', account, 'shop')],
+      true,
+      web,
+    ],
+    ['a user in system:masters without roles', [], true, { username: 'root', groups: ['system:masters'] }],
+    [
+      'a role and a user with names of Object.prototype',
       [role('constructor'), binding('b', 'constructor', [{ kind: 'User', name: '__proto__' }], 'shop')],
       true,
       proto,
@@ -83,13 +88,13 @@ suite('sccAccess grants SCCs through roles and bindings:', () => {
     });
   }
 
-  test('the same predicate is returned for a store', () => {
+  test('a store always has the same predicate', () => {
     const store = createStore();
     assert.equal(sccAccess(store), sccAccess(store));
   });
 });
 
-suite('changes to roles and bindings take effect:', () => {
+suite('a change to roles and bindings takes effect:', () => {
   const cases: readonly (readonly [
     name: string,
     change: (store: WritableStore) => unknown,
@@ -97,12 +102,12 @@ suite('changes to roles and bindings take effect:', () => {
     elsewhere: boolean,
   ])[] = [
     ['nothing', () => undefined, true, true],
-    ['a deleted binding', (store) => store.remove('ClusterRoleBinding', 'b'), true, false],
-    ['a deleted binding of a namespace', (store) => store.remove('RoleBinding', 'c', 'shop'), true, true],
-    ['changed rules', (store) => put(store, role('use', { names: ['privileged'] })), false, false],
-    ['a deleted role', (store) => store.remove('ClusterRole', 'use'), false, false],
+    ['a ClusterRoleBinding is deleted', (store) => store.remove('ClusterRoleBinding', 'b'), true, false],
+    ['a RoleBinding is deleted', (store) => store.remove('RoleBinding', 'c', 'shop'), true, true],
+    ['the rules of a role are changed', (store) => put(store, role('use', { names: ['privileged'] })), false, false],
+    ['a role is deleted', (store) => store.remove('ClusterRole', 'use'), false, false],
     [
-      'a role that is created again',
+      'a role is deleted and created again',
       (store) => {
         store.remove('ClusterRole', 'use');
         put(store, role('use'));

@@ -98,7 +98,7 @@ test('an approval in annotations applies only while the settings trust the user 
   );
 });
 
-test('the list of a user who may not read the settings has the states in the status', () => {
+test('the list of exceptions uses the states in their status if the user may not read the settings', () => {
   const end = '2027-01-02T00:00:00Z';
   const condition = (type: string, status: Condition['status'], reason: string, message: string): Condition => ({
     ...{ type, status, reason, message, lastTransitionTime: '2027-01-01T00:00:00Z' },

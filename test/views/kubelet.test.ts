@@ -27,37 +27,41 @@ function scopeOf(
 
 const MINIMUM = { minimumVersion: '1.33.0' };
 
-suite('requestedMinimum returns the minimum:', () => {
+suite('requestedMinimum returns', () => {
   const putConfig = (spec: JsonObject | null) => (store: WritableStore) =>
     store.put('NodesConfig', { metadata: { name: 'cluster' }, spec });
   const cases: readonly (readonly [name: string, scope: KubeletScope, expected: string])[] = [
-    ['of the settings', scopeOf(MINIMUM), '1.33.0'],
-    ['none', scopeOf({}), ''],
-    ['in the node configuration', scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '1.30.0' })), '1.30.0'],
-    ['none in the node configuration', scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '' })), ''],
-    ['a CRD without the field', scopeOf(MINIMUM, putConfig(null)), ''],
+    ['the minimum in the settings', scopeOf(MINIMUM), '1.33.0'],
+    ['none if the settings contain none', scopeOf({}), ''],
+    [
+      'the minimum in the node configuration',
+      scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '1.30.0' })),
+      '1.30.0',
+    ],
+    ['none if the node configuration contains none', scopeOf(MINIMUM, putConfig({ minimumKubeletVersion: '' })), ''],
+    ['none if the CRD does not have the field', scopeOf(MINIMUM, putConfig(null)), ''],
   ];
   for (const [name, scope, expected] of cases) {
     test(name, () => assert.equal(requestedMinimum(scope), expected));
   }
 });
 
-suite('the minimum reader returns the minimum in force:', () => {
+suite('the reader of the minimum in force returns', () => {
   const putStatus = (minimumVersion: string) => (store: WritableStore) =>
     store.put('PortcullisConfiguration', { metadata: { name: 'cluster' }, status: { kubelet: { minimumVersion } } });
   const cases: readonly (readonly [name: string, scope: KubeletScope, expected: string | undefined])[] = [
-    ['of the status', scopeOf(MINIMUM, putStatus('1.30.0')), '1.30.0'],
-    ['not yet in the status', scopeOf(MINIMUM), undefined],
-    ['not a version', scopeOf(MINIMUM, putStatus('12')), undefined],
-    ['without the section in the settings', scopeOf(undefined, putStatus('1.30.0')), undefined],
-    ['of a file', scopeOf(MINIMUM, putStatus('1.30.0'), false), '1.33.0'],
-    ['none in a file', scopeOf({}, undefined, false), undefined],
+    ['the minimum in the status', scopeOf(MINIMUM, putStatus('1.30.0')), '1.30.0'],
+    ['none if the status does not contain it yet', scopeOf(MINIMUM), undefined],
+    ['none if the status does not contain a version', scopeOf(MINIMUM, putStatus('12')), undefined],
+    ['none if the settings have no section for kubelets', scopeOf(undefined, putStatus('1.30.0')), undefined],
+    ['the minimum in a settings file', scopeOf(MINIMUM, putStatus('1.30.0'), false), '1.33.0'],
+    ['none if a settings file contains none', scopeOf({}, undefined, false), undefined],
   ];
   for (const [name, scope, expected] of cases) {
     test(name, () => assert.equal(createMinimumReader(scope)()?.text, expected));
   }
 
-  test('changes with the status', () => {
+  test('another minimum after the status changes', () => {
     const scope = scopeOf(MINIMUM, putStatus('1.30.0'));
     const read = createMinimumReader(scope);
     const texts = ['1.30.0', '1.31.0', '', '1.31.0'].map((text) => {
@@ -68,7 +72,7 @@ suite('the minimum reader returns the minimum in force:', () => {
   });
 });
 
-test('listNodeStates and findNodeState return the state of nodes', () => {
+test('listNodeStates and findNodeState return the kubelet state of nodes', () => {
   const nodes: readonly unknown[] = [
     { metadata: { name: 'new' } },
     {

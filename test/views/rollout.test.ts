@@ -35,15 +35,15 @@ function enforcedBy({
   return getRolloutView({ store, namespace: NAMESPACE, version: '0.0.0' }, { ...DEFAULT_ROLLOUT, phase }).enforce;
 }
 
-suite('the default level of a replica follows the enforcement in the cluster', () => {
+suite('the default level of a replica', () => {
   const CASES: readonly (readonly [name: string, seen: Seen, expected: string])[] = [
-    ['follows the published level', {}, 'restricted'],
+    ['is the published level', {}, 'restricted'],
     ['is not raised by the replica itself', { published: 'privileged' }, 'privileged'],
     ['is privileged for an invalid published level', { published: 'highest' }, 'privileged'],
     ['is lowered if the feature gate is off', { gate: false }, 'privileged'],
     ['is lowered in the Evaluate phase', { phase: 'Evaluate' }, 'privileged'],
-    ['is lowered if Legacy mode is decided', { status: 'Legacy' }, 'privileged'],
-    ['is lowered if Legacy mode is requested and no leader has decided', { spec: 'Legacy' }, 'privileged'],
+    ['is lowered if the leader has decided on Legacy mode', { status: 'Legacy' }, 'privileged'],
+    ['is lowered if Legacy mode is requested and no leader has decided yet', { spec: 'Legacy' }, 'privileged'],
     ['is not lowered by an invalid mode', { spec: 'Privileged' }, 'restricted'],
   ];
   for (const [name, seen, expected] of CASES) {

@@ -15,7 +15,7 @@ function ownedBy(apiVersion: string, kind: string, name: string, controller = tr
   return { apiVersion, kind, name, controller };
 }
 
-test('pods of listed workloads are omitted, and pods with other owners are included', () => {
+test('listWorkloads omits pods of listed workloads, and includes pods with other owners', () => {
   const objects: readonly (readonly [Kind, Kinds[Kind]])[] = [
     ['Pod', object('web-1-a', ownedBy(APPS, 'ReplicaSet', 'web-1'))],
     ['ReplicaSet', object('web-1', ownedBy(APPS, 'Deployment', 'web'))],
@@ -54,7 +54,7 @@ test('pods of listed workloads are omitted, and pods with other owners are inclu
   );
 });
 
-test('ReplicaSets and pods of a listed custom resource are omitted, and its other objects are included', () => {
+test('listWorkloads omits ReplicaSets and pods of a listed custom resource, and includes its other objects', () => {
   const owner = ownedBy('argoproj.io/v1alpha1', 'Rollout', 'web');
   const store = createStore();
   const objects: readonly (readonly [Kind, Kinds[Kind]])[] = [

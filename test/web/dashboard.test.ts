@@ -17,7 +17,7 @@ import {
 import { runProgram } from '../support/memory-io.ts';
 import { FREE_PORTS, type RunningServer, serve } from '../support/serve-process.ts';
 
-describe('access to the dashboard', () => {
+describe('the dashboard', () => {
   let dashboard: Dashboard;
   before(async () => {
     dashboard = await startDashboard({
@@ -69,13 +69,13 @@ describe('access to the dashboard', () => {
     ['a request from a page in a file', ['/', { origin: 'null' }], 403, 'Requests from other sites are rejected.\n'],
   ];
   for (const [name, args, status, text] of denials) {
-    test(`${name} is rejected`, async () => {
+    test(`rejects ${name}`, async () => {
       const answer = await send(...args);
       assert.deepEqual([answer.status, answer.text], [status, text]);
     });
   }
 
-  test('the token works only once, and returns a cookie that other sites cannot send', async () => {
+  test('accepts a token only once, and returns a cookie that other sites cannot send', async () => {
     const { pathname, search, host, port } = new URL(dashboard.url);
     // A request with the host name of another site does not use up the token.
     const rebound = await send(pathname + search, { host: 'example.com' });

@@ -45,20 +45,20 @@ function summarize(text: string): readonly string[] {
 describe('evaluateManifests', () => {
   const cases: readonly (readonly [name: string, text: string, ...expected: string[]])[] = [
     ['nothing', ''],
-    ['broken YAML', 'a: [', '1:6: did not find expected node content'],
-    ['no object', '- a', '1:1: expected an object with apiVersion and kind'],
+    ['text that is not valid YAML', 'a: [', '1:6: did not find expected node content'],
+    ['text without an object', '- a', '1:1: expected an object with apiVersion and kind'],
     [
       'text that exceeds the limit',
       ' '.repeat(LIMITS.playgroundCharacters + 1),
       `1:1: the manifests have ${LIMITS.playgroundCharacters + 1} characters, but the limit is ${LIMITS.playgroundCharacters}: use portcullis check -f`,
     ],
     [
-      'a wrong type',
+      'a field of the wrong type',
       POD.replace('name: c', 'name: 5'),
       '6:7: API servers cannot decode the Pod: spec.containers[0].name: Invalid value: 5: must be a string. Put the value in quotes.',
     ],
     [
-      'metadata, labels and annotations of wrong types',
+      'metadata, labels and annotations of the wrong type',
       `{ apiVersion: v1, kind: Namespace, metadata: { name: shop, labels: 5, annotations: [1] } }\n---\n${POD}`,
       '4: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
       '1:60: API servers cannot decode the Namespace: metadata.labels: Invalid value: 5: must be an object. Use a value of the required type.',
@@ -72,19 +72,19 @@ describe('evaluateManifests', () => {
       '1 of other kinds',
     ],
     [
-      'an exception, which applies',
+      'a pod with an exception that applies',
       withException('2099-01-01T00:00:00Z'),
       '2: Pod shop/a: privileged 0, baseline 0, restricted 3; SCC restricted-v2',
       '1 of other kinds',
     ],
     [
-      'an expired exception',
+      'a pod with an expired exception',
       withException('2026-01-01T00:00:00Z'),
       '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
       '1 of other kinds',
     ],
     [
-      'placeholders, of which the second is read',
+      'a pod with placeholders, of which decisions read the second',
       POD.replace('name: c', 'name: ${NAME}').replace(
         'image: i',
         "image: i\n      securityContext: { privileged: '{{ .Values.privileged }}' }",
@@ -92,17 +92,17 @@ describe('evaluateManifests', () => {
       '8:26: not rendered yet: spec.containers[0].securityContext.privileged contains {{ .Values.privileged }}. Render it first: helm template CHART | portcullis check -f -',
     ],
     [
-      'a parameter of an OpenShift Template without a value',
+      'a parameter of an OpenShift Template that has no value',
       'apiVersion: template.openshift.io/v1\nkind: Template\nobjects:\n  - { apiVersion: v1, kind: Pod, spec: { hostPID: "${{HOST}}" } }\n',
       '4:42: not rendered yet: spec.hostPID contains ${{HOST}}. The parameter has no value, so process the template first: oc process -f FILE -p HOST=VALUE | portcullis check -f -',
     ],
     [
-      'a wrong type in a custom workload',
+      'a field of the wrong type in a custom workload',
       'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nspec: { template: { spec: { containers: [{ name: a, ports: [{ containerPort: "80" }] }] } } }\n',
       '3:63: API servers cannot decode the pods of the Rollout: spec.template.spec.containers[0].ports[0].containerPort: Invalid value: "80": must be a 32-bit integer. Remove the quotes.',
     ],
     [
-      'a validation error, in addition to the decisions',
+      'a pod with a validation error, in addition to its decisions',
       `${POD}    - { name: c, image: i }\n`,
       '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
       '8:9: API servers reject the Pod "a": spec.containers[1].name: Duplicate value: "c". Use another name in spec.containers[1].name.',
@@ -132,9 +132,9 @@ subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
     ],
   ];
   for (const [name, text, ...expected] of cases)
-    test(`returns decisions for ${name}`, () => assert.deepEqual(summarize(text), expected));
+    test(`returns the decisions or errors for ${name}`, () => assert.deepEqual(summarize(text), expected));
 
-  test('returns the positions of violating fields, and applies the checks of the version', () => {
+  test('returns the positions of violating fields, and applies the checks of the selected version', () => {
     const findings = (version: 'latest' | 'v1.7') =>
       evaluateManifests(POD, version).objects.flatMap((object) =>
         object.findings.restricted.map(({ check, fields }) => [
@@ -170,24 +170,24 @@ describe('the state in a link', () => {
 
   const pack = (value: unknown): string => `#v1.${deflateRawSync(JSON.stringify(value)).toString('base64url')}`;
   const cases: readonly (readonly [name: string, fragment: string, reason: string])[] = [
-    ['another format', '#v2.AAAA', 'its format is unknown'],
-    ['a text that is not base64', '#v1.<script>', 'it is damaged or incomplete'],
-    ['data that are not compressed', '#v1.AAAA', 'it is damaged or incomplete'],
-    ['a part of a link', pack(state).slice(0, -6), 'it is damaged or incomplete'],
-    ['a long link', `#v1.${'A'.repeat(600_000)}`, 'it is too long'],
-    ['data that expand without end', pack({ ...state, text: 'a'.repeat(50_000_000) }), 'it is damaged or incomplete'],
+    ['it has another format', '#v2.AAAA', 'its format is unknown'],
+    ['it is not base64', '#v1.<script>', 'it is damaged or incomplete'],
+    ['it is not compressed', '#v1.AAAA', 'it is damaged or incomplete'],
+    ['it is incomplete', pack(state).slice(0, -6), 'it is damaged or incomplete'],
+    ['it is too long', `#v1.${'A'.repeat(600_000)}`, 'it is too long'],
+    ['it expands to too much data', pack({ ...state, text: 'a'.repeat(50_000_000) }), 'it is damaged or incomplete'],
     [
-      'a long text',
+      'its text is too long',
       pack({ ...state, text: 'a'.repeat(LIMITS.playgroundCharacters + 1) }),
       'it contains no manifests, or too many',
     ],
-    ['a text that is not a string', pack({ ...state, text: { a: 1 } }), 'it contains no manifests, or too many'],
-    ['null', pack(null), 'it contains no manifests, or too many'],
-    ['a wrong level', pack({ ...state, level: '<b>' }), 'its level or its version is unknown'],
-    ['a wrong version', pack({ ...state, version: 'v2' }), 'its level or its version is unknown'],
+    ['its text is not a string', pack({ ...state, text: { a: 1 } }), 'it contains no manifests, or too many'],
+    ['it contains null', pack(null), 'it contains no manifests, or too many'],
+    ['its level is unknown', pack({ ...state, level: '<b>' }), 'its level or its version is unknown'],
+    ['its version is unknown', pack({ ...state, version: 'v2' }), 'its level or its version is unknown'],
   ];
   for (const [name, fragment, reason] of cases) {
-    test(`is rejected: ${name}`, async () => {
+    test(`is rejected if ${name}`, async () => {
       assert.deepEqual(await decodeState(fragment), { problem: `The link cannot be read: ${reason}.` });
     });
   }

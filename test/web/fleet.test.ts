@@ -55,7 +55,7 @@ describe('the fleet report', { skip: noBrowser }, () => {
     await rm(folder, { recursive: true });
   });
 
-  test('shows the clusters without errors, requests to other hosts or accessibility violations', async () => {
+  test('shows the clusters, without errors, requests to other hosts, or accessibility violations', async () => {
     for (const view of [{}, { colors: 'dark', width: 390 }] as const) {
       const { page, errors, requests, texts } = await browser.open(url, view);
       await page.waitForSelector('.report');
@@ -94,7 +94,7 @@ describe('the fleet report', { skip: noBrowser }, () => {
     assert.equal(href, `${join(folder, 'prod-1.html')}#namespace=legacy&at=workloads`);
   });
 
-  test('selects clusters by a part of their name and by their state', async () => {
+  test('can be filtered by a part of the cluster name and by state', async () => {
     for (const [fragment, names] of [
       ['#cluster=prod', ['prod-1', 'prod-2']],
       ['#cluster=prod-2', ['prod-2']],

@@ -56,7 +56,7 @@ describe('the playground', { skip: noBrowser }, () => {
     await rm(folder, { recursive: true });
   });
 
-  test('shows the decisions, without errors, requests to other hosts or accessibility violations', async () => {
+  test('shows the decisions, without errors, requests to other hosts, or accessibility violations', async () => {
     const { page, errors, requests, texts } = await browser.open(url);
     await page.waitForSelector('.card');
     assert.deepEqual(await texts('.levels label'), [
@@ -80,7 +80,7 @@ describe('the playground', { skip: noBrowser }, () => {
     assert.deepEqual([errors, findForeignRequests(requests)], [[], []]);
   });
 
-  test('one click applies all possible fixes, and lists the choices for other violations', async () => {
+  test('applies all possible fixes with one click, and lists the choices for other violations', async () => {
     const text = `# A comment.\n${HOST_PATH}`;
     const { page, texts } = await browser.open(
       `${url}${await encodeState({ text, level: 'restricted', version: 'latest' })}`,
@@ -95,7 +95,7 @@ describe('the playground', { skip: noBrowser }, () => {
     ]);
   });
 
-  test('typing triggers a new evaluation, and the levels are keyboard-accessible radio buttons', async () => {
+  test('evaluates again while the user types, and has levels that are keyboard-accessible radio buttons', async () => {
     const { page, texts } = await browser.open(url);
     await page.waitForSelector('.card');
     const content = await page.waitForSelector('.editor >>> .cm-content');
@@ -112,7 +112,7 @@ describe('the playground', { skip: noBrowser }, () => {
     assert.deepEqual(await texts('.levels label:has(:checked)'), ['Baseline\nno pods']);
   });
 
-  test('dropped files replace the manifests, and the link contains the new manifests', async () => {
+  test('replaces the manifests with dropped files, and its link contains the new manifests', async () => {
     const { page } = await browser.open(url);
     await page.waitForSelector('.card');
     await page.evaluate(`{
@@ -131,7 +131,7 @@ describe('the playground', { skip: noBrowser }, () => {
     });
   });
 
-  test('a malicious link is shown as text', async () => {
+  test('shows the content of a malicious link as text', async () => {
     const fragment = await encodeState({ text: HOSTILE, level: 'baseline', version: 'v1.20' });
     const { page, errors, texts } = await browser.open(`${url}${fragment}`);
     await page.waitForSelector('.findings');
@@ -139,13 +139,13 @@ describe('the playground', { skip: noBrowser }, () => {
     assert.deepEqual([await texts('img'), await page.title(), errors], [[], 'Portcullis playground', []]);
   });
 
-  test('a damaged link is reported', async () => {
+  test('reports a damaged link', async () => {
     const { page, texts } = await browser.open(`${url}#v1.<img src=x>`);
     await page.waitForSelector('.message');
     assert.deepEqual(await texts('.message'), ['The link cannot be read: it is damaged or incomplete.']);
   });
 
-  test('a link opens a file, or reports why it cannot be opened', async () => {
+  test('opens a file from a link, or reports why it cannot', async () => {
     const html = await readFile(join(folder, 'index.html'), 'utf8');
     const files: Readonly<Record<string, readonly [type: string, text: string]>> = {
       '/': ['text/html', html],
@@ -198,7 +198,7 @@ describe('the playground', { skip: noBrowser }, () => {
     for (const { server } of origins) server.close();
   });
 
-  test('a narrow, dark page has no horizontal scrolling and no accessibility violations', async () => {
+  test('has no horizontal scrolling and no accessibility violations on a narrow, dark page', async () => {
     const { page } = await browser.open(url, { colors: 'dark', width: 400 });
     await page.waitForSelector('.card');
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 400);

@@ -72,7 +72,7 @@ describe('the report', { skip: noBrowser }, () => {
     return join(folder, name);
   };
 
-  test('shows the state of manifests, without errors, requests to other hosts or accessibility violations', async () => {
+  test('shows the state of manifests, without errors, requests to other hosts, or accessibility violations', async () => {
     const url = await write('report.html', await report('-f', 'examples/report'));
     for (const view of [{}, { colors: 'dark', width: 400 }] as const) {
       const { page, errors, requests, texts } = await browser.open(url, view);
@@ -102,7 +102,7 @@ describe('the report', { skip: noBrowser }, () => {
     }
   });
 
-  test('invalid input is reported', async () => {
+  test('cannot be created from invalid input, whose errors are printed', async () => {
     const outcomes = [
       await runProgram(['report', '-f', 'examples/cluster'], { terminals: ['stdout'] }),
       await runProgram(['report', '-f', 'missing']),
@@ -144,7 +144,7 @@ describe('the report', { skip: noBrowser }, () => {
     assert.deepEqual(await findAccessibilityProblems(page), []);
   });
 
-  test('an earlier report that cannot be read is reported', async () => {
+  test('is created despite an earlier report that cannot be read, which is reported', async () => {
     await writeFile(join(folder, 'list.json'), '{ "apiVersion": "report.portcullis.dev/v1" }');
     await writeFile(join(folder, 'pod.yaml'), 'kind: Pod');
     await writeFile(join(folder, 'object.json'), '{ "kind": "Pod" }');
@@ -161,7 +161,7 @@ describe('the report', { skip: noBrowser }, () => {
     }
   });
 
-  test('the page shows the data of -o json', async () => {
+  test('shows the data that -o json prints', async () => {
     const [html, json] = [await report('-f', 'examples/cluster'), await report('-f', 'examples/cluster', '-o', 'json')];
     const packed = /<script type="application\/octet-stream" id="data">(.*)<\/script>/.exec(html)?.[1] ?? '';
     const embedded = inflateRawSync(Buffer.from(packed, 'base64')).toString();
@@ -169,7 +169,7 @@ describe('the report', { skip: noBrowser }, () => {
     assert.deepEqual(withoutTime(embedded), withoutTime(json));
   });
 
-  test('malicious names in manifests are shown as text', async () => {
+  test('shows malicious names in manifests as text', async () => {
     const pod = { apiVersion: 'v1', kind: NAME, metadata: { name: `</script>${NAME}` } };
     const template = { spec: { hostNetwork: true, containers: [{ name: NAME, image: 'i' }] } };
     await writeFile(join(folder, 'pod.json'), JSON.stringify({ ...pod, spec: { template } }));
@@ -180,7 +180,7 @@ describe('the report', { skip: noBrowser }, () => {
     assert.deepEqual([await texts('img'), await page.title(), errors], [[], 'Portcullis report', []]);
   });
 
-  test('marks current denials and workloads to restart, and proposes granting privileged last', async () => {
+  test('marks current denials and workloads to restart, and proposes grants of the privileged SCC last', async () => {
     const label = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     const pod = (name: string, namespace: string, container: object): object => ({
       apiVersion: 'v1',
@@ -227,7 +227,7 @@ describe('the report', { skip: noBrowser }, () => {
     assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);
   });
 
-  test('a filter in the URL selects the objects of all sections', async () => {
+  test('can be filtered in all sections with a filter in the URL', async () => {
     const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
     const { page, texts, errors } = await browser.open(url);
     await page.waitForSelector('.report');
@@ -281,7 +281,7 @@ describe('the report', { skip: noBrowser }, () => {
     assert.deepEqual(errors, []);
   });
 
-  test('links from a cell to its workloads and back work with the keyboard', async () => {
+  test('has links from a cell to its workloads and back that work with the keyboard', async () => {
     const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
     const { page, texts } = await browser.open(url);
     const focused = async (): Promise<unknown> => await page.evaluate('document.activeElement.innerText');
@@ -303,7 +303,7 @@ describe('the report', { skip: noBrowser }, () => {
     assert.deepEqual(await findAccessibilityProblems(page), []);
   });
 
-  test('tables are sorted by their headers', async () => {
+  test('has tables that can be sorted by their headers', async () => {
     const url = await write('shops.html', await report('-f', await writeObjects('shops.json', SHOPS)));
     const { page, texts } = await browser.open(url);
     await page.waitForSelector('.heat-map');
@@ -321,7 +321,7 @@ describe('the report', { skip: noBrowser }, () => {
     }
   });
 
-  test('commands are copied, and the data are saved as CSV and JSON', async () => {
+  test('can copy commands, and save data as CSV and JSON', async () => {
     const objects = [
       ...SHOPS,
       {
@@ -370,7 +370,7 @@ describe('the report', { skip: noBrowser }, () => {
     );
   });
 
-  test('--compare lists the violations that are new or fixed', async () => {
+  test('lists new and fixed violations with --compare', async () => {
     const before = await report('-f', await writeObjects('shops.json', SHOPS), '-o', 'json');
     // The file has the encoding that Windows PowerShell writes.
     await writeFile(join(folder, 'before.json'), `\ufeff${before}`, 'utf16le');
@@ -390,7 +390,7 @@ describe('the report', { skip: noBrowser }, () => {
     assert.match(note, /^Changes since the report from .*shops\.json at 20\S+Z\. 2 violations did not change\.$/);
   });
 
-  test('renders 5,000 namespaces from less than 1 MB in less than a second of script time', async () => {
+  test('shows 5,000 namespaces from less than 1 MB with less than a second of script time', async () => {
     const empty = JSON.parse(await report('-f', 'examples/cluster', '-o', 'json')) as ReportData;
     const namespaces = Array.from({ length: 5000 }, (_, index) => manyNamespace(index));
     const url = await renderData('large.html', { ...empty, namespaces });

@@ -16,10 +16,10 @@ const INVALID: readonly (readonly [text: string, error: string])[] = [
 ];
 
 for (const [text, error] of INVALID) {
-  test(`${text} is not a version`, () => assert.deepEqual(parseKubeletVersion(text), { error }));
+  test(`parseKubeletVersion rejects ${text}`, () => assert.deepEqual(parseKubeletVersion(text), { error }));
 }
 
-test('versions compare numerically', () => {
+test('kubelet versions are compared numerically', () => {
   const order = ['1.9.0', '1.29.8', '1.30.0', '1.30.1', '1.30.10', '1.100.0', '2.0.0', '2.0.18446744073709551615'];
   const versions = order
     .map((text) => parseSemanticVersion(text))

@@ -35,13 +35,13 @@ const contextOf = (spec: JsonObject, list = 'containers'): unknown =>
 
 const root = { containers: [{ name: 'a', securityContext: { runAsUser: 0, runAsNonRoot: false } }] };
 
-suite('hardening of OLM pods', () => {
+suite('OLM hardening of a pod', () => {
   const explicit = {
     securityContext: { runAsUser: 0, runAsNonRoot: false, seccompProfile: { type: 'Unconfined' } },
     containers: [{ name: 'a', securityContext: { allowPrivilegeEscalation: true, readOnlyRootFilesystem: true } }],
   };
 
-  test('explicit values are kept and reported', () => {
+  test('keeps and reports explicit values', () => {
     const { spec, messages } = harden(explicit);
     assert.deepEqual(spec['securityContext'], explicit.securityContext);
     assert.deepEqual(contextOf(spec), {
@@ -58,7 +58,7 @@ suite('hardening of OLM pods', () => {
     ]);
   });
 
-  test('force replaces less strict values and keeps stricter values', () => {
+  test('replaces less strict values and keeps stricter values in force mode', () => {
     const { spec, messages } = harden(explicit, { isForced: true });
     assert.deepEqual(spec['securityContext'], {
       runAsUser: 1001,
@@ -70,7 +70,7 @@ suite('hardening of OLM pods', () => {
     assert.equal(evaluatePod({ spec }, { level: 'restricted', version: 'latest' }).allowed, true);
   });
 
-  test('force keeps values whose replacement would be invalid', () => {
+  test('keeps values whose replacement would be invalid in force mode', () => {
     const privileged = { privileged: true, allowPrivilegeEscalation: true };
     const capabilities = { add: ['SYS_ADMIN', 'NET_BIND_SERVICE'], drop: ['KILL'] };
     const admin = { allowPrivilegeEscalation: true, capabilities };
@@ -96,7 +96,7 @@ suite('hardening of OLM pods', () => {
     ]);
   });
 
-  test('a container that runs as root prevents runAsNonRoot unless its user is replaced', () => {
+  test('does not set runAsNonRoot for a container that runs as root, unless its user is replaced', () => {
     assert.deepEqual(harden(root).spec['securityContext'], { runAsUser: 1001, seccompProfile: RUNTIME_DEFAULT });
     assert.deepEqual(harden(root).messages, [
       'spec.containers[0].securityContext.runAsUser: 0 is kept because it is set explicitly',
@@ -106,7 +106,7 @@ suite('hardening of OLM pods', () => {
     assert.equal(evaluatePod({ spec }, { level: 'restricted', version: 'latest' }).allowed, true);
   });
 
-  test('on OpenShift, root users are removed because SCC admission sets the user', () => {
+  test('removes root users on OpenShift, because SCC admission sets the user', () => {
     const { spec, messages } = harden({ ...explicit, ...root }, { isForced: true, isOpenShift: true });
     const removed = { runAsUser: undefined, runAsNonRoot: undefined };
     assert.deepEqual(spec['securityContext'], { ...removed, seccompProfile: RUNTIME_DEFAULT });
@@ -114,7 +114,7 @@ suite('hardening of OLM pods', () => {
     assert.deepEqual(messages, []);
   });
 
-  test('a controller gets a writable /tmp, unless it already has one or writes to another directory', () => {
+  test('mounts a writable /tmp for a controller, unless it already has one or writes to another directory', () => {
     const container = { name: 'olm' };
     const bare = harden({ containers: [container] }, { profile: 'olm-controller' });
     assert.deepEqual(bare.spec['volumes'], [{ name: 'tmpfs', emptyDir: {} }]);
@@ -131,14 +131,14 @@ suite('hardening of OLM pods', () => {
     assert.equal(writing.spec['volumes'], undefined);
   });
 
-  test('ephemeral containers and Windows pods do not change', () => {
+  test('does not change ephemeral containers and Windows pods', () => {
     const ephemeralContainers = [{ name: 'debug', securityContext: { runAsUser: 0 } }];
     const { spec } = harden({ containers: [{ name: 'a' }], ephemeralContainers });
     assert.deepEqual(spec['ephemeralContainers'], ephemeralContainers);
     assert.deepEqual(harden({ os: { name: 'windows' }, containers: [{ name: 'a' }] }).changes, []);
   });
 
-  test('a hardened pod does not change again in any mode or on any platform', () => {
+  test('changes nothing when it runs again, in any mode and on any platform', () => {
     for (const profile of ['olm-controller', 'catalog-source', 'bundle-unpack', 'run-bundle'] as const) {
       for (const isForced of [true, false]) {
         const options = { profile, isForced, isOpenShift: profile === 'catalog-source' };
@@ -149,7 +149,7 @@ suite('hardening of OLM pods', () => {
   });
 });
 
-suite('OLM Jobs', () => {
+suite('OLM hardening of a Job', () => {
   const OLM = { readOnlyRootFilesystem: true, ...RESTRICTED };
   const CASES: Readonly<Record<string, JsonObject>> = {
     'of OpenShift': {
@@ -164,7 +164,7 @@ suite('OLM Jobs', () => {
       ],
     },
   };
-  test('OLM would delete the Job after the same changes as to a pod', () => {
+  test('keeps values whose change would make OLM delete the Job', () => {
     const desired = CASES['with other values'] ?? {};
     assert.equal(isKeptByOlm({ spec: desired }, { spec: harden(desired, { isForced: true }).spec }), false);
     assert.deepEqual(harden(desired, { isForced: true, isJob: true, profile: 'bundle-unpack' }).messages.slice(-2), [
@@ -174,10 +174,10 @@ suite('OLM Jobs', () => {
   });
 });
 
-suite('CatalogSources', () => {
+suite('a CatalogSource', () => {
   const config = (securityContextConfig: unknown) => ({ spec: { grpcPodConfig: { securityContextConfig } } });
 
-  test('a legacy catalog in a restricted namespace is reported', () => {
+  test('is reported if it selects legacy mode in a restricted namespace', () => {
     const fix = 'Set it to "baseline" or "privileged", or set securityContextConfig to "restricted"';
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'restricted' }).problems, [
       `legacy pods are denied because the namespace has ${ENFORCE}=restricted. ${fix}`,
@@ -188,7 +188,7 @@ suite('CatalogSources', () => {
     assert.deepEqual(catalogMode(config('legacy'), { [ENFORCE]: 'baseline' }).problems, []);
   });
 
-  test('the Portcullis label determines the mode as the upstream label does', () => {
+  test('takes its mode from the Portcullis label or the upstream label of its namespace', () => {
     const labels = { [ENFORCE]: 'privileged', 'portcullis.dev/enforce': 'restricted' };
     const from = 'namespace label portcullis.dev/enforce';
     assert.deepEqual(catalogMode({}, labels), { mode: 'restricted', from, problems: [] });
@@ -199,7 +199,7 @@ suite('CatalogSources', () => {
     assert.equal(catalogMode({}, lower).mode, 'restricted');
   });
 
-  test('only exact values of the annotation and disableSecurity are recognized', () => {
+  test('is recognized as changed only by exact values of the annotation and of disableSecurity', () => {
     const labels = { [ENFORCE]: 'restricted' };
     for (const value of ['True', 'false', '']) {
       const metadata = { annotations: { [DISABLE_SECURITY_ANNOTATION]: value } };
@@ -209,7 +209,7 @@ suite('CatalogSources', () => {
       assert.equal(catalogMode({ spec }, labels).mode, 'restricted');
   });
 
-  test('disableSecurity is replaced by the supported field', () => {
+  test('gets a supported field instead of disableSecurity', () => {
     assert.deepEqual(rewriteDisableSecurity({ spec: { image: 'i', disableSecurity: true } }), {
       image: 'i',
       grpcPodConfig: { securityContextConfig: 'legacy' },
@@ -223,17 +223,17 @@ suite('CatalogSources', () => {
     assert.equal(rewriteDisableSecurity({ spec: { disableSecurity: false } }), undefined);
   });
 
-  test('a CatalogSource with only an address has no pods', () => {
+  test('has no pods if it has only an address', () => {
     assert.equal(hasCatalogPods({ spec: { sourceType: 'grpc', address: 'registry:50051' } }), false);
     assert.equal(hasCatalogPods({ spec: { sourceType: 'grpc', image: 'i' } }), true);
     assert.equal(hasCatalogPods({ spec: { sourceType: 'configmap', configMap: 'c' } }), true);
   });
 });
 
-suite('recognition of OLM workloads', () => {
+suite('a workload', () => {
   const workload = { kind: 'Deployment', containers: [], initContainers: [] };
 
-  test('controllers are recognized by their namespace and label', () => {
+  test('is recognized as a controller of OLM by its namespace and label', () => {
     const app = { app: 'olm-operator' };
     const inOlm = { metadata: { namespace: 'olm' } };
     assert.deepEqual(recognizeWorkload({ ...workload, ...inOlm, templateLabels: app }), { profile: 'olm-controller' });
@@ -250,7 +250,7 @@ suite('recognition of OLM workloads', () => {
   const owner = { apiVersion: 'operators.coreos.com/v1alpha1', kind: 'CatalogSource', name: 'cat', uid: 'u1' };
   const get = (name: string) => (name === 'gone' ? undefined : { metadata: { name, uid: `uid of ${name}` } });
 
-  test('an owner with a different UID is ignored, but the label applies', () => {
+  test('is recognized by its label, but not by an owner with a different UID', () => {
     const update = { 'olm.catalogSource': '', 'catalogsource.operators.coreos.com/update': 'other' };
     assert.deepEqual(resolveCatalogSource({ ownerReferences: [owner], labels: update }, get), {
       name: 'other',
@@ -263,7 +263,7 @@ suite('recognition of OLM workloads', () => {
   });
 });
 
-suite('labels on OLM namespaces', () => {
+suite('labels of OLM namespaces', () => {
   const versions = { [`${ENFORCE}-version`]: 'latest' };
   const RESTRICTED_LABELS = { [ENFORCE]: 'restricted', ...versions };
   const marketplace = (level: string) =>
@@ -294,7 +294,7 @@ suite('labels on OLM namespaces', () => {
     return { labels, notes };
   };
 
-  test('OLM namespaces are restricted, and other namespaces are not affected', () => {
+  test('select restricted for OLM namespaces only', () => {
     assert.deepEqual(propose({ name: 'olm' }), { labels: RESTRICTED_LABELS, notes: [] });
     assert.deepEqual(propose({ name: 'olm', labels: RESTRICTED_LABELS }), { labels: {}, notes: [] });
     assert.deepEqual(propose({ name: 'shop' }), { labels: undefined, notes: undefined });
@@ -304,7 +304,7 @@ suite('labels on OLM namespaces', () => {
     });
   });
 
-  test('the marketplace is restricted if all its catalogs are', () => {
+  test('select restricted for the marketplace if all its catalogs are restricted', () => {
     const name = 'openshift-marketplace';
     assert.deepEqual(propose({ name }, ['restricted', 'restricted']), { labels: marketplace('restricted'), notes: [] });
     assert.deepEqual(propose({ name }), { labels: marketplace('baseline'), notes: [] });
@@ -314,7 +314,7 @@ suite('labels on OLM namespaces', () => {
     });
   });
 
-  test('levels are never lowered', () => {
+  test('never select a lower level', () => {
     const labels = { ...marketplace('baseline'), [ENFORCE]: 'restricted' };
     assert.deepEqual(propose({ name: 'openshift-marketplace', labels }, [], true), {
       labels: {},
@@ -326,7 +326,7 @@ suite('labels on OLM namespaces', () => {
     });
   });
 
-  test('without force, labels of other field managers are kept', () => {
+  test('do not replace labels of other field managers without force', () => {
     const labels = { [ENFORCE]: 'baseline', ...versions };
     const owned = { name: 'olm', labels, ...managedBy('helm') };
     assert.deepEqual(propose(owned), {

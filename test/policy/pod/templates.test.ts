@@ -14,7 +14,7 @@ interface Case {
   readonly fields?: readonly string[];
 }
 
-suite('findPodTemplates finds the templates in custom resources', () => {
+suite('findPodTemplates finds the templates in a custom resource:', () => {
   for (const { name, object, ...expected } of readFixture<readonly Case[]>('pod-templates.yaml')) {
     test(name, () => {
       const { templates, composed, unknown, fields } = findPodTemplates(object);

@@ -145,7 +145,7 @@ for (const defaults of DEFAULTS) {
   });
 }
 
-test('a runtime class exemption is recorded only if the workload would otherwise be evaluated', () => {
+test('policies record a runtime class exemption only if they would otherwise evaluate the workload', () => {
   const given = { exemptions: { runtimeClasses: ['kata'] } };
   const policies = createPolicyAdmission(generate(given));
   const request = deploymentRequest({ spec: { template: compliantPod({ runtimeClassName: 'kata' }) } });
@@ -182,24 +182,28 @@ const EPHEMERAL = { name: 'debug', image: 'i:1' };
 
 /** Updates to a pod that violates the restricted level, and the denials. */
 const UPDATES: readonly (readonly [name: string, request: Request, denial: string | undefined])[] = [
-  ['changed metadata', update({ metadata: { name: 'p', labels: { a: 'b' } } }), undefined],
+  ['a change of metadata', update({ metadata: { name: 'p', labels: { a: 'b' } } }), undefined],
   ['a renamed container', update({ spec: { containers: [{ name: 'd', image: 'i:1' }] } }), undefined],
-  ['a resize', update({ spec: { containers: [{ name: 'c', image: 'i:1', resources: {} }] } }, 'resize'), undefined],
-  ['another image', update({ spec: { containers: [{ name: 'c', image: 'i:2' }] } }), DENIAL],
-  ['another number of containers', update({ spec: { containers: [] } }), ''],
   [
-    'an init container',
+    'a resize of a pod',
+    update({ spec: { containers: [{ name: 'c', image: 'i:1', resources: {} }] } }, 'resize'),
+    undefined,
+  ],
+  ['a changed image', update({ spec: { containers: [{ name: 'c', image: 'i:2' }] } }), DENIAL],
+  ['a changed number of containers', update({ spec: { containers: [] } }), ''],
+  [
+    'an added init container',
     update({ spec: { initContainers: [{ name: 'c', image: 'i:1' }] } }),
     DENIAL.replaceAll('container "c"', 'containers "c", "c"'),
   ],
   [
-    'an ephemeral container',
+    'an added ephemeral container',
     update({ spec: { ephemeralContainers: [EPHEMERAL] } }, 'ephemeralcontainers'),
     DENIAL.replaceAll('container "c"', 'containers "c", "debug"'),
   ],
 ];
 
-describe('an update is evaluated only if it adds containers or changes images', () => {
+describe('policies evaluate an update only if it adds containers or changes images:', () => {
   const policies = createPolicyAdmission(generate());
   for (const [name, request, denial] of UPDATES) {
     test(`${name}: ${denial === undefined ? 'not evaluated' : 'evaluated'}`, () => {
@@ -210,7 +214,7 @@ describe('an update is evaluated only if it adds containers or changes images', 
   }
 });
 
-describe('all kinds that have a pod template get warnings', () => {
+describe('workloads of every kind with a pod template get warnings:', () => {
   const policies = createPolicyAdmission(generate());
   const template = plainPod();
   const kinds = {
@@ -245,7 +249,7 @@ describe('all kinds that have a pod template get warnings', () => {
   });
 });
 
-describe('a match condition skips pods that comply at every version', () => {
+describe('the match condition of the policies skips only pods that comply at every version:', () => {
   const policies = createPolicyAdmission(generate());
   const AUDIT = 'pod-security.kubernetes.io';
   const ENFORCE = 'enforce-restricted.psa.portcullis.dev';
@@ -258,15 +262,25 @@ describe('a match condition skips pods that comply at every version', () => {
     ['a pod that complies with a lower level', plainPod(), { enforce: 'baseline' }, [AUDIT]],
     ['a violating pod', plainPod(), RESTRICTED, [ENFORCE, AUDIT]],
     ['a pod with an exception', windows, RESTRICTED, [ENFORCE, AUDIT]],
-    ['a warn label', plainPod(), { ...RESTRICTED, warn: 'restricted' }, [ENFORCE, AUDIT, WARN]],
-    ['only a warn version', plainPod(), { ...RESTRICTED, 'warn-version': 'v1.20' }, [ENFORCE, AUDIT, WARN]],
+    [
+      'a pod in a namespace with a warn label',
+      plainPod(),
+      { ...RESTRICTED, warn: 'restricted' },
+      [ENFORCE, AUDIT, WARN],
+    ],
+    [
+      'a pod in a namespace with only a warn version',
+      plainPod(),
+      { ...RESTRICTED, 'warn-version': 'v1.20' },
+      [ENFORCE, AUDIT, WARN],
+    ],
   ];
   for (const [name, pod, labels, evaluated] of cases) {
     test(name, () => assert.deepEqual(admit(policies, podRequest(pod), labels).evaluated, evaluated));
   }
 });
 
-describe('pods that have too many items are denied without evaluation', () => {
+describe('the policies deny pods with too many items without evaluation:', () => {
   const policies = createPolicyAdmission(generate());
   const [container] = compliantPod().spec?.containers ?? [];
   const repeat = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
@@ -297,7 +311,7 @@ describe('pods that have too many items are denied without evaluation', () => {
   });
 });
 
-test('expressions are within the API server limits', () => {
+test('the expressions of the policies are within the limits of API servers', () => {
   const maxSize = 12_000 + 2_500 * checks.length;
   for (const { kind, metadata, spec } of generate()) {
     const size = JSON.stringify(spec).length;
@@ -322,7 +336,7 @@ function hasOpenConditional(expression: string): boolean {
   return isOpen(text);
 }
 
-test('nested conditionals have the parentheses that API servers require', () => {
+test('nested conditionals in expressions have the parentheses that API servers require', () => {
   assert.ok(hasOpenConditional('a ? b[?0] in ["?:"] ? c : d : e'));
   assert.ok(!hasOpenConditional('a ? (b.?c ? "d" : e) : f ? g : h'));
   const exemptions = { namespaces: ['a'], usernames: ['b'], runtimeClasses: ['c'] };

@@ -89,7 +89,7 @@ function listContexts({ spec }: JsonObject): readonly unknown[] {
   );
 }
 
-suite('pod defaults add only the missing fields', () => {
+suite('pod defaults set only missing fields:', () => {
   for (const { name, fields, annotations, spec, contexts } of readFixture<Case[]>('psa/defaults.yaml')) {
     test(name, () => {
       const pod = { metadata: { name: 'p', ...(annotations && { annotations }) }, spec };
@@ -122,7 +122,7 @@ suite('pod defaults add only the missing fields', () => {
     }
   });
 
-  test('arbitrary pods have the same defaults in both implementations, and keep explicit values', () => {
+  test('the policy and the webhook set the same defaults in arbitrary pods, and keep explicit values', () => {
     let changed = 0;
     fc.assert(
       fc.property(pods(), fc.subarray<string>([...DEFAULT_FIELDS]), (pod, absent) => {
@@ -135,7 +135,7 @@ suite('pod defaults add only the missing fields', () => {
     assert.ok(changed >= 400, `${changed}`);
   });
 
-  test('recorded pods have the same defaults in both implementations', () => {
+  test('the policy and the webhook set the same defaults in recorded pods', () => {
     const recorded = readLines<{ readonly pod: JsonObject }>('random/pss-random.ndjson');
     for (const { pod } of recorded.filter((_, index) => index % 10 === 0)) {
       complete(store(pod));
@@ -143,21 +143,21 @@ suite('pod defaults add only the missing fields', () => {
   });
 });
 
-suite('namespaces have defaults depending on the settings and their labels', () => {
+suite('whether a namespace has pod defaults depends on its labels and on the settings:', () => {
   const pod = { metadata: { name: 'p' }, spec: { containers: [{ name: 'a' }] } };
   const label = 'portcullis.dev/scc';
   const disabled = 'security.openshift.io/disable-securitycontextconstraints';
   type Case = readonly [name: string, SccMode, Readonly<Record<string, string>>, boolean, exempt?: readonly string[]];
   const cases: readonly Case[] = [
-    ['SCCs are reported', 'report', {}, true],
-    ['SCCs are enforced', 'enforce', {}, false],
-    ['SCCs are enforced in other namespaces', 'enforce', {}, true, ['kube-system', 'ns']],
-    ['SCCs are off', 'off', { [label]: 'enforce' }, true],
-    ['the label enforces SCCs', 'report', { [label]: 'enforce' }, false],
-    ['an unknown mode enforces SCCs', 'report', { [label]: 'x' }, false],
-    ['the label reports SCCs', 'enforce', { [label]: 'report' }, true],
-    ['the run level disables SCCs', 'enforce', { 'openshift.io/run-level': '1' }, true],
-    ['a label disables SCCs', 'enforce', { [disabled]: 'true' }, true],
+    ['SCCs are in report mode', 'report', {}, true],
+    ['SCCs are in enforce mode', 'enforce', {}, false],
+    ['SCCs are in enforce mode, but the namespace is exempt', 'enforce', {}, true, ['kube-system', 'ns']],
+    ['SCCs are in off mode', 'off', { [label]: 'enforce' }, true],
+    ['the SCC label of the namespace selects enforce mode', 'report', { [label]: 'enforce' }, false],
+    ['an unknown mode in the label means enforce mode', 'report', { [label]: 'x' }, false],
+    ['the SCC label of the namespace selects report mode', 'enforce', { [label]: 'report' }, true],
+    ['the run level turns SCCs off', 'enforce', { 'openshift.io/run-level': '1' }, true],
+    ['the label of OpenShift turns SCCs off', 'enforce', { [disabled]: 'true' }, true],
   ];
   for (const [name, mode, labels, expected, exemptNamespaces = []] of cases) {
     test(name, () => {
@@ -167,7 +167,7 @@ suite('namespaces have defaults depending on the settings and their labels', () 
     });
   }
 
-  test('the policy selects namespaces by the selector and the exemptions', () => {
+  test('the policy selects namespaces by the namespace selector and the exemptions', () => {
     const defaults = { ...SETTINGS.defaults, namespaceSelector: { matchLabels: { tier: 'apps' } } };
     const [policy, binding] = generateDefaultsPolicy({ ...SETTINGS, defaults }, 'defaults.example.com');
     assert.deepEqual((policy?.spec['matchConstraints'] as JsonObject)['namespaceSelector'], {
@@ -197,7 +197,7 @@ suite('namespaces have defaults depending on the settings and their labels', () 
     assert.deepEqual(has, [true, false, false]);
   });
 
-  test('no namespace has defaults in off mode', () => {
+  test('no namespace has pod defaults in off mode', () => {
     const off = { ...SETTINGS, defaults: { ...SETTINGS.defaults, mode: 'off' as const } };
     assert.deepEqual(generateDefaultsPolicy(off, 'defaults.example.com'), []);
     assert.equal(hasDefaults({ metadata: { name: 'shop' } }, off), false);

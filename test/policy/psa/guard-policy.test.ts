@@ -21,7 +21,7 @@ interface Case {
   readonly finding?: string;
 }
 
-suite('the guard of labels', () => {
+suite('the guard of namespace labels', () => {
   const find = compileVariables(generateGuardPolicy(SETTINGS, 'guard')[0]?.spec['variables'] as readonly CelVariable[]);
   for (const { name, before, after, finding } of readFixture<readonly Case[]>('psa/guard.yaml')) {
     test(name, () => {
@@ -31,7 +31,7 @@ suite('the guard of labels', () => {
     });
   }
 
-  test('treats an invalid level or version as reviews do', () => {
+  test('treats an invalid level or version like reviews', () => {
     const labels = (level: string, version: string): JsonObject => ({
       metadata: {
         name: 'shop',
@@ -48,7 +48,7 @@ suite('the guard of labels', () => {
     );
   });
 
-  test('is off by default, only warns in warn mode, and ignores the labels of SCCs while SCCs are off', () => {
+  test('is off by default, only warns in warn mode, and ignores SCC labels while SCCs are off', () => {
     assert.deepEqual(generateGuardPolicy({ ...SETTINGS, guard: { labels: 'off' } }, 'guard'), []);
     const [policy, binding] = generateGuardPolicy(
       { ...SETTINGS, guard: { labels: 'warn' }, scc: { ...scc, mode: 'off' } },

@@ -57,14 +57,14 @@ for (const [labels, expected] of OWN_CASES) {
   });
 }
 
-test('an invalid Portcullis label is an error and is evaluated as restricted', () => {
+test('an invalid Portcullis label is an error, and restricted applies', () => {
   const { enforce, errors } = resolvePolicies({ [OWN]: 'Baseline' }, privileged);
   assert.equal(printPolicy(enforce), 'restricted:latest');
   const message = `metadata.labels[${OWN}]: Invalid value: "Baseline": must be one of privileged, baseline, restricted`;
   assert.equal(formatFieldErrors(errors), message);
 });
 
-test('labels whose type API servers reject are errors', () => {
+test('labels of a type that API servers reject are errors', () => {
   const labels = { 'pod-security.kubernetes.io/enforce': 7, 'pod-security.kubernetes.io/audit-version': null };
   assert.equal(
     formatFieldErrors(resolvePolicies(labels, privileged).errors),
@@ -73,14 +73,14 @@ test('labels whose type API servers reject are errors', () => {
   assert.deepEqual(resolvePolicies(null, privileged).errors, []);
 });
 
-test('equal policies are the same object', () => {
+test('equal policies are the same JavaScript object', () => {
   const { metadata } = namespaceWith({ enforce: 'baseline', audit: 'baseline' });
   const { enforce, audit, warn } = resolvePolicies(metadata?.labels, privileged);
   assert.equal(audit, enforce);
   assert.equal(warn, enforce);
 });
 
-test('findSetModes returns the modes that a namespace sets', () => {
+test('findSetModes returns the modes whose labels a namespace sets', () => {
   const labels = namespaceWith({ enforce: 'x', 'warn-version': '' }).metadata?.labels;
   assert.deepEqual(
     MODES.filter((mode) => setsMode(labels, mode)),
@@ -89,7 +89,7 @@ test('findSetModes returns the modes that a namespace sets', () => {
   assert.equal(setsMode(undefined, 'enforce'), false);
 });
 
-test('privileged policies are equivalent regardless of their version', () => {
+test('policies with the privileged level are equivalent regardless of their version', () => {
   const of = (labels: Labels) => resolvePolicies(namespaceWith(labels).metadata?.labels, privileged);
   assert.ok(areEquivalent(of({ 'enforce-version': 'v1.20' }), privileged));
   assert.ok(isFullyPrivileged(of({ 'warn-version': 'v1.20' })));
@@ -105,7 +105,7 @@ interface UpdateCase {
 }
 
 for (const { name, old, pod, expected } of readCases<UpdateCase>('significant-updates.yaml')) {
-  test(`an update is ${expected ? 'significant' : 'not significant'}: ${name}`, () => {
+  test(`isSignificantUpdate treats an update as ${expected ? 'significant' : 'not significant'}: ${name}`, () => {
     const [after, before] = [pod, old].map((spec) => decodePod({ spec }).pod);
     assert.ok(after && before);
     assert.equal(isSignificantUpdate(after, before), expected);

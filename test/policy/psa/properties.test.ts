@@ -58,7 +58,7 @@ const labels: fc.Arbitrary<Labels> = fc.oneof(
 
 const runs = { numRuns: 3000 };
 
-test('a review does not throw, and does not change the request', () => {
+test('a review does not throw an error, and does not change the request', () => {
   fc.assert(
     fc.property(request, labels, (given, namespace) => {
       const before = JSON.stringify(given);
@@ -72,7 +72,7 @@ test('a review does not throw, and does not change the request', () => {
   );
 });
 
-test('an allowed pod satisfies the policy in its audit annotation', () => {
+test('an allowed pod complies with the policy in its audit annotation', () => {
   const spec = json.map((value) => (typeof value === 'object' && value !== null ? value : {}));
   fc.assert(
     fc.property(spec, fc.constantFrom('baseline' as const, 'restricted' as const), (change, level) => {

@@ -90,7 +90,7 @@ const four = ['a', 'b', 'c', 'd'].map(plainPod);
 
 const LIMITS: readonly LimitCase[] = [
   {
-    name: 'the deadline passes during the last pod',
+    name: 'until the timeout, which passes during the last pod',
     pods: four,
     timeoutMs: 400,
     stepMs: 100,
@@ -98,18 +98,18 @@ const LIMITS: readonly LimitCase[] = [
     found: 'a (and 3 other pods)',
   },
   {
-    name: 'half the timeout of the request',
+    name: 'until half the timeout of the request',
     pods: four,
     deadlineMs: 400,
     stepMs: 100,
     checked: 2,
     found: 'a (and 1 other pod)',
   },
-  { name: 'a deadline in the past', pods: four, deadlineMs: -1, stepMs: 1, checked: 1, found: 'a' },
+  { name: 'to one pod if the deadline has passed', pods: four, deadlineMs: -1, stepMs: 1, checked: 1, found: 'a' },
 ];
 
 for (const { name, pods: existing, checked, found, stepMs = 0, deadlineMs, ...limits } of LIMITS) {
-  test(`the evaluation of a namespace is limited: ${name}`, () => {
+  test(`the evaluation of the pods of a namespace is limited ${name}`, () => {
     let calls = 0;
     const { decision } = review({
       request: update({}, { enforce: 'restricted' }),
@@ -128,7 +128,7 @@ for (const { name, pods: existing, checked, found, stepMs = 0, deadlineMs, ...li
   });
 }
 
-test('an absent API group means the core group', () => {
+test('an absent API group in a request means the core group', () => {
   const request = (resource: string, given: object) =>
     ({ ...given, resource: { version: 'v1', resource } }) as AdmissionRequest;
   const namespace = namespaceRequest('CREATE', namespaceWith({ enforce: 'x' }), null);

@@ -24,7 +24,7 @@ const STRICT = {
 };
 
 /** The recorded levels and the random pods below cover all other fields. */
-suite('the profiles differ only for these fields', () => {
+suite('the upstream profile and the accurate profile give different levels only for', () => {
   const cases: readonly (readonly [fields: JsonObject, upstream: Level, accurate: Level])[] = [
     [{ requiredDropCapabilities: ['all'] }, 'baseline', 'baseline'],
     [{ defaultAddCapabilities: ['CHOWN'] }, 'restricted', 'baseline'],
@@ -47,56 +47,49 @@ suite('the profiles differ only for these fields', () => {
   }
 });
 
-suite(
-  'taking user namespaces into account changes the level for two fields of an SCC that requires user namespaces',
-  () => {
-    const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
-    const required = { userNamespaceLevel: 'RequirePodLevel' };
-    const anybody = { type: 'RunAsAny' };
-    const cases: readonly (readonly [fields: JsonObject, ignore: Level, aware: Level])[] = [
-      [{ ...required, runAsUser: anybody }, 'baseline', 'restricted'],
-      [{ ...required, runAsUser: { type: 'Maybe' } }, 'privileged', 'restricted'],
-      [
-        { ...required, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 0, uidRangeMax: 9 } },
-        'baseline',
-        'restricted',
-      ],
-      [{ ...required, seLinuxContext: engine }, 'privileged', 'restricted'],
-      [
-        { ...required, seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'spc_t' } } },
-        'privileged',
-        'privileged',
-      ],
-      [{ ...required, seccompProfiles: ['*'] }, 'privileged', 'privileged'],
-      [{ ...required, requiredDropCapabilities: [] }, 'baseline', 'baseline'],
-      [{ ...required, allowedUnsafeSysctls: ['net.ipv4.tcp_rmem'] }, 'privileged', 'privileged'],
-      [{ runAsUser: anybody }, 'baseline', 'baseline'],
-      [{ userNamespaceLevel: 'AllowHostLevel', seLinuxContext: engine }, 'privileged', 'privileged'],
-    ];
-    for (const [fields, ignore, aware] of cases) {
-      test(JSON.stringify(fields), () => {
-        const scc = laxScc({ ...STRICT, ...fields });
-        const levelWith = (userNamespaces: 'aware' | 'ignore') =>
-          psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
-        assert.deepEqual([levelWith('ignore'), levelWith('aware')], [ignore, aware]);
-      });
-    }
-
-    test('a missing UID range does not affect the level with user namespaces', () => {
-      const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
-      const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
-      assert.deepEqual(level, { level: 'restricted' });
+suite('user namespaces change the level for only two fields of an SCC that requires user namespaces', () => {
+  const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
+  const required = { userNamespaceLevel: 'RequirePodLevel' };
+  const anybody = { type: 'RunAsAny' };
+  const cases: readonly (readonly [fields: JsonObject, ignore: Level, aware: Level])[] = [
+    [{ ...required, runAsUser: anybody }, 'baseline', 'restricted'],
+    [{ ...required, runAsUser: { type: 'Maybe' } }, 'privileged', 'restricted'],
+    [{ ...required, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 0, uidRangeMax: 9 } }, 'baseline', 'restricted'],
+    [{ ...required, seLinuxContext: engine }, 'privileged', 'restricted'],
+    [
+      { ...required, seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'spc_t' } } },
+      'privileged',
+      'privileged',
+    ],
+    [{ ...required, seccompProfiles: ['*'] }, 'privileged', 'privileged'],
+    [{ ...required, requiredDropCapabilities: [] }, 'baseline', 'baseline'],
+    [{ ...required, allowedUnsafeSysctls: ['net.ipv4.tcp_rmem'] }, 'privileged', 'privileged'],
+    [{ runAsUser: anybody }, 'baseline', 'baseline'],
+    [{ userNamespaceLevel: 'AllowHostLevel', seLinuxContext: engine }, 'privileged', 'privileged'],
+  ];
+  for (const [fields, ignore, aware] of cases) {
+    test(JSON.stringify(fields), () => {
+      const scc = laxScc({ ...STRICT, ...fields });
+      const levelWith = (userNamespaces: 'aware' | 'ignore') =>
+        psaLevel(scc, NAMESPACE, { profile: 'upstream', userNamespaces }).level;
+      assert.deepEqual([levelWith('ignore'), levelWith('aware')], [ignore, aware]);
     });
+  }
 
-    test('the accurate profile can ignore user namespaces', () => {
-      const scc = laxScc({ ...STRICT, ...required, runAsUser: anybody });
-      const level = psaLevel(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
-      assert.deepEqual(level, { level: 'baseline' });
-    });
-  },
-);
+  test('a missing UID range does not affect the level of an SCC that requires user namespaces', () => {
+    const scc = laxScc({ ...STRICT, ...required, runAsUser: { type: 'MustRunAsRange' } });
+    const level = psaLevel(scc, NONE, { profile: 'upstream', userNamespaces: 'aware' });
+    assert.deepEqual(level, { level: 'restricted' });
+  });
 
-suite('the accurate profile depends on the version of the standards', () => {
+  test('user namespaces can be ignored in the accurate profile', () => {
+    const scc = laxScc({ ...STRICT, ...required, runAsUser: anybody });
+    const level = psaLevel(scc, NAMESPACE, { profile: 'accurate', userNamespaces: 'ignore' });
+    assert.deepEqual(level, { level: 'baseline' });
+  });
+});
+
+suite('the level in the accurate profile depends on the version:', () => {
   const container_engine_t = { seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } } };
   const anyUser = { userNamespaceLevel: 'RequirePodLevel', runAsUser: { type: 'RunAsAny' } };
   const cases: readonly (readonly [name: string, fields: JsonObject, version: Version, level: Level])[] = [
@@ -115,7 +108,7 @@ suite('the accurate profile depends on the version of the standards', () => {
   }
 });
 
-suite('SCCs that cannot be evaluated are privileged in the upstream profile', () => {
+suite('an SCC that cannot be evaluated is privileged in the upstream profile, and the error is returned:', () => {
   const range = { runAsUser: { type: 'MustRunAsRange' } };
   const missing = 'namespace "demo": unable to find annotation openshift.io/sa.scc.uid-range';
   const cases: readonly (readonly [fields: JsonObject, error: string])[] = [
@@ -140,7 +133,7 @@ suite('SCCs that cannot be evaluated are privileged in the upstream profile', ()
   });
 });
 
-suite('the accurate profile agrees with the newest standards', () => {
+suite('the accurate profile agrees with the newest checks for', () => {
   const isBaseline = (securityContext: JsonObject, container: JsonObject = {}): boolean => {
     const pod = { spec: { securityContext, containers: [{ name: 'a', securityContext: container }] } };
     return evaluatePod(pod, { level: 'baseline', version: 'latest' }).allowed;
@@ -335,7 +328,7 @@ suite('the accurate level of an SCC', () => {
     assert.ok(admitted.restricted > 20 && admitted.baseline > 20, JSON.stringify(admitted));
   });
 
-  test('is required by some pod that the SCC admits', () => {
+  test('is necessary, because some pod that the SCC admits violates any stricter level', () => {
     const found = { privileged: 0, baseline: 0 };
     fc.assert(
       fc.property(scc, namespace, (object, place) => {

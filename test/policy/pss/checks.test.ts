@@ -49,7 +49,7 @@ function print({ type, path, value }: FieldError): string {
   return `${type} ${path} ${JSON.stringify(value)}`;
 }
 
-test('the pods for a check distinguish its revisions', () => {
+test('the example pods of a check distinguish its revisions', () => {
   for (const check of checks) {
     const { evaluatePod } = createEvaluator([check]);
     for (const { since } of check.versions) {
@@ -63,7 +63,7 @@ test('the pods for a check distinguish its revisions', () => {
   }
 });
 
-test('each check file has the name of its check, exports one check, and is registered once', async () => {
+test('each check file exports and registers the check with the name of the file', async () => {
   const letters = (text: string): string => text.replaceAll(/[-_]/g, '').toLowerCase();
   const files = globSync('*.ts', { cwd: CHECKS }).filter((file) => file !== 'index.ts');
   for (const file of files) {

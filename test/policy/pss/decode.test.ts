@@ -18,7 +18,7 @@ interface WrongType {
 const FILE = join(import.meta.dirname, '../../fixtures/pss-wrong-types.yaml');
 const WRONG = parse(readFileSync(FILE, 'utf8')) as readonly WrongType[];
 
-describe('wrong types are denied at every level except privileged', () => {
+describe('pods with fields of the wrong type are denied at every level except privileged:', () => {
   for (const { pod, path, error: detail } of WRONG) {
     test(`${path}: ${detail}`, () => {
       assert.equal(decodeError(pod), detail);
@@ -40,7 +40,7 @@ describe('wrong types are denied at every level except privileged', () => {
   }
 });
 
-test('an absent pod is an error', () => {
+test('decodePod rejects an absent pod', () => {
   for (const nothing of [null, undefined]) {
     assert.equal(decodeError(nothing), 'there is no pod');
     const { detail } = evaluatePod(nothing, POLICY);
@@ -69,12 +69,12 @@ for (const given of RIGHT) {
   test(`decodePod accepts ${given}`, () => assert.equal(decodeError(parse(given)), undefined));
 }
 
-test('a JSON key named __proto__ sets nothing', () => {
+test('decodePod ignores a JSON key named __proto__', () => {
   const pod = JSON.parse('{"spec":{"__proto__":{"hostNetwork":true,"volumes":5},"containers":[]}}') as PodLike;
   assert.equal(evaluatePod(pod, POLICY).allowed, true);
 });
 
-test('an object that has no prototype is an object', () => {
+test('decodePod accepts an object without a prototype', () => {
   const pod = Object.assign(Object.create(null) as PodLike, { spec: { hostPID: true } });
   assert.equal(evaluatePod(pod, POLICY).detail, 'host namespaces (hostPID=true)');
 });
@@ -119,11 +119,11 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-suite('lists with more elements than the limit are decode errors', () => {
+suite('lists with more elements than the limit cannot be decoded:', () => {
   const cases: readonly (readonly [name: string, spec: object, path: string, count: number, max: number])[] = [
     ['containers', { containers: times(5001, () => ({})) }, 'spec.containers', 5001, 5000],
     [
-      'containers of all three lists',
+      'containers in all three lists together',
       {
         initContainers: times(2500, () => ({})),
         containers: times(2500, () => ({})),
@@ -142,7 +142,7 @@ suite('lists with more elements than the limit are decode errors', () => {
       20_000,
     ],
     [
-      'ports and capabilities, together',
+      'ports and capabilities together',
       {
         containers: [
           {
@@ -174,7 +174,7 @@ suite('lists with more elements than the limit are decode errors', () => {
   }
 });
 
-test('the maximum number of containers is evaluated', () => {
+test('a pod with the maximum number of containers is evaluated', () => {
   const containers = times(5000, (index) => ({ name: `c${index}`, image: 'i' }));
   const { violations } = evaluatePod({ spec: { containers } }, RESTRICTED);
   assert.deepEqual(

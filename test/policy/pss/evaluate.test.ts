@@ -19,7 +19,7 @@ const VIOLATING = {
   spec: { hostNetwork: true, containers: [{ name: 'c', securityContext: { privileged: true } }] },
 } as PodLike;
 
-describe('the evaluation of a pod that violates several checks', () => {
+describe('the evaluation of a pod with several violations', () => {
   test('returns all reasons and details in order', () => {
     assert.deepEqual(evaluatePod(VIOLATING, { level: 'baseline', version: 'latest' }), {
       allowed: false,
@@ -37,7 +37,7 @@ describe('the evaluation of a pod that violates several checks', () => {
     });
   });
 
-  test('reports the violating fields on request', () => {
+  test('contains the violating fields if they are requested', () => {
     const { violations } = evaluatePod(VIOLATING, { level: 'baseline', version: 'latest', fields: true });
     assert.deepEqual(
       violations.map((violation) => violation.fields),
@@ -61,8 +61,8 @@ describe('the evaluation of a pod that violates several checks', () => {
   });
 });
 
-describe('policies with values outside their types', () => {
-  test('an unknown level denies every pod', () => {
+describe('policies with invalid values', () => {
+  test('deny every pod if the level is unknown', () => {
     const { allowed, detail } = evaluatePod({ kind: 'Pod' }, { level: 'constructor' as Level, version: 'v1.0' });
     assert.equal(allowed, false);
     assert.equal(
@@ -72,7 +72,7 @@ describe('policies with values outside their types', () => {
   });
 
   for (const version of ['v1.05', '1.0', '', '__proto__']) {
-    test(`version ${JSON.stringify(version)} means latest`, () => {
+    test(`apply the latest version if the version is ${JSON.stringify(version)}`, () => {
       assert.deepEqual(
         evaluatePod(VIOLATING, { level: 'restricted', version: version as Version }),
         evaluatePod(VIOLATING, { level: 'restricted', version: 'latest' }),
@@ -81,13 +81,13 @@ describe('policies with values outside their types', () => {
   }
 });
 
-test('the newest version is the version of the newest revision', () => {
+test('the newest version is that of the newest check revision', () => {
   assert.equal(createEvaluator([check('a', 'baseline', [revision('v1.3'), revision('v1.12')])]).newestVersion, 'v1.12');
   assert.equal(createEvaluator([]).newestVersion, 'v1.0');
 });
 
 describe('createEvaluator', () => {
-  test('uses the upstream message for a violation without a reason', () => {
+  test('uses the upstream message if a check returns no reason', () => {
     const { evaluatePod: evaluate } = createEvaluator([check('a', 'baseline', [revision('v1.0', '')])]);
     assert.equal(evaluate({}, { level: 'baseline', version: 'latest' }).detail, 'unknown forbidden reason');
   });
@@ -108,7 +108,7 @@ describe('createEvaluator', () => {
   });
 });
 
-test('parseVersion accepts latest and v1 with a 64-bit number', () => {
+test('parseVersion accepts latest and v1 with a minor version of up to 64 bits', () => {
   for (const text of ['latest', 'v1.0', 'v1.30', 'v1.999', 'v1.9223372036854775807']) {
     assert.equal(parseVersion(text), text);
   }
@@ -124,13 +124,13 @@ const ASCENDING: readonly Version[] = [
   'latest',
 ];
 
-test('versions are compared by number, and latest is the newest', () => {
+test('versions are compared as numbers, and latest is the newest version', () => {
   ASCENDING.forEach((a, i) =>
     ASCENDING.forEach((b, j) => assert.equal(Math.sign(compareVersions(a, b)), Math.sign(i - j), `${a} and ${b}`)),
   );
 });
 
-test('versions are ordered by their minor number', () => {
+test('versions are sorted by their minor number', () => {
   const version = fc.nat().map((minor): Version => `v1.${minor}`);
   fc.assert(
     fc.property(version, version, (a, b) => {
@@ -140,7 +140,7 @@ test('versions are ordered by their minor number', () => {
   );
 });
 
-test('isLevel accepts only exact names', () => {
+test('isLevel accepts only the exact names of levels', () => {
   for (const value of LEVELS) assert.ok(isLevel(value));
   for (const value of ['Restricted', 'restricted ', '', 'constructor', undefined, null]) assert.ok(!isLevel(value));
 });

@@ -79,70 +79,80 @@ const podLevel = (check: string, ...values: readonly string[]): ExceptionEntry =
 
 /** Returns the checks that deny the pod at the restricted level despite the entries of an exception. */
 const CASES: readonly (readonly [name: string, pod: object, entries: readonly ExceptionEntry[], denied: string[]])[] = [
-  ['the value of an overridden check', adding(['NET_ADMIN']), [NET_ADMIN], []],
-  ['the value of the check', adding(['NET_ADMIN']), [own('capabilities_restricted', 'NET_ADMIN')], []],
-  ['another tag', adding(['NET_ADMIN'], { image: `${IMAGE}:evil` }), [NET_ADMIN], []],
-  ['another value', adding(['SYS_ADMIN']), [NET_ADMIN], ['capabilities_restricted']],
-  ['an additional value', adding(['NET_ADMIN', 'SYS_ADMIN']), [NET_ADMIN], ['capabilities_restricted']],
-  ['a value in another case', adding(['net_admin']), [NET_ADMIN], ['capabilities_restricted']],
-  ['a value with a prefix', adding(['CAP_NET_ADMIN']), [NET_ADMIN], ['capabilities_restricted']],
-  ['another check', adding(['NET_ADMIN']), [own('seccompProfile_baseline', 'NET_ADMIN')], ['capabilities_restricted']],
-  ['no values', adding(['NET_ADMIN']), [own('capabilities_baseline')], ['capabilities_restricted']],
+  ['an entry for a check that another check overrides', adding(['NET_ADMIN']), [NET_ADMIN], []],
+  ['an entry for the violated check', adding(['NET_ADMIN']), [own('capabilities_restricted', 'NET_ADMIN')], []],
+  ['an image with another tag', adding(['NET_ADMIN'], { image: `${IMAGE}:evil` }), [NET_ADMIN], []],
+  ['an entry without the violating value', adding(['SYS_ADMIN']), [NET_ADMIN], ['capabilities_restricted']],
+  ['an additional violating value', adding(['NET_ADMIN', 'SYS_ADMIN']), [NET_ADMIN], ['capabilities_restricted']],
+  ['a violating value in another case', adding(['net_admin']), [NET_ADMIN], ['capabilities_restricted']],
+  ['a violating value with a prefix', adding(['CAP_NET_ADMIN']), [NET_ADMIN], ['capabilities_restricted']],
   [
-    'two entries do not combine within one finding',
+    'an entry for another check',
+    adding(['NET_ADMIN']),
+    [own('seccompProfile_baseline', 'NET_ADMIN')],
+    ['capabilities_restricted'],
+  ],
+  ['an entry without values', adding(['NET_ADMIN']), [own('capabilities_baseline')], ['capabilities_restricted']],
+  [
+    'two entries that would have to combine for one finding',
     adding(['NET_ADMIN', 'SYS_ADMIN']),
     [NET_ADMIN, { ...NET_ADMIN, values: ['SYS_ADMIN'] }],
     ['capabilities_restricted'],
   ],
-  ['another container', adding(['NET_ADMIN'], { name: 'd' }), [NET_ADMIN], ['capabilities_restricted']],
+  ['an entry for another container', adding(['NET_ADMIN'], { name: 'd' }), [NET_ADMIN], ['capabilities_restricted']],
   [
-    'a pod-level entry',
+    'a pod-level entry for a container',
     adding(['NET_ADMIN']),
     [podLevel('capabilities_baseline', 'NET_ADMIN')],
     ['capabilities_restricted'],
   ],
-  ['another repository', adding(['NET_ADMIN'], { image: `${IMAGE}/x` }), [NET_ADMIN], ['capabilities_restricted']],
   [
-    'another registry',
+    'an image in another repository',
+    adding(['NET_ADMIN'], { image: `${IMAGE}/x` }),
+    [NET_ADMIN],
+    ['capabilities_restricted'],
+  ],
+  [
+    'an image in another registry',
     adding(['NET_ADMIN'], { image: 'evil.example.com/gateway' }),
     [NET_ADMIN],
     ['capabilities_restricted'],
   ],
   [
-    'a registry with a trailing dot',
+    'an image whose registry ends with a dot',
     adding(['NET_ADMIN'], { image: 'registry.example.com./gateway' }),
     [NET_ADMIN],
     ['capabilities_restricted'],
   ],
   [
-    'a registry in another case',
+    'an image whose registry is in another case',
     adding(['NET_ADMIN'], { image: 'Registry.example.com/gateway' }),
     [NET_ADMIN],
     ['capabilities_restricted'],
   ],
   ['an image with a space', adding(['NET_ADMIN'], { image: `${IMAGE} ` }), [NET_ADMIN], ['capabilities_restricted']],
-  ['no image', adding(['NET_ADMIN'], { image: '' }), [NET_ADMIN], ['capabilities_restricted']],
+  ['an empty image', adding(['NET_ADMIN'], { image: '' }), [NET_ADMIN], ['capabilities_restricted']],
   ['an entry with a tag', adding(['NET_ADMIN']), [{ ...NET_ADMIN, image: `${IMAGE}:1` }], ['capabilities_restricted']],
   [
-    'the digest',
+    'an image with the digest of the entry',
     adding(['NET_ADMIN'], { image: `${IMAGE}:1@${DIGEST}` }),
     [{ ...NET_ADMIN, image: `${IMAGE}@${DIGEST}` }],
     [],
   ],
   [
-    'a tag instead of the digest',
+    'an image with a tag instead of the digest of the entry',
     adding(['NET_ADMIN']),
     [{ ...NET_ADMIN, image: `${IMAGE}@${DIGEST}` }],
     ['capabilities_restricted'],
   ],
   [
-    'another digest',
+    'an image with another digest',
     adding(['NET_ADMIN'], { image: `${IMAGE}@${DIGEST.replace('a', 'b')}` }),
     [{ ...NET_ADMIN, image: `${IMAGE}@${DIGEST}` }],
     ['capabilities_restricted'],
   ],
   [
-    'docker.io is the registry of a short name',
+    'a short image name, whose registry is docker.io',
     adding(['NET_ADMIN'], { image: 'nginx' }),
     [{ ...NET_ADMIN, image: 'docker.io/library/nginx' }],
     [],
@@ -158,31 +168,46 @@ const CASES: readonly (readonly [name: string, pod: object, entries: readonly Ex
     ['capabilities_restricted'],
   ],
   [
-    'an init container',
+    'an entry for an init container',
     withSpec({ initContainers: [{ name: 'i', image: IMAGE, securityContext: { ...SAFE, ...netAdmin } }] }),
     [{ ...NET_ADMIN, container: 'i' }],
     [],
   ],
-  ['an ephemeral container', withSpec(ephemeral(netAdmin)), [NET_ADMIN], ['capabilities_restricted']],
+  ['an entry for an ephemeral container', withSpec(ephemeral(netAdmin)), [NET_ADMIN], ['capabilities_restricted']],
   [
-    'another finding of the check',
+    'an additional finding of the same check',
     adding([], { securityContext: { ...SAFE, capabilities: { add: ['NET_ADMIN'] } } }),
     [NET_ADMIN],
     ['capabilities_restricted'],
   ],
   [
-    'a dropped capability is not an added capability',
+    'an entry for a capability that is dropped instead of added',
     adding([], { securityContext: { ...SAFE, capabilities: { drop: ['NET_ADMIN'], add: ['NET_ADMIN'] } } }),
     [NET_ADMIN],
     ['capabilities_restricted'],
   ],
-  ['capabilities that are not dropped', withContext({ capabilities: {} }), [own('capabilities_restricted', 'nil')], []],
-  ['a violation of another check', withContext({ ...netAdmin, privileged: true }), [NET_ADMIN], ['privileged']],
-  ['a check without values', withContext({ privileged: true }), [own('privileged')], []],
-  ['values of a check without values', withContext({ privileged: true }), [own('privileged', 'true')], ['privileged']],
-  ['one host namespace', withSpec({ hostNetwork: true }), [podLevel('hostNamespaces', 'hostNetwork')], []],
   [
-    'another host namespace',
+    'an entry for capabilities that are not dropped',
+    withContext({ capabilities: {} }),
+    [own('capabilities_restricted', 'nil')],
+    [],
+  ],
+  [
+    'an additional violation of another check',
+    withContext({ ...netAdmin, privileged: true }),
+    [NET_ADMIN],
+    ['privileged'],
+  ],
+  ['an entry for a check without values', withContext({ privileged: true }), [own('privileged')], []],
+  [
+    'an entry with values for a check without values',
+    withContext({ privileged: true }),
+    [own('privileged', 'true')],
+    ['privileged'],
+  ],
+  ['an entry for one host namespace', withSpec({ hostNetwork: true }), [podLevel('hostNamespaces', 'hostNetwork')], []],
+  [
+    'an entry for another host namespace',
     withSpec({ hostPID: true }),
     [podLevel('hostNamespaces', 'hostNetwork')],
     ['hostNamespaces'],
@@ -194,39 +219,44 @@ const CASES: readonly (readonly [name: string, pod: object, entries: readonly Ex
     ['hostNamespaces'],
   ],
   [
-    'a path',
+    'an entry for a host path',
     withSpec({ volumes: [{ name: 'v', hostPath: { path: '/var/log' } }] }),
     [podLevel('hostPathVolumes', '/var/log')],
     [],
   ],
   [
-    'a parent path',
+    'an entry for the parent of a host path',
     withSpec({ volumes: [{ name: 'v', hostPath: { path: '/var' } }] }),
     [podLevel('hostPathVolumes', '/var/log')],
     ['restrictedVolumes'],
   ],
   [
-    'a path that is the name of a type',
+    'a host path with the name of a volume type',
     withSpec({ volumes: [{ name: 'v', hostPath: { path: 'nfs' } }] }),
     [podLevel('restrictedVolumes', 'nfs')],
     ['restrictedVolumes'],
   ],
   [
-    'the type hostPath',
+    'an entry for the volume type hostPath',
     withSpec({ volumes: [{ name: 'v', hostPath: { path: '/' } }] }),
     [podLevel('restrictedVolumes', 'hostPath')],
     ['restrictedVolumes'],
   ],
-  ['a volume type', withSpec({ volumes: [{ name: 'v', nfs: {} }] }), [podLevel('restrictedVolumes', 'nfs')], []],
-  ['a host port', adding([], { ports: [{ hostPort: 80 }] }), [own('hostPorts', '80')], []],
   [
-    'another host port',
+    'an entry for a volume type',
+    withSpec({ volumes: [{ name: 'v', nfs: {} }] }),
+    [podLevel('restrictedVolumes', 'nfs')],
+    [],
+  ],
+  ['an entry for a host port', adding([], { ports: [{ hostPort: 80 }] }), [own('hostPorts', '80')], []],
+  [
+    'an entry for another host port',
     adding([], { ports: [{ hostPort: 80 }, { hostPort: 81 }] }),
     [own('hostPorts', '80')],
     ['hostPorts'],
   ],
   [
-    'a pod-level profile',
+    'an entry for a pod-level profile',
     withContext({}, { seccompProfile: { type: 'Unconfined' } }),
     [podLevel('seccompProfile_baseline', 'Unconfined')],
     [],
@@ -262,14 +292,19 @@ const CASES: readonly (readonly [name: string, pod: object, entries: readonly Ex
     ['runAsNonRoot'],
   ],
   [
-    'an SELinux user is not a type',
+    'an SELinux user with the name of a type',
     withContext({ seLinuxOptions: { user: 'x' } }),
     [own('seLinuxOptions', 'x')],
     ['seLinuxOptions'],
   ],
-  ['an SELinux user', withContext({ seLinuxOptions: { user: 'x' } }), [own('seLinuxOptions', 'user=x')], []],
   [
-    'an AppArmor annotation',
+    'an entry for an SELinux user',
+    withContext({ seLinuxOptions: { user: 'x' } }),
+    [own('seLinuxOptions', 'user=x')],
+    [],
+  ],
+  [
+    'an entry for an AppArmor annotation',
     {
       ...withSpec({}),
       metadata: { annotations: { 'container.apparmor.security.beta.kubernetes.io/c': 'unconfined' } },
@@ -284,7 +319,7 @@ const RESTRICTED = { level: 'restricted', version: 'latest' } as const;
 const evaluate = (pod: PodFields, rules: readonly ExceptionRule[]): ExceptedEvaluation =>
   evaluateExcepted(pod, RESTRICTED, indexExceptions(rules));
 
-suite('an exception allows only the violations of its entries', () => {
+suite('an exception allows only violations that its entries cover:', () => {
   for (const [name, pod, entries, denied] of CASES) {
     test(`${name}: ${denied.length === 0 ? 'allowed' : 'denied'}`, () => {
       assert.notDeepEqual(evaluatePod(pod, RESTRICTED).violations, []);
@@ -298,7 +333,7 @@ suite('an exception allows only the violations of its entries', () => {
   }
 });
 
-test('an exception applies to one service account, and a pod without a service account uses the default service account', () => {
+test('an exception applies to one service account, which is the default service account if the pod names none', () => {
   const pod = { ...compliantPod({ hostNetwork: true }) };
   const rule = exception('e', podLevel('hostNamespaces', 'hostNetwork'));
   assert.equal(evaluate(decode(pod), [rule]).evaluation.allowed, false);
@@ -306,7 +341,7 @@ test('an exception applies to one service account, and a pod without a service a
   assert.equal(evaluate(decode(pod), [ofDefault]).evaluation.allowed, true);
 });
 
-test('the deprecated serviceAccount field applies if serviceAccountName is not set', () => {
+test('the deprecated serviceAccount field selects the service account if serviceAccountName is not set', () => {
   const rule = exception('e', podLevel('hostNamespaces', 'hostNetwork'));
   const cases: readonly (readonly [spec: object, allowed: boolean])[] = [
     [{ serviceAccount: 'gateway' }, true],
@@ -321,7 +356,7 @@ test('the deprecated serviceAccount field applies if serviceAccountName is not s
   }
 });
 
-test('exceptions cover different findings of a check, and all these exceptions are reported', () => {
+test('several exceptions can cover different findings of a check, and all of them are reported', () => {
   const pod = decode(withSpec({ hostNetwork: true, hostPID: true }));
   const network = exception('b', podLevel('hostNamespaces', 'hostNetwork'));
   const pid = exception('a', podLevel('hostNamespaces', 'hostPID'));
@@ -353,12 +388,12 @@ test('the evaluation of a pod with thousands of containers and volumes takes lin
   assert.equal(evaluation.allowed, false);
 });
 
-test('an exception expires at its expiry time', () => {
+test('an exception no longer applies at its expiry time', () => {
   const rule = exception('e');
   assert.deepEqual([unexpired([rule], 999), unexpired([rule], 1000)], [[rule], []]);
 });
 
-test('image references are compared by their normalized repository', () => {
+test('images are compared by their normalized references', () => {
   const cases: readonly (readonly [text: string, repository: string | undefined])[] = [
     ['nginx', 'docker.io/library/nginx'],
     ['nginx:1', 'docker.io/library/nginx'],
@@ -437,7 +472,7 @@ const denied = (pod: PodFields, rules: readonly ExceptionRule[]): ReadonlySet<st
 /** Checks that report some fields only after other fields are fixed. */
 const OMITTING = ['runAsNonRoot', 'seccompProfile_restricted'];
 
-test('arbitrary exceptions allow only violations that their entries match', () => {
+test('arbitrary exceptions allow only violations that their entries cover', () => {
   let allowed = 0;
   let single = 0;
   fc.assert(
@@ -471,7 +506,7 @@ test('arbitrary exceptions allow only violations that their entries match', () =
   assert.ok(single > 20, `exceptions covered only ${single} single findings`);
 });
 
-test('an exception with the suggested entries admits the pod, and no narrower exception does', () => {
+test('an exception with the suggested entries admits the pod, and no exception with fewer entries does', () => {
   fc.assert(
     fc.property(accountPods(), (pod) => {
       const { entries: suggested, uncovered } = suggestEntries(pod, RESTRICTED);

@@ -13,7 +13,7 @@ import { pods, versions } from './arbitrary.ts';
 
 const MANY = { numRuns: 3_000 };
 
-test('baseline allows all pods that restricted allows, except for two checks', () => {
+test('baseline allows all pods that restricted allows, except for the findings of two checks', () => {
   let allowed = 0;
   fc.assert(
     fc.property(pods(), versions(), (pod, version) => {
@@ -27,7 +27,7 @@ test('baseline allows all pods that restricted allows, except for two checks', (
   assert.ok(allowed > MANY.numRuns / 20, `only ${allowed} pods passed restricted`);
 });
 
-test('evaluating any value is pure, and the messages do not depend on the fields option', () => {
+test('an evaluation has no side effects on any value, and its messages do not depend on the fields option', () => {
   fc.assert(
     fc.property(hostilePods(), hostilePods(), versions(), (pod, other, version) => {
       const before = JSON.stringify(pod);

@@ -34,7 +34,7 @@ function bind(subject: Subject, kind = 'ClusterRole', name = 'r') {
 }
 
 /** Requests that were recorded with an API server cover all other parts of rules and bindings. */
-suite('bindings grant roles to their subjects', () => {
+suite('bindings grant their role to their subjects:', () => {
   const all: PolicyRule = { verbs: ['get'], apiGroups: ['*'], resources: ['*'] };
   const roles = [{ metadata: { name: 'r', namespace: 'shop' }, rules: [all] }];
   const clusterRoles = [{ metadata: { name: 'r' }, rules: [all] }];
@@ -64,7 +64,7 @@ suite('bindings grant roles to their subjects', () => {
   }
 });
 
-suite('malformed objects grant nothing', () => {
+suite('malformed RBAC objects grant nothing:', () => {
   const binding = bind({ kind: 'User', name: 'alice' });
   const cases: readonly (readonly [name: string, objects: { readonly role?: unknown; readonly binding?: unknown }])[] =
     [
@@ -73,7 +73,7 @@ suite('malformed objects grant nothing', () => {
       ['verbs are not a list', { role: { rules: [{ ...PODS, verbs: 'get' }] } }],
       ['rules are not objects', { role: { rules: [null, 'get', []] } }],
       ['subjects are not objects', { binding: { ...binding, subjects: [null, 'alice', { kind: 'User' }] } }],
-      ['no reference', { binding: { ...binding, roleRef: null } }],
+      ['a binding has no roleRef', { binding: { ...binding, roleRef: null } }],
     ];
   for (const [name, { role = { rules: [PODS] }, binding: bound = binding }] of cases) {
     test(name, () => {
@@ -83,7 +83,7 @@ suite('malformed objects grant nothing', () => {
     });
   }
 
-  test('the valid rules of the role still apply', () => {
+  test('but the valid rules of their roles still apply', () => {
     const invalid = { ...PODS, resourceNames: 'a' } as unknown as PolicyRule;
     const objects = grantToAlice(invalid);
     const [role] = objects.clusterRoles;
@@ -92,7 +92,7 @@ suite('malformed objects grant nothing', () => {
   });
 });
 
-test('names of built-in properties have no special meaning', () => {
+test('RBAC names that are names of built-in properties have no special meaning', () => {
   for (const name of ['__proto__', 'constructor', 'toString']) {
     const objects = grantToAlice({ verbs: [name], apiGroups: [name], resources: [name] });
     const action = { verb: name, apiGroup: name, resource: name, namespace: name };
@@ -102,7 +102,7 @@ test('names of built-in properties have no special meaning', () => {
   }
 });
 
-test('absent lists are treated as empty', () => {
+test('absent lists in RBAC objects are treated as empty', () => {
   assert.equal(createAuthorizer({})(ALICE, GET_POD), false);
   const { clusterRoles, clusterRoleBindings } = grantToAlice(PODS);
   assert.equal(createAuthorizer({ clusterRoles, clusterRoleBindings })(ALICE, GET_POD), true);
@@ -142,7 +142,7 @@ test('removed bindings and roles grant nothing, and namesFor agrees with allows'
   );
 });
 
-test('a field that has the wrong type never grants additional permissions', () => {
+test('a field of the wrong type in an RBAC object never grants additional permissions', () => {
   const field = fc.constantFrom('verbs', 'apiGroups', 'resources', 'resourceNames', 'nonResourceURLs');
   const wrong = fc.constantFrom<unknown>('*', 1, true, {}, { 0: '*' }, [1], [null], [['*']], ['*', 1]);
   fc.assert(
@@ -168,7 +168,7 @@ test('a field that has the wrong type never grants additional permissions', () =
   );
 });
 
-test('any JSON value is accepted', () => {
+test('the authorizer accepts any JSON value as an RBAC object without an error', () => {
   const list = fc.array(fc.jsonValue() as fc.Arbitrary<never>);
   const lists = fc.record({ roles: list, clusterRoles: list, roleBindings: list, clusterRoleBindings: list });
   fc.assert(

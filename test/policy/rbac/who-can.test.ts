@@ -73,10 +73,14 @@ const SHOP = [
 
 suite('grants are found', () => {
   const cases: readonly (readonly [name: string, found: readonly RbacGrant[], expected: readonly string[]])[] = [
-    ['but not without objects', whoCan(NONE, USE), []],
+    ['only if there are objects', whoCan(NONE, USE), []],
     ['in the whole cluster', whoCan(OBJECTS, USE), [ADMINS]],
     ['in a namespace', whoCan(OBJECTS, { ...USE, namespace: 'shop' }), [ADMINS, ...SHOP]],
-    ['in a namespace without bindings', whoCan(OBJECTS, { ...USE, namespace: 'else' }), [ADMINS]],
+    [
+      'in a namespace without bindings, from only ClusterRoleBindings',
+      whoCan(OBJECTS, { ...USE, namespace: 'else' }),
+      [ADMINS],
+    ],
     ['by findGrants in all namespaces', findGrants(OBJECTS, USE), [ADMINS, BANK, ...SHOP]],
     [
       'by findGrants regardless of the namespace of the action',
@@ -84,12 +88,12 @@ suite('grants are found', () => {
       [ADMINS, BANK, ...SHOP],
     ],
     [
-      'for a path',
+      'for a non-resource path',
       whoCan(OBJECTS, { verb: 'use', nonResourceURL: '/a/b', namespace: 'shop' }),
       ['User carol: ClusterRoleBinding paths, ClusterRole paths'],
     ],
     [
-      'for a user with its groups',
+      'for a user and the groups of the user',
       userGrants(OBJECTS, { username: 'alice', groups: ['dev'] }, { ...USE, namespace: 'shop' }),
       [SHOP[0] ?? '', SHOP[3] ?? ''],
     ],
@@ -99,14 +103,14 @@ suite('grants are found', () => {
       [SHOP[2] ?? ''],
     ],
     [
-      'but not for another user',
+      'only for the user who has them',
       userGrants(OBJECTS, { username: 'dev', groups: ['alice'] }, { ...USE, namespace: 'shop' }),
       [],
     ],
   ];
   for (const [name, found, expected] of cases) test(name, () => assert.deepEqual(found.map(print), expected));
 
-  test('but not in malformed objects', () => {
+  test('only in well-formed objects', () => {
     const broken = {
       roles: [null, { metadata: null, rules: [RULE] }],
       clusterRoles: ['x', { metadata: { name: 'use' }, rules: [{ ...RULE, verbs: 'use' }] }, { metadata: { name: 7 } }],
@@ -130,7 +134,7 @@ suite('grants are found', () => {
 });
 
 suite('in arbitrary clusters,', () => {
-  test('a user has a grant if and only if the authorizer allows the action', () => {
+  test('a user has a grant exactly if the authorizer allows the action', () => {
     fc.assert(
       fc.property(objects, user, action, (given, who, what) => {
         assert.equal(userGrants(given, who, what).length > 0, createAuthorizer(given)(who, what));
@@ -139,7 +143,7 @@ suite('in arbitrary clusters,', () => {
     );
   });
 
-  test('the order of roles and bindings does not affect the result', () => {
+  test('the order of roles and bindings does not affect the grants', () => {
     fc.assert(
       fc.property(objects, action, (given, what) => {
         const unique = <T extends { metadata?: { name?: string; namespace?: string } }>(

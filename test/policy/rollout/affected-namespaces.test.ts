@@ -37,7 +37,7 @@ interface Case {
 const LAX = laxScc({});
 
 for (const { name, change, expected } of readFixture<readonly Case[]>('rollout/affected-namespaces.yaml')) {
-  test(`finds the namespaces whose level a change may affect: ${name}`, () => {
+  test(`findAffectedNamespaces finds the namespaces whose level a change may affect: ${name}`, () => {
     const { kind, before, after } = change;
     const complete = (fields?: KubeObject) => fields && { ...LAX, ...fields };
     const isScc = kind === 'SecurityContextConstraints';

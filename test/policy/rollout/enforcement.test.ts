@@ -62,7 +62,7 @@ const CASES = readFixture<{
   readonly configurationObject: readonly (Case & { readonly object?: PSAEnforcementConfig })[];
 }>('rollout/enforcement.yaml');
 
-test('the default is in effect as long as any replica may apply it', () => {
+test('the default level is in effect while any replica may apply it', () => {
   const raised = { level: 'restricted', generation: 2 } as const;
   const lowered = { level: 'privileged', generation: 3 } as const;
   assert.equal(defaultInForce(lowered, [lowered, raised], true), 'restricted');
@@ -73,7 +73,7 @@ test('the default is in effect as long as any replica may apply it', () => {
   assert.deepEqual([areAllRaised(raised, [raised]), areAllRaised(raised, [])], [true, false]);
 });
 
-suite('the conditions state why enforcement is on or off', () => {
+suite('the conditions of the PSAEnforcementConfig state why the default level is or is not enforced:', () => {
   for (const { name, input: given, expected, ...facts } of CASES.conditions) {
     test(name, () => {
       const input: EnforcementInput = { ...CLEAN, ...given };
@@ -83,7 +83,7 @@ suite('the conditions state why enforcement is on or off', () => {
     });
   }
 
-  test('keep their transition time until the status changes', () => {
+  test('a condition keeps its transition time until its status changes', () => {
     const state = { type: 'A', status: 'True', reason: 'B', message: '' } as const;
     const before = withTransitionTimes([state, { ...state, type: 'Gone' }], [], '2026-01-01T00:00:00Z');
     const later = '2026-01-02T00:00:00Z';
@@ -95,7 +95,7 @@ suite('the conditions state why enforcement is on or off', () => {
   });
 });
 
-suite('isFeatureOn reads the feature gate:', () => {
+suite('isFeatureOn returns whether the FeatureGate enables the feature:', () => {
   for (const { name, object, expected } of CASES.featureGate) {
     test(name, () => {
       for (const fallback of [true, false]) {
@@ -106,7 +106,7 @@ suite('isFeatureOn reads the feature gate:', () => {
   }
 });
 
-suite('getEvaluationResult evaluates the newest results', () => {
+suite('getEvaluationResult returns the newest results:', () => {
   const nowMs = Date.parse('2026-01-01T12:00:00Z');
   for (const { name, status, newest, expected } of CASES.evaluationResult) {
     test(name, () => {
@@ -117,20 +117,20 @@ suite('getEvaluationResult evaluates the newest results', () => {
   }
 });
 
-suite('planRaise delays raising the default', () => {
+suite('planRaise returns when the default level may be raised:', () => {
   for (const { name, given, expected } of CASES.raise) {
     test(name, () => assert.deepEqual(planRaise({ nowMs: 1_000_000, settleMs: 30_000, ...given }), expected));
   }
 });
 
-suite('readEnforcement reads the mode of the object', () => {
+suite('readEnforcement returns the mode of the PSAEnforcementConfig:', () => {
   for (const { name, object, expected } of CASES.configurationObject) {
     test(name, () =>
       assert.deepEqual(readEnforcement(object), { spec: '', status: '', specOwner: undefined, ...expected }),
     );
   }
 
-  test('a request for Restricted mode despite violations causes a warning', () => {
+  test('a request for Restricted mode causes a warning if there are violations', () => {
     const status = {
       violatingNamespaces: [{ name: 'b' }, { name: 'a', state: 'Current' }, { name: 'c', state: 'Previous' }],
     } as const;
@@ -149,14 +149,14 @@ suite('readEnforcement reads the mode of the object', () => {
 const RESTRICTED = podSecurityDefaultsFor('restricted');
 const EXEMPTIONS = { usernames: ['system:serviceaccount:builds:builder'], namespaces: [], runtimeClasses: ['kata'] };
 
-test('the API server configuration is valid, and contains the exemptions', () => {
+test('the admission configuration for API servers is valid, and contains the exemptions', () => {
   const document = buildAdmissionConfiguration(RESTRICTED, EXEMPTIONS);
   const { defaults, exemptions } = parsePodSecurity({ file: 'config.json', text: JSON.stringify(document) });
   assert.deepEqual(defaults.enforce, { level: 'restricted', version: 'latest' });
   assert.ok(exemptions.runtimeClass('kata') && exemptions.user('system:serviceaccount:builds:builder'));
 });
 
-suite('the conditions state whether the phase is reached:', () => {
+suite('the conditions state whether the cluster has reached the phase:', () => {
   const state = (text: string): ConditionState => {
     const [, type = '', status, reason = ''] = /^(\w+)=(\w+) (\w+)$/.exec(text) ?? [];
     return { type, status: status === 'True' ? 'True' : 'False', reason, message: 'm' };
@@ -192,7 +192,7 @@ suite('the conditions state whether the phase is reached:', () => {
     });
   }
 
-  test('findPendingPhase returns a message until the conditions report the phase', () => {
+  test('findPendingPhase returns a message until the conditions report the current phase', () => {
     const condition = { type: 'Ready', status: 'True', message: '', lastTransitionTime: '' } as const;
     const find = (reason: string, phase: RolloutPhase) => findPendingPhase([{ ...condition, reason }], phase)?.message;
     assert.equal(find('Evaluated', 'Evaluate'), undefined);

@@ -112,7 +112,7 @@ function without(
 const ANYUID: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['anyuid'] };
 const PRIVILEGED: Grant = { user: 'system:serviceaccount:demo:deployer', sccs: ['privileged'] };
 
-suite('where the webhook warns, the warn label', () => {
+suite('the warn label of namespaces where the webhook warns', () => {
   const WARNS = { compatibility: 'portcullis' } as const;
   const SILENT = { ...labelsFor('restricted'), [WARN]: 'privileged' };
   /** Returns a namespace with a label that belongs to a manager. */
@@ -121,7 +121,7 @@ suite('where the webhook warns, the warn label', () => {
     const owner = managedFieldsEntry({ manager, operation: 'Update', labels: Object.keys(labels) });
     return { ...namespace, metadata: { ...namespace.metadata, managedFields: [owner] } };
   };
-  test('of an earlier version becomes privileged', () => {
+  test('becomes privileged if an earlier version set it', () => {
     const before = synced(namespaceWith());
     assert.deepEqual(state(before), labelsFor('restricted'));
     for (const mode of SYNCER_MODES) {
@@ -131,12 +131,12 @@ suite('where the webhook warns, the warn label', () => {
     const former = owned(PREVIOUS_LABEL_SYNC_MANAGER, { [WARN]: 'baseline', [WARN_VERSION]: 'latest' });
     assert.deepEqual(state(synced(former, WARNS)), SILENT);
   });
-  test('set by a user is kept, without an event', () => {
+  test('is kept, without an event, if a user set it', () => {
     const namespace = owned('kubectl', { [WARN]: 'baseline' });
     assert.deepEqual(state(synced(namespace, WARNS)), { ...SILENT, [WARN]: 'baseline' });
     assert.deepEqual(plan(inputFor(namespace, WARNS)).events, []);
   });
-  test('keeps the last level if SCCs are no longer enforced', () => {
+  test('keeps its level if SCCs are no longer enforced', () => {
     const { level, ...labels } = labelsFor('restricted');
     assert.equal(level, 'restricted');
     for (const changed of [
@@ -155,7 +155,7 @@ suite('where the webhook warns, the warn label', () => {
     const kept = updateLabelsAs('kubectl', user, { 'portcullis.dev/scc': 'off' });
     assert.deepEqual(state(synced(kept, WARNS)), { ...labels, [WARN]: 'baseline' });
   });
-  test('has the required level if SCCs are not enforced', () => {
+  test('gets the required level if SCCs are not enforced from the start', () => {
     const namespace = namespaceWith({ 'portcullis.dev/scc': 'report', [LABEL_SYNC_LABEL]: 'true' });
     assert.deepEqual(state(synced(namespace, WARNS)), labelsFor('restricted'));
   });
@@ -168,7 +168,7 @@ suite('the labels of a managed namespace', () => {
     assert.deepEqual(state(synced(namespaceWith(), { grants: [ANYUID, PRIVILEGED] })), labelsFor('privileged'));
   });
 
-  test('are applied together, and only to the resource version that was read', () => {
+  test('are applied together, but only to the resource version that was read', () => {
     const { metadata, ...rest } = namespaceWith();
     const { apply: document } = plan(inputFor({ ...rest, metadata: { ...metadata, uid: 'u1' } }));
     const { level, ...labels } = labelsFor('restricted');
@@ -186,7 +186,7 @@ suite('the labels of a managed namespace', () => {
   });
 });
 
-suite('fields of other managers are kept unless the namespace opts in', () => {
+suite('fields of other managers are kept, unless the namespace opts in:', () => {
   const cases: readonly (readonly [name: string, given: Namespace, expected: Readonly<Record<string, string>>])[] = [
     [
       'a user owns five of six labels, so the sixth and the annotation are added',
@@ -210,7 +210,7 @@ suite('fields of other managers are kept unless the namespace opts in', () => {
     test(name, () => assert.deepEqual(state(synced(given)), expected));
   }
 
-  test('a co-owned label is kept when the level changes', () => {
+  test('a label that the syncer and another manager own is kept when the level changes', () => {
     const shared = applyAs('gitops', synced(namespaceWith()), {
       metadata: { name: 'demo', labels: { [WARN]: 'restricted' } },
     });
@@ -219,7 +219,7 @@ suite('fields of other managers are kept unless the namespace opts in', () => {
     assert.deepEqual(labelOwners(getMetadataOwners(after.metadata) ?? [], WARN), ['gitops/Apply']);
   });
 
-  test('labels that have no owner are kept if they are valid but differ', () => {
+  test('labels without an owner are kept if their values are valid but different', () => {
     const restored = namespaceWith({ [ENFORCE]: 'baseline', [WARN]: 'bogus', [AUDIT]: 'restricted' });
     const stripped = { ...restored, metadata: { ...restored.metadata, managedFields: [] } };
     const given: Given = { compatibility: 'portcullis' };
@@ -237,7 +237,7 @@ suite('fields of other managers are kept unless the namespace opts in', () => {
     assert.deepEqual(state(synced(stripped)), labelsFor('restricted'), 'OpenShift overwrites them');
   });
 
-  test('a changed annotation is corrected without a change to the labels', () => {
+  test('a changed annotation is corrected without changes to the labels', () => {
     const before = synced(namespaceWith());
     const edited = patchAs('kubectl-edit', before, [
       { op: 'replace', path: `/metadata/annotations/${SUFFICIENT_LEVEL_ANNOTATION.replace('/', '~1')}`, value: 'x' },
@@ -259,17 +259,17 @@ suite('fields of other managers are kept unless the namespace opts in', () => {
   });
 });
 
-suite('each mode sets and removes labels:', () => {
+suite('the label syncer mode determines which labels are set and removed:', () => {
   const enforced = synced(namespaceWith(), { grants: [ANYUID] });
 
-  test('Advise removes enforce labels even if there are no other differences', () => {
+  test('Advise removes enforce labels even if nothing else differs', () => {
     const rest = without(labelsFor('baseline'), ENFORCE, ENFORCE_VERSION);
     const { namespace, writes } = syncUntilDone(inputFor(enforced, { grants: [ANYUID], mode: 'Advise' }));
     assert.deepEqual(state(namespace), rest);
     assert.equal(writes.length, 1);
   });
 
-  test('Hold keeps enforce labels and adds none', () => {
+  test('Hold keeps existing enforce labels and adds no others', () => {
     const held = synced(enforced, { mode: 'Hold' });
     assert.deepEqual(state(held), { ...labelsFor('restricted'), [ENFORCE]: 'baseline' });
     const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
@@ -277,7 +277,7 @@ suite('each mode sets and removes labels:', () => {
   });
 
   for (const mode of ['Enforce', 'Hold'] as const) {
-    test(`a namespace that opts out keeps the labels and loses the annotation: ${mode}`, () => {
+    test(`${mode} keeps the labels of a namespace that opts out, and removes the annotation`, () => {
       const out = updateLabelsAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
       const rest = without(labelsFor('baseline'), 'level');
       const { namespace, writes } = syncUntilDone(inputFor(out, { mode }));
@@ -286,14 +286,14 @@ suite('each mode sets and removes labels:', () => {
     });
   }
 
-  test('a namespace that opts out loses the enforce labels in Advise mode', () => {
+  test('Advise removes the enforce labels of a namespace that opts out', () => {
     const out = updateLabelsAs('kubectl-label', enforced, { [LABEL_SYNC_LABEL]: 'false' });
     assert.deepEqual(state(synced(out, { mode: 'Advise' })), {
       ...{ [AUDIT]: 'baseline', [AUDIT_VERSION]: 'latest', [WARN]: 'baseline', [WARN_VERSION]: 'latest' },
     });
   });
 
-  test('a namespace that has no UID range keeps all labels except enforce labels in Advise mode', () => {
+  test('Advise removes the enforce labels of a namespace without a UID range, and other modes change nothing', () => {
     const { annotations, ...metadata } = enforced.metadata ?? {};
     const kept = { [SUFFICIENT_LEVEL_ANNOTATION]: annotations?.[SUFFICIENT_LEVEL_ANNOTATION] ?? '' };
     const lost = { ...enforced, metadata: { ...metadata, annotations: kept } };
@@ -302,13 +302,13 @@ suite('each mode sets and removes labels:', () => {
   });
 });
 
-suite('a namespace whose level is unknown does not change', () => {
+suite('a namespace does not change if', () => {
   const { metadata } = namespaceWith();
   const cases: readonly { readonly name: string; readonly namespace: Namespace; readonly given?: Given }[] = [
-    { name: 'no range', namespace: { metadata: { ...metadata, annotations: {} } } },
-    { name: 'terminating', namespace: { ...namespaceWith(), status: { phase: 'Terminating' } } },
+    { name: 'it has no UID range', namespace: { metadata: { ...metadata, annotations: {} } } },
+    { name: 'it is terminating', namespace: { ...namespaceWith(), status: { phase: 'Terminating' } } },
     {
-      name: 'malformed managed fields',
+      name: 'its managed fields are malformed',
       namespace: { metadata: { ...metadata, managedFields: [{ manager: 'odd', fieldsV1: { 'f:metadata': 1 } }] } },
     },
   ];
@@ -319,12 +319,12 @@ suite('a namespace whose level is unknown does not change', () => {
     });
   }
 
-  test('an invalid range is treated as a range that includes root', () => {
+  test('but an invalid UID range means that its pods may run as root', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': 'odd' };
     assert.deepEqual(state(synced({ metadata: { ...metadata, annotations } })), labelsFor('baseline'));
   });
 
-  describe('OpenShift labels a namespace only if it can map all SCCs:', () => {
+  describe('in OpenShift compatibility mode, a namespace gets labels only if the levels of all SCCs can be computed:', () => {
     const standard = ['restricted-v2', 'privileged'].map(
       (name) => STANDARD_SCCS.find(({ scc }) => scc.metadata?.name === name)?.scc ?? {},
     );
@@ -333,9 +333,9 @@ suite('a namespace whose level is unknown does not change', () => {
     const invalid = { metadata: { ...metadata, annotations: { 'openshift.io/sa.scc.uid-range': 'odd' } } };
     const levels: readonly (readonly [name: string, sccs: readonly object[], namespace: Namespace, level?: string])[] =
       [
-        ['known SCCs', [restricted], namespaceWith(), 'restricted'],
-        ['an unknown volume type', [restricted, unknown], namespaceWith()],
-        ['an invalid range', [restricted], invalid],
+        ['all SCCs have known values', [restricted], namespaceWith(), 'restricted'],
+        ['an SCC has an unknown volume type', [restricted, unknown], namespaceWith()],
+        ['the namespace has an invalid UID range', [restricted], invalid],
       ];
     for (const [name, sccs, namespace, level] of levels) {
       test(name, () => {
@@ -351,7 +351,7 @@ suite('a namespace whose level is unknown does not change', () => {
   });
 });
 
-suite('an event is recorded if', () => {
+suite('an event is recorded for a namespace if', () => {
   test('no service account may use any SCC', () => {
     const input = (compatibility: Compatibility): LabelSyncInput => {
       return { ...inputFor(namespaceWith(), { compatibility }), access: { canUse: () => false } };
@@ -393,7 +393,7 @@ suite('an event is recorded if', () => {
   });
 });
 
-suite('labels of early releases', () => {
+suite('labels that early releases set', () => {
   /** The entry also owns another label. */
   const former = updateLabelsAs(
     PREVIOUS_LABEL_SYNC_MANAGER,
@@ -419,7 +419,7 @@ suite('labels of early releases', () => {
     ]);
   });
 
-  test('lose their old owner if the values are already correct', () => {
+  test('lose their old owner even if their values are already correct', () => {
     const values = Object.entries(labelsFor('restricted')).filter(([key]) => key !== 'level');
     const right = updateLabelsAs(PREVIOUS_LABEL_SYNC_MANAGER, namespaceWith(), Object.fromEntries(values));
     const { namespace, writes } = syncUntilDone(inputFor(right));
@@ -430,13 +430,13 @@ suite('labels of early releases', () => {
     ]);
   });
 
-  test('are released in Advise mode', () => {
+  test('are removed in Advise mode', () => {
     const { namespace } = syncUntilDone(inputFor(former, { mode: 'Advise' }));
     const rest = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
     assert.deepEqual(state(namespace), rest);
   });
 
-  test('the patch fails after a concurrent change', () => {
+  test('are not removed after a concurrent change, because the patch fails', () => {
     const { plans } = syncUntilDone(inputFor(former, { mode: 'Advise' }));
     const patch = plans.find((plan) => plan.patch)?.patch;
     assert.ok(patch);
@@ -452,15 +452,15 @@ suite('planRunLevelZero', () => {
     managedFieldsEntry({ manager, operation: 'Apply', labels });
   type Case = readonly [name: string, labels: Record<string, string>, owners: object[], planned: readonly string[]];
   const cases: readonly Case[] = [
-    ['adds all labels to a namespace without labels', { [WARN_VERSION]: 'v1.30' }, [], [ENFORCE, AUDIT, WARN]],
+    ['sets all labels on a namespace without labels', { [WARN_VERSION]: 'v1.30' }, [], [ENFORCE, AUDIT, WARN]],
     [
       'keeps a label owned by another manager',
       { [ENFORCE]: 'restricted' },
       [by('kubectl-label', ENFORCE)],
       [AUDIT, WARN],
     ],
-    ['keeps a label without an owner', { [ENFORCE]: 'baseline' }, [], [AUDIT, WARN]],
-    ['restores removed labels', { [ENFORCE]: 'privileged' }, [by(MANAGER, ENFORCE)], [ENFORCE, AUDIT, WARN]],
+    ['keeps a label that has no owner', { [ENFORCE]: 'baseline' }, [], [AUDIT, WARN]],
+    ['sets removed labels again', { [ENFORCE]: 'privileged' }, [by(MANAGER, ENFORCE)], [ENFORCE, AUDIT, WARN]],
     [
       'plans nothing if other managers own all labels',
       { [ENFORCE]: 'baseline', [AUDIT]: 'baseline', [WARN]: 'baseline' },
@@ -485,14 +485,14 @@ suite('planRunLevelZero', () => {
     });
   }
 
-  test('plans nothing for other namespaces', () => {
+  test('plans nothing for a namespace without run level 0', () => {
     for (const name of ['default', 'kube-node-lease', 'demo']) {
       assert.equal(planRunLevelZero(namespaceWith({}, name)), undefined);
     }
   });
 });
 
-suite('a namespace in which Portcullis enforces the level', () => {
+suite('a namespace whose level Portcullis enforces itself', () => {
   const own = { 'portcullis.dev/enforce': 'restricted' };
   const advised = without(labelsFor('restricted'), ENFORCE, ENFORCE_VERSION);
   const enforced = synced(namespaceWith());
@@ -516,7 +516,7 @@ suite('a namespace in which Portcullis enforces the level', () => {
   }
 });
 
-suite('raising the default', () => {
+suite('raising the default level', () => {
   const nowMs = Date.parse('2026-01-01T00:01:00Z');
   const state = (namespace: Namespace, isManaged = true, serviceAccounts = ['default']) => ({
     namespace: {

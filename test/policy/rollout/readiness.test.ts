@@ -111,18 +111,26 @@ function told({ verdict, categories, workloads }: NamespaceEvaluation): unknown 
 suite('the evaluation of a namespace', () => {
   const ofSet = { owner: { kind: 'ReplicaSet', name: 'web-5d4f' } };
   const cases: readonly (readonly [name: string, given: Partial<NamespaceInput>, expected: unknown])[] = [
-    ['an empty namespace', {}, ['clean']],
+    ['a namespace without pods', {}, ['clean']],
     ['a restricted pod', { pods: [buildPod({})] }, ['clean']],
     [
       'a violating pod',
       { pods: [buildPod({ spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
-    ['completed pods', { pods: ['Succeeded', 'Failed'].map((phase) => buildPod({ phase, spec: HOST })) }, ['clean']],
-    ['an exempt runtime class', { pods: [buildPod({ spec: { ...HOST, runtimeClassName: 'kata' } })] }, ['clean']],
-    ['a level without checks', { planned: PRIVILEGED, pods: [buildPod({ spec: HOST })] }, ['clean']],
     [
-      'pods of one controller',
+      'a namespace with completed pods',
+      { pods: ['Succeeded', 'Failed'].map((phase) => buildPod({ phase, spec: HOST })) },
+      ['clean'],
+    ],
+    [
+      'a pod with an exempt runtime class',
+      { pods: [buildPod({ spec: { ...HOST, runtimeClassName: 'kata' } })] },
+      ['clean'],
+    ],
+    ['a pod at a level without checks', { planned: PRIVILEGED, pods: [buildPod({ spec: HOST })] }, ['clean']],
+    [
+      'several pods of one controller',
       {
         pods: ['web-5d4f-a', 'web-5d4f-b'].map((name) => buildPod({ name, ...ofSet, spec: HOST })),
         exists: (kind, name) => kind === 'Deployment' && name === 'web',
@@ -130,7 +138,7 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'unknown', 'Deployment/web 2 serviceAccount hostNamespaces'],
     ],
     [
-      'pods of a controller that does not exist',
+      'a pod of a controller that does not exist',
       { pods: [buildPod({ ...ofSet, spec: HOST })] },
       ['violating', 'unknown', 'ReplicaSet/web-5d4f 1 serviceAccount hostNamespaces'],
     ],
@@ -140,7 +148,7 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'unknown', 'Deployment/idle 0 serviceAccount hostNamespaces'],
     ],
     [
-      'a pod admitted because of the permissions of its creator',
+      'a pod whose creator may use its SCC, but not its service account',
       { pods: [buildPod({ annotations: USER, spec: HOST })] },
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
@@ -150,7 +158,7 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
-      'such a pod whose service account may also use the SCC',
+      'a pod whose creator and service account may use its SCC',
       {
         pods: [buildPod({ annotations: USER, spec: HOST })],
         mayUse: (account, scc) => account === 'default' && scc === 'hostnetwork-v2',
@@ -158,12 +166,12 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
     [
-      'such a pod whose SCC is unknown',
+      'a pod whose SCC is unknown',
       { pods: [buildPod({ annotations: { ...USER, 'openshift.io/scc': '' }, spec: HOST })], mayUse: () => true },
       ['violating', 'userSCC', 'Pod/web 1 user hostNamespaces'],
     ],
     [
-      'a controller with pods admitted because of users and of service accounts',
+      'a controller with pods that were admitted because of users and because of service accounts',
       {
         pods: [{ annotations: USER }, {}].map((pod) =>
           buildPod({ ...pod, owner: { kind: 'DaemonSet', name: 'net' }, spec: HOST }),
@@ -172,16 +180,16 @@ suite('the evaluation of a namespace', () => {
       ['violating', 'userSCC', 'unknown', 'DaemonSet/net 2 serviceAccount+user hostNamespaces'],
     ],
     [
-      'a template whose pods users admitted',
+      'a template whose pods were admitted because of users',
       {
         templates: [getTemplate('web', HOST)],
         pods: [buildPod({ annotations: USER, owner: { kind: 'Deployment', name: 'web' } })],
       },
       ['violating', 'userSCC', 'Deployment/web 0 user hostNamespaces'],
     ],
-    ['an unknown level', { planned: undefined }, ['inconclusive']],
+    ['a namespace with an unknown level', { planned: undefined }, ['inconclusive']],
     [
-      'a name that resembles a platform namespace',
+      'a namespace whose name resembles that of a platform namespace',
       { namespace: { metadata: { name: 'openshiftfoo' } }, pods: [buildPod({ spec: HOST })] },
       ['violating', 'unknown', 'Pod/web 1 serviceAccount hostNamespaces'],
     ],
@@ -190,7 +198,7 @@ suite('the evaluation of a namespace', () => {
     test(`returns the verdict for ${name}`, () => assert.deepEqual(told(evaluate(given)), expected));
   }
 
-  test('reports the field, the reason and the fix', () => {
+  test('reports the fields, the reason and the fix of a violation', () => {
     const [workload] = evaluate({ templates: [getTemplate('web', HOST)] }).workloads;
     const [violation] = workload?.violations ?? [];
     assert.match(violation?.fix ?? '', FIX);
@@ -206,7 +214,7 @@ suite('the evaluation of a namespace', () => {
     );
   });
 
-  test('limits details and fields for callers that keep the result', () => {
+  test('limits the details and fields that callers keep', () => {
     const templates = Array.from({ length: 30 }, (_, index) => {
       const containers = Array.from({ length: 200 }, (_unused, at) => ({ name: `container-${at}`, image: 'app:1' }));
       return { ...getTemplate(`web-${10 + index}`), pod: decodePod({ spec: { containers } }) };
@@ -223,7 +231,7 @@ suite('the evaluation of a namespace', () => {
     assert.equal(complete?.violations[0]?.fields.length, 200);
   });
 
-  test('pauses after each template, pod and workload', () => {
+  test('can pause after each template, pod and workload', () => {
     const steps = [
       ...evaluateStepwise(inputFor({ pods: [buildPod({}), buildPod({})], templates: [getTemplate('a')] })),
     ];
@@ -353,7 +361,7 @@ suite('the verdict for a workload depends on its template and its pods:', () => 
   }
 });
 
-suite('the pod of a template', () => {
+suite('the pod that a template leads to', () => {
   const sccs = STANDARD_SCCS.map(({ scc }) => scc);
   const surroundings = {
     namespace: DEMO,
@@ -371,9 +379,10 @@ suite('the pod of a template', () => {
     return evaluate({ templates: [template] }).verdict;
   };
 
-  test('is defaulted by SCCs', () => assert.equal(levelAfter({}), 'clean'));
-  test('is unchanged if SCCs are not enforced', () => assert.equal(levelAfter({}, { sccMode: 'off' }), 'violating'));
-  test('gets pod defaults if SCCs are not enforced', () => {
+  test('is defaulted by SCC admission in enforce mode', () => assert.equal(levelAfter({}), 'clean'));
+  test('is unchanged without SCC enforcement and pod defaults', () =>
+    assert.equal(levelAfter({}, { sccMode: 'off' }), 'violating'));
+  test('gets pod defaults without SCC enforcement', () => {
     const scc = { mode: 'off', exemptNamespaces: [] } as const;
     const defaults = { mode: 'apply', fields: DEFAULT_FIELDS, namespaceSelector: {}, exemptNamespaces: [] } as const;
     assert.equal(levelAfter({}, { sccMode: 'off', defaults: { defaults, scc } }), 'clean');
@@ -389,7 +398,7 @@ suite('the pod of a template', () => {
     assert.equal(levelAfter({}, change), 'violating');
   });
 
-  test('has the path of the template', () => {
+  test('has the path of its template', () => {
     const job = {
       metadata: { name: 'backup' },
       spec: { jobTemplate: { spec: { template: { spec: { containers: [] } } } } },
@@ -401,7 +410,7 @@ suite('the pod of a template', () => {
     );
   });
 
-  test('is absent if there is no template', () => {
+  test('does not exist if the workload has no template', () => {
     assert.equal(
       getTemplatePod({ kind: 'Deployment', object: { metadata: { name: 'odd' } } }, surroundings),
       undefined,
@@ -410,7 +419,7 @@ suite('the pod of a template', () => {
   });
 });
 
-test('the predicted level is the level that the syncer plans', () => {
+test('the level that the readiness controller predicts is the level that the label syncer sets', () => {
   const annotations = { [SUFFICIENT_LEVEL_ANNOTATION]: 'privileged' };
   const owner = managedFieldsEntry({ manager: LABEL_SYNC_MANAGER, annotations: Object.keys(annotations) });
   const given: Namespace = { metadata: { name: 'demo', annotations, managedFields: [owner] } };
@@ -450,39 +459,58 @@ suite('the list of violating namespaces', () => {
     readonly created?: keyof typeof since | undefined;
     readonly expected: readonly string[];
   }[] = [
-    { name: 'new', evaluations: [found('a')], expected: ['a Current new'] },
+    { name: 'lists a newly violating namespace as current', evaluations: [found('a')], expected: ['a Current new'] },
     {
-      name: 'still violating for another reason',
+      name: 'keeps a namespace that is violating for another reason as current',
       before: [entry('Current')],
       evaluations: [found('a', 'violating', 'userSCC')],
       expected: ['a Current old PSALabel: ServiceAccount with insufficient SCCs'],
     },
-    { name: 'violating again', before: [entry('Previous')], evaluations: [found('a')], expected: ['a Current new'] },
-    { name: 'clean', before: [entry('Current')], evaluations: [found('a', 'clean')], expected: ['a Previous new'] },
-    { name: 'no longer selected', before: [entry('Current')], expected: ['a Previous new'] },
     {
-      name: 'still clean',
+      name: 'lists a namespace that is violating again as current',
+      before: [entry('Previous')],
+      evaluations: [found('a')],
+      expected: ['a Current new'],
+    },
+    {
+      name: 'lists a namespace that is now clean as previous',
+      before: [entry('Current')],
+      evaluations: [found('a', 'clean')],
+      expected: ['a Previous new'],
+    },
+    {
+      name: 'lists a namespace that is no longer selected as previous',
+      before: [entry('Current')],
+      expected: ['a Previous new'],
+    },
+    {
+      name: 'keeps a namespace that is still clean as previous',
       before: [entry('Previous')],
       evaluations: [found('a', 'clean')],
       expected: ['a Previous old'],
     },
     {
-      name: 'inconclusive',
+      name: 'keeps a namespace whose evaluation is inconclusive',
       before: [entry('Current')],
       evaluations: [found('a', 'inconclusive')],
       expected: ['a Current old'],
     },
-    { name: 'deleted', before: [entry('Current')], created: undefined, expected: [] },
-    { name: 'deleted and created again', before: [entry('Current')], created: 'new', expected: [] },
+    { name: 'drops a deleted namespace', before: [entry('Current')], created: undefined, expected: [] },
     {
-      name: 'deleted and created again with violations',
+      name: 'drops a namespace that was deleted and created again',
+      before: [entry('Current')],
+      created: 'new',
+      expected: [],
+    },
+    {
+      name: 'lists a namespace that was deleted and created again with violations as current',
       before: [entry('Current')],
       evaluations: [found('a')],
       created: 'new',
       expected: ['a Current new'],
     },
     {
-      name: 'violating entries come first, sorted by name',
+      name: 'contains current entries first, sorted by name',
       before: [entry('Previous', 'a'), entry('Current', 'c')],
       evaluations: [found('d'), found('c'), found('b')],
       expected: ['b Current new', 'c Current old', 'd Current new', 'a Previous old'],
@@ -497,7 +525,7 @@ suite('the list of violating namespaces', () => {
     });
   }
 
-  test('is limited by dropping the oldest previous entries', () => {
+  test('is shortened by dropping its oldest previous entries', () => {
     const violating = Array.from({ length: 998 }, (_, index) => found(`v${index}`));
     const before = [0, 1, 2, 3].map((day) => ({
       ...entry('Previous', `p${day}`),
@@ -511,7 +539,7 @@ suite('the list of violating namespaces', () => {
     );
   });
 
-  test('is complete only if every namespace has a verdict', () => {
+  test('is complete only if every namespace was evaluated', () => {
     const decide = (evaluations: readonly NamespaceEvaluation[]) => {
       const { status } = decideReadiness({
         object: { spec: {}, status: { lastEvaluationTime: OLD } },
@@ -537,7 +565,7 @@ interface MergeCase {
   readonly expected: Omit<Condition, 'type'>;
 }
 
-suite('the merged condition combines the conditions of all namespaces', () => {
+suite('the merged condition combines the conditions of all namespaces:', () => {
   const NOW = '2026-01-03T00:00:00Z';
   for (const { name, members, expected } of readFixture<readonly MergeCase[]>('rollout/merged-condition.yaml')) {
     test(name, () => {
@@ -546,7 +574,7 @@ suite('the merged condition combines the conditions of all namespaces', () => {
     });
   }
 
-  test('keeps its transition time if it has no members', () => {
+  test('the transition time is kept if there are no conditions', () => {
     const first = mergeReadinessConditions([], { now: '2026-01-01T00:00:00Z' });
     assert.deepEqual(mergeReadinessConditions([], { before: first, now: NOW }), first);
   });
@@ -561,7 +589,7 @@ suite('the merged condition combines the conditions of all namespaces', () => {
   });
 });
 
-test('the metrics count namespaces and workloads by state', () => {
+test('the rollout metrics count namespaces and workloads by state', () => {
   const violated = { level: 'restricted', version: 'latest', violations: [] } as const;
   const counted = { kind: 'Pod', name: 'a', ...violated, pods: 1, causes: ['user'] } as const;
   const workload = { ...counted, verdict: 'wouldBeDenied' } as const;
@@ -595,7 +623,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const NOW = 1000 * HOUR;
 
-suite('scheduleSweep determines the time of the next evaluation', () => {
+suite('scheduleSweep determines the time of the next evaluation:', () => {
   interface Given {
     readonly storedMs?: number;
     /** Start of the last sweep of this process. */
@@ -613,25 +641,33 @@ suite('scheduleSweep determines the time of the next evaluation', () => {
     ['the interval starts at the end of the last sweep', { storedMs: NOW - 5 * HOUR, sweptMs: NOW - HOUR }, 3 * HOUR],
     ['an overdue evaluation is due immediately', { storedMs: NOW - 5 * HOUR }, 0],
     ['jitter extends the interval', { storedMs: NOW, jitter: 0.1 }, 4.4 * HOUR],
-    ['an incomplete evaluation is retried after a minute', { sweptMs: NOW, failures: 1 }, MINUTE],
-    ['retries back off', { sweptMs: NOW, failures: 3, storedMs: NOW - HOUR }, 4 * MINUTE],
-    ['retries have a maximum delay', { sweptMs: NOW - MINUTE, failures: 100 }, 29 * MINUTE],
+    ['an incomplete evaluation is repeated after a minute', { sweptMs: NOW, failures: 1 }, MINUTE],
+    ['the delay of repeated evaluations doubles', { sweptMs: NOW, failures: 3, storedMs: NOW - HOUR }, 4 * MINUTE],
+    ['the delay of repeated evaluations has a maximum', { sweptMs: NOW - MINUTE, failures: 100 }, 29 * MINUTE],
     ['a requested evaluation is due immediately', { storedMs: NOW - HOUR, requestedMs: NOW - MINUTE }, 0],
-    ['a request before the last one is ignored', { storedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR }, 3 * HOUR],
     [
-      'an evaluation is due immediately if an awaited result is too old',
+      'a request that is older than the last request is ignored',
+      { storedMs: NOW - HOUR, requestedMs: NOW - 2 * HOUR },
+      3 * HOUR,
+    ],
+    [
+      'an evaluation is due immediately if the result that enforcement awaits is too old',
       { storedMs: NOW - 9 * HOUR, settings: { ...daily, phase: 'Enforce' } },
       0,
     ],
     [
-      'the interval applies to an old result that is not awaited',
+      'the interval applies to an old result that enforcement does not await',
       { storedMs: NOW - 9 * HOUR, settings: daily },
       15 * HOUR,
     ],
-    ['a time in the future is ignored', { storedMs: NOW + HOUR }, 0],
-    ['a changed verdict is evaluated after a minute', { sweptMs: NOW, changedSinceMs: NOW }, MINUTE],
+    ['a stored time in the future is ignored', { storedMs: NOW + HOUR }, 0],
     [
-      'a changed verdict that the decision to enforce awaits is evaluated after five seconds',
+      'a namespace whose verdict changed is evaluated again after a minute',
+      { sweptMs: NOW, changedSinceMs: NOW },
+      MINUTE,
+    ],
+    [
+      'a namespace whose verdict changed is evaluated again after five seconds while enforcement awaits it',
       { sweptMs: NOW, changedSinceMs: NOW, settings: { phase: 'Enforce' } },
       5_000,
     ],

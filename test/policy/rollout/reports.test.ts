@@ -74,8 +74,8 @@ const cluster = (...evaluations: readonly NamespaceEvaluation[]) =>
   finishSteps(buildClusterReport(evaluations, { ...COMMON, namespaceSubject: (name) => ({ ...NAMESPACE, name }) }));
 
 const CASES: readonly Case[] = [
-  { name: 'are absent for an empty namespace', report: () => namespaced(CLEAN), summary: {}, results: '' },
-  { name: 'are absent for an empty cluster', report: () => cluster(), summary: {}, results: '' },
+  { name: 'are empty for a namespace without workloads', report: () => namespaced(CLEAN), summary: {}, results: '' },
+  { name: 'are empty for a cluster without namespaces', report: () => cluster(), summary: {}, results: '' },
   {
     name: 'list failures before passes, and at most 200 results',
     report: () => namespaced(violating(150), passed(100)),
@@ -83,26 +83,26 @@ const CASES: readonly Case[] = [
     results: '150 fail, 50 pass',
   },
   {
-    name: 'have at most 256 KiB',
+    name: 'have at most 256 KiB in total',
     report: () => namespaced(violating(200, 'ä'.repeat(2000))),
     summary: { fail: 200 },
     results: '105 fail',
   },
   {
-    name: 'omit a result that is larger than 256 KiB',
+    name: 'leave out a result that is larger than 256 KiB',
     report: () =>
       namespaced(violating(1), [{ subject: { ...NAMESPACE, apiVersion: 'x'.repeat(300_000) } }, ...passed(2)]),
     summary: { fail: 1, pass: 3 },
     results: '1 fail, 2 pass',
   },
   {
-    name: 'are skip for a workload that an exception allows, and fail for a denied workload',
+    name: 'have status skip for a workload that an exception allows, and fail for a denied workload',
     report: () => namespaced({ ...violating(1), excepted: [EXCEPTED] }, passed(2)),
     summary: { fail: 1, skip: 1, pass: 1 },
     results: '1 fail, 1 skip, 1 pass',
   },
   {
-    name: 'are skip for a privileged namespace',
+    name: 'have status skip for a privileged namespace',
     report: () => namespaced({ ...CLEAN, level: 'privileged' }, passed(1)),
     summary: { skip: 1 },
     results: '1 skip',
@@ -138,13 +138,13 @@ suite('the results of a report', () => {
     });
   }
 
-  test('have truncated messages and fields', () => {
+  test('have messages and fields that are truncated', () => {
     const [result] = namespaced(violating(1, 'x'.repeat(2000))).results;
     assert.equal(result?.message.length, 1024);
     assert.equal(result.properties?.['fields'], Array(20).fill('a').join(', '));
   });
 
-  test('have messages that state the verdict of the namespace', () => {
+  test('have messages with the verdict of the namespace', () => {
     const error = { ...CLEAN, verdict: 'inconclusive', error: 'annotation x is missing' } as const;
     const allowed = { ...CLEAN, excepted: [EXCEPTED] };
     const { results } = cluster(violating(2), error, { ...CLEAN, level: 'privileged' }, CLEAN, allowed);
@@ -160,7 +160,7 @@ suite('the results of a report', () => {
     );
   });
 
-  test('contain the violation, the exception and its expiry time if a workload is skipped', () => {
+  test('contain the violation, the exception and its expiry time for a skipped workload', () => {
     const [result] = namespaced({ ...CLEAN, excepted: [EXCEPTED] }, passed(1)).results;
     assert.deepEqual(
       [result?.rule, result?.scored, result?.message, result?.properties],
@@ -173,7 +173,7 @@ suite('the results of a report', () => {
     );
   });
 
-  test('have a source in wgpolicyk8s.io reports, but the reports do not', () => {
+  test('have a source in the wgpolicyk8s.io API, in which the report itself has none', () => {
     const report = finishSteps(
       buildReport(CLEAN, { ...COMMON, api: WGPOLICY, namespace: NAMESPACE, workloads: passed(1) }),
     );

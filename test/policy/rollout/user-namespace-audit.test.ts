@@ -88,10 +88,10 @@ function namespaceWith(labels: Labels): Namespace {
 for (const { name, expected, ...given } of readFixture<readonly (Given & { name: string; expected: string[] })[]>(
   'user-namespaces/audit.yaml',
 )) {
-  test(`the audit returns the findings: ${name}`, () => assert.deepEqual(audit(given), expected));
+  test(`auditUserNamespaces returns the findings: ${name}`, () => assert.deepEqual(audit(given), expected));
 }
 
-test('random pods never cause exceptions, and pods without a user namespace are findings only because of their SCC', () => {
+test('random pods cause no errors, and pods without a user namespace cause findings only because of their SCC', () => {
   fc.assert(
     fc.property(anyPod, fc.constantFrom('nested-container', 'restricted-v3', ''), ({ spec }, scc) => {
       const pods = [{ annotations: { 'openshift.io/scc': scc }, spec }];

@@ -31,7 +31,7 @@ import {
   type RequestFixture,
 } from './requests.ts';
 
-suite('SCC admission defaults the pod', () => {
+suite('SCC admission sets the fields of a pod:', () => {
   const builder: Grant = { user: 'system:serviceaccount:demo:builder', sccs: ['nested-container'] };
   const fixtures: readonly (readonly [name: string, userInfo: UserInfo, grants: readonly Grant[]])[] = [
     ['restricted-v2', REPLICA_SETS, []],
@@ -74,7 +74,7 @@ const PASSES = { assign: [assignScc], validate: [validateScc], both: [assignScc,
 const SUBJECT_TYPE = 'security.openshift.io/validated-scc-subject-type';
 const UNABLE = 'unable to validate against any security context constraint: ';
 
-suite('each pass decides as in decisions.yaml:', () => {
+suite('each pass of SCC admission decides as in decisions.yaml:', () => {
   for (const { name, pass = 'assign', ...given } of readCases<{ cases: readonly DecisionCase[] }>('decisions.yaml')
     .cases) {
     const { scc, subjectType, ignored, denied, errors, audit, ...rest } = given;
@@ -100,7 +100,7 @@ suite('each pass decides as in decisions.yaml:', () => {
   }
 });
 
-suite('each pass warns as in warnings.yaml:', () => {
+suite('each pass of SCC admission warns as in warnings.yaml:', () => {
   const { denied, admitted } = readCases<Record<'denied' | 'admitted', readonly DecisionCase[]>>('warnings.yaml');
   const cases = [
     ...denied.map((one) => ({ ...one, allowed: false })),
@@ -119,7 +119,7 @@ suite('each pass warns as in warnings.yaml:', () => {
   }
 });
 
-test('updating the ephemeralcontainers subresource defaults a debug container', () => {
+test('SCC admission defaults a debug container in an update of the ephemeralcontainers subresource', () => {
   const debug = { name: 'debug', image: 'tools:1' };
   const pod = { admitted: true, spec: { ephemeralContainers: [debug] } };
   const input = createRequest({
@@ -141,7 +141,7 @@ test('updating the ephemeralcontainers subresource defaults a debug container', 
   assert.deepEqual(decision.auditAnnotations, { chosen: 'restricted-v2' });
 });
 
-test('the authorizer gets the service account with its groups, and the user with all attributes', () => {
+test('the authorizer receives the service account with its groups, and the user with all attributes', () => {
   const asked: unknown[] = [];
   const extra = { 'example.com/team': ['a'] };
   assignScc(
@@ -167,7 +167,7 @@ const PREFIX = 'would be denied if security context constraints were enforced: '
 
 type Details = Partial<Pick<SccDecision, 'warnings' | 'auditAnnotations'>>;
 
-suite('in report mode, a denial becomes a warning', () => {
+suite('in report mode, a denial becomes a warning that contains', () => {
   const many = Array.from({ length: 40 }, (_, index) => `e${index}`).join(',');
   const long = `${UNABLE}[${many},${many}]`;
   const one = `${UNABLE}provider v2: .containers[0].runAsUser: Invalid value: 0: must be in the ranges: [1000660000, 1000669999]`;
@@ -176,11 +176,11 @@ suite('in report mode, a denial becomes a warning', () => {
   const cut = (message: string): string => `${(PREFIX + message).slice(0, 255)}…`;
   const cases: readonly (readonly [name: string, message: string, details: Details, warnings: readonly string[]])[] = [
     ['a short message', 'no SCC', {}, [`${PREFIX}no SCC`]],
-    ['few errors', `${UNABLE}[a, b]`, {}, [`${PREFIX}${UNABLE}[a, b]`]],
-    ['errors that a warning abbreviates', `${UNABLE}[a, b]`, summary, [PREFIX + UNABLE.slice(0, -2), 'summary']],
-    ['a single error that contains a list', one, summary, [PREFIX + one, 'summary']],
+    ['all errors if there are few', `${UNABLE}[a, b]`, {}, [`${PREFIX}${UNABLE}[a, b]`]],
+    ['errors in abbreviated form', `${UNABLE}[a, b]`, summary, [PREFIX + UNABLE.slice(0, -2), 'summary']],
+    ['a single error with a list', one, summary, [PREFIX + one, 'summary']],
     [
-      'a single error that is too long and that a warning abbreviates',
+      'a single error that is too long in abbreviated form',
       one.replace('v2', 'x'.repeat(100)),
       summary,
       [PREFIX + UNABLE.slice(0, -2), 'summary'],
@@ -191,8 +191,13 @@ suite('in report mode, a denial becomes a warning', () => {
       { auditAnnotations: restrictive },
       [`${PREFIX}errors of b`],
     ],
-    ['too many errors without a usable SCC', long, { auditAnnotations: { denied: 'x' } }, [cut(long)]],
-    ['a long message without errors', 'x'.repeat(300), {}, [cut('x'.repeat(300))]],
+    [
+      'the beginning of the errors if there are too many and no SCC is usable',
+      long,
+      { auditAnnotations: { denied: 'x' } },
+      [cut(long)],
+    ],
+    ['the beginning of a long message if there are no errors', 'x'.repeat(300), {}, [cut('x'.repeat(300))]],
   ];
   for (const [name, message, details, warnings] of cases) {
     test(name, () => {
@@ -242,7 +247,7 @@ function settle(decide: (canUse: SccAccess) => SccDecision, answer: (question: A
 }
 
 suite('createKnownAccess', () => {
-  test('the key of a question depends on all of its fields', () => {
+  test('uses all fields of a question as the key of its answer', () => {
     const question: AccessQuestion = {
       subject: { username: 'a', groups: ['b'] },
       sccName: 'anyuid',
@@ -259,7 +264,7 @@ suite('createKnownAccess', () => {
     assert.equal(new Set([question, ...others].map(accessQuestionKey)).size, 6);
   });
 
-  test('a decision that does not depend on access has no access questions', () => {
+  test('collects no questions for a decision that does not depend on access', () => {
     const { decision, count } = settle(
       (canUse) => assignScc(request({ object: 7, access: canUse })),
       () => true,
@@ -267,7 +272,7 @@ suite('createKnownAccess', () => {
     assert.deepEqual([decision.allowed, count], [false, 0]);
   });
 
-  test('the decision is the same as with all answers in advance', () => {
+  test('leads to the same decision as answers to all questions in advance', () => {
     const spec = fc.record({
       securityContext: fc.record({ runAsUser: fc.constantFrom(undefined, 0, 1000, 70_000) }),
       hostUsers: fc.constantFrom(undefined, false),

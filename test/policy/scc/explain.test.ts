@@ -20,10 +20,10 @@ const getScc = (verdict: PodVerdict): string | undefined => (verdict.outcome ===
 const root = podWith({ containers: [{ name: 'a', securityContext: { runAsUser: 0 } }] });
 const requiring = (scc: string): JsonObject => podWith({}, { annotations: { 'openshift.io/required-scc': scc } });
 
-describe('explainPod lists no SCCs for a request that does not depend on them', () => {
+describe('explainPod lists no SCCs for a request with', () => {
   const cases: readonly { readonly name: string; readonly given: Partial<ListedInput>; readonly allowed: boolean }[] = [
     { name: 'an object that is not a pod', given: { object: 'x' }, allowed: false },
-    { name: 'a field with the wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
+    { name: 'a field of the wrong type', given: { object: podWith({ hostPID: 'yes' }) }, allowed: false },
     { name: 'Windows', given: { object: podWith({ os: { name: 'windows' } }) }, allowed: true },
   ];
   for (const { name, given, allowed } of cases) {

@@ -100,14 +100,14 @@ const cases: readonly Case[] = [
   },
 ];
 
-suite('compatibility: openshift restores the decisions of OpenShift:', () => {
+suite('compatibility: openshift restores the decision of OpenShift about', () => {
   for (const { name, given, byDefault, openshift } of cases) {
     test(name, () => {
       assert.deepEqual([outcome(given, 'portcullis'), outcome(given, 'openshift')], [byDefault, openshift]);
     });
   }
 
-  test('an ordinary pod is admitted for its service account, and on OpenShift for the user', () => {
+  test('an ordinary pod is admitted for its service account, but on OpenShift for its creator', () => {
     const subject = (compatibility: Compatibility) => {
       const decision = assignScc({ ...request({}), compatibility });
       return decision.allowed ? decision.facts?.subjectType : decision.status.message;
@@ -115,7 +115,7 @@ suite('compatibility: openshift restores the decisions of OpenShift:', () => {
     assert.deepEqual([subject('portcullis'), subject('openshift')], ['serviceaccount', 'user']);
   });
 
-  test('no mode restores null items, which API servers do not send', () => {
+  test('no mode restores null items in lists, which API servers do not send', () => {
     for (const compatibility of ['portcullis', 'openshift'] as const) {
       assert.equal(
         outcome({ object: podWith({ containers: [null] }) }, compatibility),
@@ -186,12 +186,12 @@ suite('compatibility: openshift restores the levels and labels of OpenShift:', (
     });
   }
 
-  test('levels ignore service accounts that may use no SCC', () => {
+  test('levels ignore service accounts that may not use any SCC', () => {
     const groups: readonly string[] = [];
     assert.deepEqual([needed({ groups }, 'portcullis'), needed({ groups }, 'openshift')], ['restricted', undefined]);
   });
 
-  test('the prefix openshift without a hyphen is not reserved, which affects only the category of violations', () => {
+  test('the prefix openshift without a hyphen is not reserved, which only changes the category of violations', () => {
     const violators = [{ causes: ['serviceAccount' as const] }];
     const category = (name: string) => classify({ metadata: { name } }, violators);
     assert.deepEqual(['openshift', 'openshift-x', 'openshifter'].map(category), [

@@ -5,7 +5,7 @@ import { createSccSet } from '../../../src/policy/scc/order.ts';
 import { explainOrder, prepareScc } from '../../../src/policy/scc/scc.ts';
 import { laxScc } from '../../support/scc.ts';
 
-test('names compare byte by byte', () => {
+test('SCC names are compared byte by byte', () => {
   const names = ['b', 'a-', 'Z', 'a', 'ä'];
   assert.deepEqual(
     createSccSet(names.map((name) => laxScc({ name }))).sccs.map(({ name }) => name),
@@ -13,16 +13,16 @@ test('names compare byte by byte', () => {
   );
 });
 
-suite('the score increases with the permissions of the SCC', () => {
+suite('the score of an SCC increases with its permissions:', () => {
   const cases: readonly (readonly [name: string, scc: object, score: number])[] = [
     ['unknown strategy types', {}, 5000],
     ['capabilities added and allowed', { defaultAddCapabilities: ['A'], allowedCapabilities: ['B', 'C'] }, 5320],
-    ['names of built-in properties', { runAsUser: { type: 'constructor' } }, 5000],
+    ['strategies with names of built-in properties', { runAsUser: { type: 'constructor' } }, 5000],
   ];
   for (const [name, scc, score] of cases) test(name, () => assert.equal(prepareScc(scc).score, score));
 });
 
-suite('explainOrder returns the reason', () => {
+suite('explainOrder returns the reason why an SCC comes first:', () => {
   const reasons: readonly (readonly [first: object, second: object, reason: string])[] = [
     [{ priority: 1 }, {}, 'has higher priority'],
     [{ allowHostNetwork: true }, { allowHostPorts: true }, 'forbids host ports'],
@@ -35,8 +35,8 @@ suite('explainOrder returns the reason', () => {
   }
 });
 
-suite('readNamespaceRanges reports the problem', () => {
-  test('and uses the UID range for groups if the annotation is missing', () => {
+suite('readNamespaceRanges returns the ranges or the problem:', () => {
+  test('the UID range is used for groups if their annotation is missing', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': '7/2' };
     const ranges = readNamespaceRanges({ metadata: { name: 'a', annotations } });
     assert.deepEqual(ranges.groupRanges, { value: [{ min: 7, max: 8 }] });

@@ -27,13 +27,13 @@ function assertDenied(object: unknown, message: string): void {
   }
 }
 
-suite('values that have the wrong type are denied', () => {
+suite('pods with values of the wrong type are denied:', () => {
   for (const { error, ...fixture } of readCases<readonly (RequestFixture & { error: string })[]>('wrong-types.yaml')) {
     test(error, () => assertDenied(createRequest(fixture).object, UNDECODABLE + error));
   }
 });
 
-test('names of built-in properties have no special meaning', () => {
+test('names of built-in properties in pods have no special meaning', () => {
   const object = JSON.parse(
     '{"metadata":{"annotations":{"__proto__":"a","constructor":"b"}},"__proto__":{"spec":{"hostPID":true}},"spec":{"containers":[{"name":"__proto__"}]}}',
   ) as object;
@@ -43,7 +43,7 @@ test('names of built-in properties have no special meaning', () => {
   assert.ok(Object.hasOwn(decision.object as object, '__proto__'));
 });
 
-test('null in a list of strings is an empty string, as in Go', () => {
+test('null in a list of strings means an empty string, as in Go', () => {
   const object = podWith({ containers: [{ securityContext: { capabilities: { drop: [null] } } }] });
   const dropsAll = laxScc({ name: 'drops', requiredDropCapabilities: ['KILL'] });
   const decision = assignScc(request({ object, access: { canUse: () => true }, sccs: [dropsAll] }));
@@ -56,7 +56,7 @@ function times<T>(count: number, item: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => item(index));
 }
 
-suite('a pod that has too many items is denied:', () => {
+suite('a pod with too many items is denied:', () => {
   const cases: readonly (readonly [name: string, object: object, what: string])[] = [
     [
       'containers',
@@ -74,7 +74,7 @@ suite('a pod that has too many items is denied:', () => {
       'spec.securityContext.supplementalGroups: Too many: 20002: must have at most 20000 items',
     ],
     [
-      'sysctls and capabilities have a common limit',
+      'sysctls and capabilities that exceed their common limit',
       podWith({
         securityContext: { sysctls: times(15_000, () => ({})) },
         containers: [{ securityContext: { capabilities: { drop: times(6000, String) } } }],
@@ -99,7 +99,7 @@ const STRICT = laxScc({
   volumes: ['emptyDir'],
 });
 
-suite('error messages for large pods have a limited length', { timeout: 30_000 }, () => {
+suite('the messages of a denial have a limited length for a pod with', { timeout: 30_000 }, () => {
   const long = 'é'.repeat(3_000_000);
   const cases: readonly (readonly [name: string, object: object])[] = [
     [
@@ -119,20 +119,20 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
         })),
       }),
     ],
-    ['a long volume', podWith({ volumes: [{ name: 'v', unknown: long }] })],
-    ['a deep volume', podWith({ volumes: [{ name: 'v', unknown: nested(50_000) }] })],
+    ['a long field of a volume', podWith({ volumes: [{ name: 'v', unknown: long }] })],
+    ['a deeply nested field of a volume', podWith({ volumes: [{ name: 'v', unknown: nested(50_000) }] })],
     ['a long SELinux level', podWith({ securityContext: { seLinuxOptions: { level: long } } })],
     [
       'many host ports in many containers, with errors for each container',
       podWith({ containers: times(500, () => ({ ports: times(30, (port) => ({ hostPort: port + 1 })) })) }),
     ],
     [
-      'groups, which are repeated in each error',
+      'many groups, which each error repeats',
       podWith({ securityContext: { supplementalGroups: times(19_000, Number) } }),
     ],
-    ['equal sysctls', podWith({ securityContext: { sysctls: times(19_000, () => ({ name: 'kernel.msgmax' })) } })],
+    ['many equal sysctls', podWith({ securityContext: { sysctls: times(19_000, () => ({ name: 'kernel.msgmax' })) } })],
     [
-      'annotations and volumes',
+      'many annotations and volumes',
       podWith(
         { volumes: times(19_000, () => ({ name: 'v', hostPath: { path: '/' } })) },
         { annotations: Object.fromEntries(times(20_000, (index) => [`a${index}`, ''])) },
@@ -158,7 +158,7 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
     });
   }
 
-  test('every container is defaulted even if there are many', () => {
+  test('every container is defaulted, even if there are many', () => {
     const object = podWith({ containers: times(4900, (index) => ({ name: `c${index}` })) });
     const decision = assignScc(request({ object, sccs: [STRICT], access: { canUse: () => true } }));
     assert.ok(decision.allowed);
@@ -170,7 +170,7 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
     });
   });
 
-  test('an update to a deeply nested field is evaluated', () => {
+  test('an update of a deeply nested field is evaluated', () => {
     const object = podWith({ unknown: nested(50_000) });
     const oldObject = podWith({ unknown: nested(50_001) });
     const decision = validateScc(
@@ -180,7 +180,7 @@ suite('error messages for large pods have a limited length', { timeout: 30_000 }
   });
 });
 
-suite('the evaluation of large pods against many SCCs is limited', { timeout: 30_000 }, () => {
+suite('the evaluation of a large pod against many SCCs ends within a limit for', { timeout: 30_000 }, () => {
   const sccs = times(500, (index) =>
     laxScc({
       name: `s${index}`,
@@ -272,7 +272,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], 'z');
   });
 
-  test('an SCC that admits the pod is chosen without evaluating all other SCCs', () => {
+  test('an SCC that admits the pod is chosen without an evaluation of all other SCCs', () => {
     const object = podWith({ containers: [...times(4899, () => ({})), privileged] });
     const first = laxScc({ name: 'a', priority: 1, allowPrivilegedContainer: true });
     const decision = assignScc(request({ object, sccs: [first, ...sccs], access: { canUse: () => true } }));
@@ -282,7 +282,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
     );
   });
 
-  test('if there are many errors, only the first few are reported', () => {
+  test('only the first few errors are reported if there are many', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });
@@ -297,7 +297,7 @@ suite('the evaluation of large pods against many SCCs is limited', { timeout: 30
   });
 });
 
-suite('a denial of a pod with a long list takes little time', { timeout: 30_000 }, () => {
+suite('a pod is denied quickly even if it has many', { timeout: 30_000 }, () => {
   // The lists have the maximum length for which the denial suggests an SCC.
   const cases: readonly (readonly [name: string, spec: JsonObject])[] = [
     ['host ports', { containers: [{ ports: times(12_000, (index) => ({ hostPort: index + 1 })) }] }],
@@ -328,7 +328,7 @@ suite('a denial of a pod with a long list takes little time', { timeout: 30_000 
   }
 });
 
-suite('an SCC that has long lists is evaluated within the time limit', { timeout: 30_000 }, () => {
+suite('an SCC is evaluated within the time limit even if it has many', { timeout: 30_000 }, () => {
   const names = times(9000, (index) => `C${index}`);
   const cases: readonly (readonly [name: string, scc: object, capabilities: object])[] = [
     ['default capabilities', { defaultAddCapabilities: names }, { add: names }],

@@ -29,7 +29,7 @@ function getChosen(object: JsonObject | undefined): unknown {
   return annotations?.[POD_SCC_ANNOTATIONS.scc];
 }
 
-test('a defaulted pod does not change again', () => {
+test('a pod with SCC defaults does not change when it is reviewed again', () => {
   fc.assert(
     fc.property(create, (input) => {
       const once = assigned(input);
@@ -39,7 +39,7 @@ test('a defaulted pod does not change again', () => {
   );
 });
 
-test('access.namesFor does not change decisions', () => {
+test('an access object with namesFor leads to the same decisions', () => {
   fc.assert(
     fc.property(create, (input) => {
       const { access, sccs } = input;
@@ -56,7 +56,7 @@ test('access.namesFor does not change decisions', () => {
   );
 });
 
-test('a template is defaulted like a pod created by its service account', () => {
+test('a template is defaulted like a pod that its service account creates', () => {
   fc.assert(
     fc.property(create, fc.constantFrom('openshift' as const, 'portcullis' as const), (input, compatibility) => {
       const original = input.object as JsonObject;
@@ -87,7 +87,7 @@ function decode(object: unknown): PodFields {
   return decoded;
 }
 
-test('the validating pass admits a defaulted pod', () => {
+test('the validating pass admits a pod that the mutating pass has defaulted', () => {
   fc.assert(
     fc.property(create, fc.constantFrom('openshift' as const, 'portcullis' as const), (input, compatibility) => {
       const object = assigned({ ...input, compatibility });
@@ -112,7 +112,7 @@ test('OpenShift compatibility does not change the chosen SCC', () => {
   );
 });
 
-test('updates change only annotations, and ephemeral containers through their subresource', () => {
+test('updates change only annotations, except for ephemeral containers in their subresource', () => {
   fc.assert(
     fc.property(create, pod, fc.constantFrom(undefined, 'ephemeralcontainers', 'resize'), (input, oldObject, sub) => {
       const object = assigned({ ...input, operation: 'UPDATE', oldObject, subResource: sub });
@@ -128,7 +128,7 @@ test('updates change only annotations, and ephemeral containers through their su
   );
 });
 
-test('decisions do not change their input', () => {
+test('SCC decisions do not change their input', () => {
   fc.assert(
     fc.property(create, (input) => {
       const before = structuredClone({ ...input, access: undefined });
@@ -159,7 +159,7 @@ const review = ({ object, ...input }: SccInput) => {
 };
 const DECISIONS = [assignScc, validateScc, explainPod, review];
 
-test('decisions do not throw', () => {
+test('SCC decisions do not throw an error', () => {
   const operation = fc.constantFrom('CREATE' as const, 'UPDATE' as const, 'DELETE' as const, 'CONNECT' as const);
   const request = fc.record({
     operation,
@@ -190,7 +190,7 @@ test('decisions do not throw', () => {
 const UNREAD =
   /^\/(apiVersion|kind|metadata\/name)$|\/(image|containerPort|value)$|\/volumes\/\d+\/name$|\/projected\/./;
 
-test('a value that has the wrong type is denied in every field that decisions read', () => {
+test('a value of the wrong type is denied in every field that decisions read', () => {
   fc.assert(
     fc.property(create, fc.nat(), (input, at) => {
       const paths = getPaths(input.object, '').filter((path) => !UNREAD.test(path));

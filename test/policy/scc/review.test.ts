@@ -55,7 +55,7 @@ interface ReviewCases {
 
 const { denied, answered } = readCases<ReviewCases>('reviews.yaml');
 
-describe('a review that cannot be answered is an error', () => {
+describe('a review that has no answer is an error:', () => {
   for (const { code, message, ...given } of denied) {
     test(given.name, () => {
       const result = answerCase(given);
@@ -65,12 +65,12 @@ describe('a review that cannot be answered is an error', () => {
   }
 });
 
-describe('a valid review gets a status', () => {
+describe('a valid review gets a status:', () => {
   for (const { status, warnings = [], ...given } of answered) {
     test(given.name, () => assert.deepEqual(answerCase(given), { status, warnings }));
   }
 
-  test('the reference to an SCC contains its UID and resource version', () => {
+  test('the reference to an SCC in a status contains its UID and resource version', () => {
     const identity = { name: 'lax', uid: 'u1', resourceVersion: '7' };
     const sccs = [{ ...laxScc({}), metadata: identity }];
     const expected = { kind: 'SecurityContextConstraints', apiVersion: 'security.openshift.io/v1', ...identity };
@@ -83,7 +83,7 @@ describe('a valid review gets a status', () => {
     assert.deepEqual(result, { status: { allowedBy: expected }, warnings: [] });
   });
 
-  test('with OpenShift compatibility, service accounts lack system:authenticated, and the required SCC is the only candidate', () => {
+  test('in OpenShift compatibility mode, reviewed service accounts lack system:authenticated, and the required SCC is the only candidate', () => {
     const required = { metadata: { annotations: { 'openshift.io/required-scc': 'nope' } } };
     const given = { kind: 'PodSecurityPolicyReview', spec: { serviceAccountNames: ['default'] } };
     const allowed = (result: ReturnType<typeof answer>): unknown =>

@@ -8,8 +8,8 @@ import { validateSccObject } from '../../../src/policy/scc/object-validation.ts'
 import { VOLUME_TYPES } from '../../../src/policy/scc/volume-types.ts';
 import { laxScc } from '../../support/scc.ts';
 
-suite('SCCs are defaulted as in OpenShift', () => {
-  test('every field that the schema requires is set', () => {
+suite('SCCs', () => {
+  test('get every field that the schema requires', () => {
     assert.deepEqual(defaultScc({ metadata: { name: 'a' } }), {
       metadata: { name: 'a' },
       priority: null,
@@ -34,11 +34,11 @@ suite('SCCs are defaulted as in OpenShift', () => {
     });
   });
 
-  test('volumes are sorted and deduplicated', () => {
+  test('get sorted volumes without duplicates', () => {
     assert.deepEqual(defaultScc({ volumes: ['secret', 'nfs', 'secret', 'hostPath'] }).volumes, ['nfs', 'secret']);
   });
 
-  test('empty optional fields are omitted, as in the OpenShift encoding', () => {
+  test('lose optional fields that are empty, as in the encoding of OpenShift', () => {
     const empty = {
       allowedFlexVolumes: [],
       seccompProfiles: [],
@@ -59,7 +59,7 @@ suite('SCCs are defaulted as in OpenShift', () => {
     assert.deepEqual(defaultScc({ seLinuxContext: { seLinuxOptions: null } }), defaultScc({}));
   });
 
-  test('empty values that OpenShift stores are kept', () => {
+  test('keep empty values that OpenShift stores', () => {
     const kept = {
       defaultAddCapabilities: [],
       requiredDropCapabilities: [],
@@ -73,7 +73,7 @@ suite('SCCs are defaulted as in OpenShift', () => {
     assert.deepEqual(defaultScc(kept), { ...defaultScc({}), ...kept });
   });
 
-  test('fields that are set do not change', () => {
+  test('keep fields that are set', () => {
     const scc = {
       priority: 3,
       allowPrivilegeEscalation: false,
@@ -85,7 +85,7 @@ suite('SCCs are defaulted as in OpenShift', () => {
     for (const [field, value] of Object.entries(scc)) assert.deepEqual(defaulted[field], value);
   });
 
-  test('empty unknown fields do not change', () => {
+  test('keep unknown fields that are empty', () => {
     const unknown = { a: '', b: null, c: [], d: false, min: 0, uid: null };
     const scc = {
       ...unknown,
@@ -99,19 +99,19 @@ suite('SCCs are defaulted as in OpenShift', () => {
     assert.deepEqual(defaultScc(scc), { ...defaultScc({}), ...(scc as object) });
   });
 
-  test('an SCC that has a field of the wrong type does not change', () => {
+  test('do not change if a field has the wrong type', () => {
     const scc = { volumes: 'all' } as never;
     assert.equal(defaultScc(scc), scc);
   });
 });
 
 /** Tests SCCs that the recorded cases do not contain. */
-suite('SCC validation reports', () => {
+suite('validateSccObject returns', () => {
   const cases: readonly (readonly [name: string, fields: JsonObject, errors: readonly string[]])[] = [
-    ['no error in a valid SCC', {}, []],
-    ['an invalid name', { name: 'A b' }, []],
+    ['no error for a valid SCC', {}, []],
+    ['an error for an invalid name', { name: 'A b' }, []],
     [
-      'a user',
+      'an error in runAsUser',
       { runAsUser: { type: 'MustRunAs', uid: -1 } },
       ['runAsUser.uid: Invalid value: -1: uid cannot be negative'],
     ],
@@ -144,7 +144,7 @@ suite('SCC validation reports', () => {
       ],
     ],
     [
-      'sysctls that are allowed and forbidden',
+      'errors for sysctls that are both allowed and forbidden',
       { allowedUnsafeSysctls: ['a.b', 'c.*', 'd.e.*'], forbiddenSysctls: ['a.*', 'c.d', 'd.*', 'a.b'] },
       [
         'allowedUnsafeSysctls[0]: Invalid value: "a.b": sysctl overlaps with a.*',
@@ -154,14 +154,18 @@ suite('SCC validation reports', () => {
       ],
     ],
     [
-      'volumes and drivers of flex volumes',
+      'errors for volumes and drivers of flex volumes',
       { volumes: ['none', 'secret'], allowedFlexVolumes: [{ driver: 'a' }] },
       [
         `volumes: Invalid value: ["none","secret"]: if 'none' is specified, no other values are allowed`,
         `allowedFlexVolumes: Invalid value: [{"driver":"a"}]: volumes does not include 'flexVolume' or '*', so no flex volumes are allowed`,
       ],
     ],
-    ['a wrong type', { volumes: ['secret', 7] }, ['volumes[1]: Invalid value: 7: must be a string']],
+    [
+      'an error for a value of the wrong type',
+      { volumes: ['secret', 7] },
+      ['volumes[1]: Invalid value: 7: must be a string'],
+    ],
   ];
   for (const [name, fields, errors] of cases) {
     test(name, () => {
@@ -172,7 +176,7 @@ suite('SCC validation reports', () => {
     });
   }
 
-  test('a missing name', () => {
+  test('an error for a missing name', () => {
     const scc = laxScc({});
     assert.deepEqual(validateSccObject({ ...scc, metadata: {} }).map(formatFieldError), [
       'metadata.name: Required value: name or generateName is required',

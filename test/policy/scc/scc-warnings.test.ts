@@ -100,10 +100,11 @@ interface WarningCase extends Given {
 }
 
 for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('scc-warnings.yaml')) {
-  test(`a change causes the expected warnings: ${name}`, () => assert.deepEqual(getWarnings(given), expected));
+  test(`a change to an SCC causes the expected warnings: ${name}`, () =>
+    assert.deepEqual(getWarnings(given), expected));
 }
 
-test('a warning counts the namespaces that do not fit', () => {
+test('a warning about an SCC counts the namespaces that its length excludes', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
   assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [
@@ -111,7 +112,7 @@ test('a warning counts the namespaces that do not fit', () => {
   ]);
 });
 
-test('warnings list the SCCs with the most pods, and summarize the others', () => {
+test('warnings about an SCC list the other SCCs with the most pods, and summarize the rest', () => {
   const others = ['a', 'b', 'c', 'd', 'e'].map((name) => laxScc({ name }));
   const pods = others.flatMap(({ metadata }, index) =>
     Array.from({ length: index + 1 }, () => {
@@ -139,7 +140,7 @@ test('warnings list the SCCs with the most pods, and summarize the others', () =
   ]);
 });
 
-test('the static pods of a node are evaluated separately', () => {
+test('static pods are evaluated separately from other pods of a node when an SCC changes', () => {
   const node = { apiVersion: 'v1', kind: 'Node', name: 'n', uid: 'n', controller: true };
   const pods = [{ name: 'a', volumes: [{ name: 'v', emptyDir: {} }] }, { name: 'b' }].map((given) => {
     const { metadata, spec } = createPod(given);
@@ -162,7 +163,7 @@ test('the static pods of a node are evaluated separately', () => {
   );
 });
 
-test('the number and length of warnings are limited', () => {
+test('the number and length of warnings about an SCC are limited', () => {
   fc.assert(
     fc.property(anyScc, fc.array(anyScc, { maxLength: 8 }), fc.array(anyPod, { maxLength: 8 }), (scc, sccs, pods) => {
       const warnings = evaluate({
@@ -189,7 +190,7 @@ const distinctSccs = fc.uniqueArray(anyScc, {
   selector: ({ metadata }) => metadata?.name,
 });
 
-test('a pod causes a warning if and only if the changed SCC would admit the recreated pod instead', () => {
+test('a pod causes a warning exactly if the changed SCC would admit the pod instead of its current SCC when it is created again', () => {
   const input = (sccs: readonly SecurityContextConstraints[], object: unknown) => ({
     operation: 'CREATE' as const,
     object,
@@ -232,7 +233,7 @@ test('a pod causes a warning if and only if the changed SCC would admit the recr
   );
 });
 
-test('warnings truncate long names', () => {
+test('warnings about an SCC truncate long names', () => {
   const name = 'x'.repeat(253);
   const given = { scc: { name, priority: 11, groups: ['system:authenticated'] }, pods: [{}] };
   for (const warning of getWarnings(given)) assert.ok(warning.length <= 256, warning);
@@ -243,7 +244,7 @@ function recordedUnder(pod: JsonObject, scc: SecurityContextConstraints | undefi
   return { ...pod, metadata };
 }
 
-suite('a change to a standard SCC warns that it will be reverted:', () => {
+suite('a warning states that a change to a standard SCC will be reverted:', () => {
   const change = (name: string, fields: JsonObject): JsonObject => ({
     ...STANDARD.find(({ metadata }) => metadata?.name === name),
     ...fields,
@@ -257,20 +258,23 @@ suite('a change to a standard SCC warns that it will be reverted:', () => {
       change('restricted-v2', { priority: 50, volumes: ['configmap'] }),
       [reverted('restricted-v2', 'priority, volumes')],
     ],
-    ['an SCC that is only created may be changed', change('anyuid', { priority: 50 }), []],
-    ...STANDARD.map(({ metadata: { name = '' } = {} }) => [`${name} without changes`, change(name, {}), []] as const),
+    ['an SCC that is only created is changed, without a warning', change('anyuid', { priority: 50 }), []],
+    ...STANDARD.map(
+      ({ metadata: { name = '' } = {} }) =>
+        [`${name} is not changed, without a warning`, change(name, {}), []] as const,
+    ),
   ];
   for (const [name, scc, expected] of cases) {
     test(name, () => assert.deepEqual(getWarnings({ scc, reconcilesStandardSccs: true }), expected));
   }
-  test('standard SCCs are not reconciled', () => {
+  test('no warning is needed if standard SCCs are not reconciled', () => {
     assert.deepEqual(getWarnings({ scc: change('restricted-v2', { priority: 50 }) }), [
       'SCC "restricted-v2" is usable by all users, and its priority 50 puts it before anyuid, so it will admit every pod that it allows',
     ]);
   });
 });
 
-test('a warning lists three invalid values and summarizes the others', () => {
+test('a warning about an SCC lists three invalid values and summarizes the rest', () => {
   const warnings = getWarnings({ scc: { volumes: ['a', 'b', 'c', 'd', 'e'] } });
   assert.deepEqual(warnings.slice(2), [
     'SCC "mine": "c" in volumes is not a volume type',
@@ -289,7 +293,7 @@ suite('formatSccProblems describes', () => {
     expected: string | undefined,
     compatibility?: Compatibility,
   ])[] = [
-    ['all standard SCCs', STANDARD, undefined],
+    ['no problem if all standard SCCs exist', STANDARD, undefined],
     ['a missing standard SCC', without('nonroot'), 'standard SCC nonroot is missing'],
     ['standard SCCs that older clusters lack', without('restricted-v3', 'nested-container'), undefined],
     [
@@ -299,12 +303,12 @@ suite('formatSccProblems describes', () => {
       'openshift',
     ],
     [
-      'no SCCs',
+      'the absence of all SCCs',
       [],
       'standard SCCs anyuid, hostaccess, hostmount-anyuid, hostnetwork, hostnetwork-v2, nonroot, nonroot-v2, privileged, restricted, restricted-v2 are missing',
     ],
     [
-      'invalid SCCs are sorted by name',
+      'invalid SCCs, sorted by name',
       [
         ...STANDARD,
         laxScc({ name: 'z', runAsUser: { type: 'MustRunAs' } }),
@@ -314,13 +318,13 @@ suite('formatSccProblems describes', () => {
       'SCC half is invalid (MustRunAsRange requires a UIDRangeMax); SCC typo is invalid (Unrecognized FSGroup strategy type MustRunAsRange); SCC z is invalid (MustRunAs requires a UID)',
     ],
     [
-      'an invalid SCC on OpenShift, which denies every pod',
+      'an invalid SCC in OpenShift compatibility mode, which denies every pod',
       [...STANDARD, laxScc({ name: 'z', runAsUser: { type: 'MustRunAs' } })],
       'no pod is admitted because SCC z is invalid (MustRunAs requires a UID)',
       'openshift',
     ],
     [
-      'a field with the wrong type',
+      'a field of the wrong type',
       [...STANDARD, laxScc({ name: 'wrong', priority: 'high' })],
       'SCC wrong is invalid (priority: Invalid value: "high": must be an integer)',
     ],

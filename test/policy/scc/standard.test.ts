@@ -39,7 +39,7 @@ test('authenticated users may use only restricted-v2 and restricted-v3', () => {
   assert.deepEqual(usable, ['restricted-v2', 'restricted-v3']);
 });
 
-test('each standard SCC has a ClusterRole, and hostmount also has one', () => {
+test('each standard SCC has a ClusterRole, and hostmount has an additional one', () => {
   assert.deepEqual(
     STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name),
     [...STANDARD_SCCS.map(({ scc }) => scc.metadata?.name), 'hostmount'].map(
@@ -48,7 +48,7 @@ test('each standard SCC has a ClusterRole, and hostmount also has one', () => {
   );
 });
 
-test('first-generation SCCs are only created', () => {
+test('standard SCCs of the first generation are only created', () => {
   assert.deepEqual(
     STANDARD_SCCS.filter(({ upkeep }) => upkeep === 'create').map(({ scc }) => scc.metadata?.name),
     [
@@ -64,7 +64,7 @@ function getStandard(name: string): StandardScc {
   return found;
 }
 
-suite('planStandardScc creates or updates a standard SCC', () => {
+suite('planStandardScc creates, updates or keeps an SCC', () => {
   const v2 = getStandard('restricted-v2').scc;
   const metadata = { ...v2.metadata, resourceVersion: '7', labels: { team: 'red' }, annotations: { note: 'ours' } };
   const cases: readonly (readonly [
@@ -80,17 +80,21 @@ suite('planStandardScc creates or updates a standard SCC', () => {
       { ...v2, priority: null, users: null, allowedFlexVolumes: [] },
       undefined,
     ],
-    ['with more users', { ...v2, users: ['alice'] }, ['users']],
+    ['with additional users', { ...v2, users: ['alice'] }, ['users']],
     ['for a group', { ...v2, groups: ['system:authenticated'] }, ['groups']],
-    ['with a priority', { ...v2, priority: 5 }, ['priority']],
+    ['with another priority', { ...v2, priority: 5 }, ['priority']],
     [
-      'more permissive',
+      'with more permissions',
       { ...v2, allowHostNetwork: true, runAsUser: { type: 'RunAsAny' } },
       ['allowHostNetwork', 'runAsUser'],
     ],
-    ['with sysctls', { ...v2, allowedUnsafeSysctls: ['*'] }, ['allowedUnsafeSysctls']],
+    ['with allowed sysctls', { ...v2, allowedUnsafeSysctls: ['*'] }, ['allowedUnsafeSysctls']],
     ['with volumes in another order', { ...v2, volumes: v2.volumes?.toReversed() ?? [] }, undefined],
-    ['of wrong types', { ...v2, allowHostPID: 'no' } as unknown as SecurityContextConstraints, ['allowHostPID']],
+    [
+      'with fields of wrong types',
+      { ...v2, allowHostPID: 'no' } as unknown as SecurityContextConstraints,
+      ['allowHostPID'],
+    ],
   ];
   for (const [name, existing, fields] of cases) {
     test(name, () => {
@@ -100,13 +104,13 @@ suite('planStandardScc creates or updates a standard SCC', () => {
     });
   }
 
-  test('an update keeps the metadata', () => {
+  test('an update of a standard SCC keeps its metadata', () => {
     const planned = planStandardScc(getStandard('restricted-v2'), { ...v2, metadata, users: ['alice'] }, 'portcullis');
     assert.deepEqual(planned?.object, { ...v2, metadata });
   });
 
   for (const name of ['anyuid', 'restricted', 'privileged', 'nested-container']) {
-    test(`${name} is only created`, () => {
+    test(`planStandardScc only creates ${name}`, () => {
       const standard = getStandard(name);
       const edited = { ...standard.scc, users: ['alice'], allowHostPID: true };
       assert.deepEqual(planStandardScc(standard, undefined, 'portcullis')?.object, standard.scc);
@@ -119,7 +123,7 @@ suite('planStandardScc creates or updates a standard SCC', () => {
     ['hostmount-anyuid', 'system:serviceaccount:openshift-infra:pv-recycler-controller'],
   ];
   for (const [name, account] of infra) {
-    test(`${name} lists the account of OpenShift only in OpenShift compatibility mode, and keeps other changes`, () => {
+    test(`planStandardScc adds the account of OpenShift to ${name} only in OpenShift compatibility mode, and keeps other changes`, () => {
       const standard = getStandard(name);
       const edited = { ...standard.scc, users: ['alice'], priority: 5 };
       const withAccount = { ...edited, users: ['alice', account] };
@@ -136,7 +140,7 @@ suite('planStandardScc creates or updates a standard SCC', () => {
     });
   }
 
-  test('no name in the standard SCCs belongs to a namespace, which any user might create', () => {
+  test('no standard SCC lists a service account of a namespace that a user might create', () => {
     for (const { scc, grantedTo } of STANDARD_SCCS) {
       for (const name of [...(scc.users ?? []), ...(scc.groups ?? []), ...grantedTo]) {
         assert.doesNotMatch(name, /^system:serviceaccounts?:/, objectName(scc));
@@ -146,7 +150,7 @@ suite('planStandardScc creates or updates a standard SCC', () => {
   });
 });
 
-test('changed rules of a standard role are reverted, and other changes are kept', () => {
+test('changed rules of a standard role are reverted, but other changes are kept', () => {
   const [role] = STANDARD_CLUSTER_ROLES;
   assert.ok(role);
   const metadata = { ...role.metadata, resourceVersion: '7', labels: { team: 'red' } };
@@ -162,7 +166,7 @@ test('changed rules of a standard role are reverted, and other changes are kept'
   assert.deepEqual(planRbacObject(role, aggregated)?.fields, ['aggregationRule']);
 });
 
-test('changed subjects and roles of a standard binding are reverted, and other changes are kept', () => {
+test('changed subjects and roles of a standard binding are reverted, but other changes are kept', () => {
   const [binding] = STANDARD_CLUSTER_ROLE_BINDINGS;
   assert.ok(binding);
   const metadata = { ...binding.metadata, resourceVersion: '7' };
@@ -187,10 +191,10 @@ function named(grants: readonly Grant[], roles: readonly string[]): readonly str
   );
 }
 
-describe('objects that grant use of SCCs', () => {
-  test('are empty without grants', () => assert.deepEqual(named([], []), []));
+describe('the bindings that grant the use of SCCs', () => {
+  test('are an empty list if there are no grants', () => assert.deepEqual(named([], []), []));
 
-  test('include a binding per account and SCC, sorted', () => {
+  test('contain one binding for each account and SCC, sorted by name', () => {
     const grants = [
       grant('shop', 'web', 'b'),
       grant('shop', 'web', 'a'),
@@ -206,12 +210,12 @@ describe('objects that grant use of SCCs', () => {
     ]);
   });
 
-  test('have unambiguous names even if names contain hyphens', () => {
+  test('have unambiguous names even if the names of accounts and SCCs contain hyphens', () => {
     const grants = [grant('shop', 'c', 'a-b'), grant('shop', 'b-c', 'a')];
     assert.equal(new Set(named(grants, ['a', 'a-b'])).size, 2);
   });
 
-  test('are complete, and include the missing ClusterRole', () => {
+  test('include a missing ClusterRole', () => {
     assert.deepEqual(grantObjects([grant('shop', 'web', 'custom')], { hasRole: () => false }), [
       {
         apiVersion: 'rbac.authorization.k8s.io/v1',

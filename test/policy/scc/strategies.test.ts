@@ -56,9 +56,9 @@ function buildPod({ pod, container, spec, annotations = {} }: Omit<StrategyCase,
 }
 
 for (const { name, ...given } of readCases<readonly StrategyCase[]>('strategies.yaml'))
-  test(`strategies default and validate pods: ${name}`, () => check(given));
+  test(`SCC strategies default and validate pods: ${name}`, () => check(given));
 
-test('supplementalGroups: only the first error of a long list is reported', () => {
+test('the supplementalGroups strategy reports only the first error of a long list', () => {
   const groups = Array.from({ length: 101 }, (_, index) => index + 100);
   check({
     scc: { supplementalGroups: { type: 'MustRunAs', ranges: [{ min: 10, max: 19 }] } },
@@ -71,7 +71,7 @@ test('supplementalGroups: only the first error of a long list is reported', () =
 
 const folder = new URL('../../../src/policy/scc/strategies/', import.meta.url);
 
-test('every strategy is registered once', async () => {
+test('every SCC strategy is registered once', async () => {
   const registered: readonly unknown[] = [...POD_STRATEGIES, ...CONTAINER_STRATEGIES];
   const strategies: unknown[] = [];
   for (const file of readdirSync(folder)) {

@@ -10,7 +10,7 @@ import { laxScc } from '../../support/scc.ts';
 import { create } from './arbitrary.ts';
 import { podWith, request } from './requests.ts';
 
-test('pods that have more containers than a node can run get no warnings', () => {
+test('a pod with more containers than a node can run gets no SCC warnings', () => {
   const containers = Array.from({ length: 1001 }, () => ({ name: 'c', securityContext: { privileged: true } }));
   const { allowed, warnings } = assignScc(request({ object: podWith({ containers }) }));
   assert.deepEqual({ allowed, warnings }, { allowed: false, warnings: [] });
@@ -18,7 +18,7 @@ test('pods that have more containers than a node can run get no warnings', () =>
 
 const LONG = 'x'.repeat(300);
 
-test('long values are truncated, and control characters are escaped', () => {
+test('SCC warnings truncate long values and escape control characters', () => {
   const seLinuxOptions = { level: 's0\u001b[2J', role: LONG };
   const object = podWith({ containers: [{ name: 'c', securityContext: { seLinuxOptions } }] });
   const sccs = [laxScc({ name: 'a', seLinuxContext: { type: 'MustRunAs', seLinuxOptions: { level: 's1' } } })];
@@ -29,7 +29,7 @@ test('long values are truncated, and control characters are escaped', () => {
   ]);
 });
 
-test('no copy is suggested if a field that more than 100 errors hide cannot be allowed', () => {
+test('SCC warnings suggest no copy of an SCC if a field among more than 100 errors cannot be allowed', () => {
   const object = podWith({ securityContext: { supplementalGroups: Array<number>(100).fill(1) } });
   const supplementalGroups = { type: 'MustRunAs', ranges: [{ min: 5, max: 5 }] } as const;
   const sccs = [laxScc({ name: 'a', supplementalGroups, userNamespaceLevel: 'RequirePodLevel' })];
@@ -40,7 +40,7 @@ test('no copy is suggested if a field that more than 100 errors hide cannot be a
   ]);
 });
 
-test('control characters in paths are replaced', () => {
+test('SCC warnings replace control characters in paths', () => {
   const annotations = { [`container.seccomp.security.alpha.kubernetes.io/a\n${LONG}`]: 'odd' };
   const object = podWith({ containers: [{ name: `a\n${LONG}`, securityContext: {} }] }, { annotations });
   const [warning = ''] = assignScc(request({ object })).warnings;
@@ -48,7 +48,7 @@ test('control characters in paths are replaced', () => {
   assert.ok(!/\p{Cc}/u.test(warning), warning);
 });
 
-test('warnings are short, fit on one line, and contain no environment variables or arguments', () => {
+test('SCC warnings are short, fit on one line, and contain no environment variables or arguments', () => {
   const secret = 'hunter2-hunter2';
   fc.assert(
     fc.property(create, fc.constantFrom(assignScc, validateScc), (input, decide) => {
@@ -102,7 +102,7 @@ function isContradictory({ spec }: PodLike): boolean {
   });
 }
 
-test('the suggested ClusterRoles are standard ClusterRoles', () => {
+test('the ClusterRoles that SCC warnings suggest are standard ClusterRoles', () => {
   const roles = STANDARD_CLUSTER_ROLES.map(({ metadata }) => metadata?.name);
   for (const { scc } of STANDARD_SCCS) assert.ok(roles.includes(standardUseRole(scc.metadata?.name ?? '')));
   assert.equal(standardUseRole('web'), undefined);

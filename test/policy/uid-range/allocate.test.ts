@@ -35,7 +35,7 @@ const SMALL: RangeSettings = {
   labelsPerBlock: 5,
 };
 
-suite('createAllocator chooses the next block:', () => {
+suite('createAllocator chooses the first free block:', () => {
   const cases: readonly (readonly [
     name: string,
     taken: readonly number[],
@@ -46,16 +46,16 @@ suite('createAllocator chooses the next block:', () => {
     ['some blocks are taken', [0, 1, 3], [], 2],
     ['all blocks are taken', [0, 1, 2, 3, 4], [], undefined],
     ['blocks outside the range are taken', [5, 6], [], 0],
-    ['a namespace with IDs of two blocks', [], [{ [UIDS]: '11/2' }], 2],
-    ['a namespace with IDs of another block size', [], [{ [UIDS]: '10/5' }], 3],
-    ['a namespace with a block that is not recorded', [], [{ [UIDS]: '10/2' }], 1],
-    ['a namespace with the first label of a block', [], [{ [UIDS]: '500/9', [MCS]: 's0:c1,c0' }], 1],
-    ['a namespace with another label of a block', [], [{ [MCS]: 's0:c3,c1' }], 1],
-    ['a label with another prefix', [], [{ [MCS]: 's1:c1,c0' }], 0],
-    ['a label with categories beyond the range', [], [{ [MCS]: 's0:c900,c10' }], 0],
-    ['invalid annotations', [], [{ [UIDS]: 'x', [MCS]: '' }], 0],
-    ['a namespace with all IDs', [0], [{ [UIDS]: '0-4294967295' }], 1],
-    ['a namespace with all IDs, and all blocks are taken', [0, 1, 2, 3, 4], [{ [UIDS]: '0-4294967295' }], undefined],
+    ['a namespace has IDs of two blocks', [], [{ [UIDS]: '11/2' }], 2],
+    ['a namespace has IDs of another block size', [], [{ [UIDS]: '10/5' }], 3],
+    ['a namespace has a block that is not recorded', [], [{ [UIDS]: '10/2' }], 1],
+    ['a namespace has the first label of a block', [], [{ [UIDS]: '500/9', [MCS]: 's0:c1,c0' }], 1],
+    ['a namespace has another label of a block', [], [{ [MCS]: 's0:c3,c1' }], 1],
+    ['a namespace has a label with another prefix', [], [{ [MCS]: 's1:c1,c0' }], 0],
+    ['a namespace has a label with categories outside the range', [], [{ [MCS]: 's0:c900,c10' }], 0],
+    ['a namespace has invalid annotations', [], [{ [UIDS]: 'x', [MCS]: '' }], 0],
+    ['a namespace has all IDs', [0], [{ [UIDS]: '0-4294967295' }], 1],
+    ['a namespace has all IDs and all blocks are taken', [0, 1, 2, 3, 4], [{ [UIDS]: '0-4294967295' }], undefined],
   ];
   for (const [name, taken, namespaces, next] of cases) {
     test(name, () => assert.equal(createAllocator(SMALL)(blockSet(taken), namespaces.map(namespaceWith)), next));
@@ -86,7 +86,7 @@ suite('createAllocator chooses the next block:', () => {
     );
   });
 
-  test('the ranks of labels with five categories are beyond the last block', () => {
+  test('labels with five categories have ranks beyond the last block', () => {
     const settings = { ...DEFAULT_RANGES, mcsRange: { prefix: 's0:', length: 5, categories: 1024 } };
     const namespace = namespaceWith({ [MCS]: 's0:c1023,c1022,c1021,c1020,c1019' });
     assert.equal(createAllocator(settings)([], [namespace]), 0);
@@ -109,7 +109,7 @@ suite('createAllocator chooses the next block:', () => {
   });
 });
 
-suite('findMissingRanges returns the missing annotations:', () => {
+suite('findMissingRanges returns the annotations that a namespace lacks:', () => {
   const own = { [UIDS]: '12/2', [GROUPS]: '12/2', [MCS]: 's0:c3,c2' };
   const cases: readonly (readonly [name: string, namespace: Namespace, expected: unknown])[] = [
     ['empty annotations: a block', namespaceWith({}), 'block'],
@@ -153,7 +153,7 @@ suite('findMissingRanges returns the missing annotations:', () => {
   });
 });
 
-suite('readState reads or rejects the RangeAllocation:', () => {
+suite('readState returns the blocks or rejects the RangeAllocation with', () => {
   const cases: readonly (readonly [name: string, object: RangeAllocation, expected: unknown])[] = [
     ['empty data', { range: '10-20/2', data: '' }, []],
     ['no data', { range: '10-20/2', data: null }, []],
@@ -170,16 +170,20 @@ suite('readState reads or rejects the RangeAllocation:', () => {
   }
 
   const others: readonly (readonly [name: string, object: RangeAllocation, blocks: readonly number[]])[] = [
-    ['the same range', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
-    ['a range with larger blocks', { range: '10-30/5', data: 'AQ==' }, [0, 1, 2]],
-    ['a range with another start', { range: '0-100/3', data: Buffer.from([0b10000]).toString('base64') }, [1, 2]],
-    ['a disjoint range', { range: '100-200/10', data: 'Cw==' }, []],
+    ['the same recorded range', { range: '10-20/2', data: 'Cw==' }, [0, 1, 3]],
+    ['a recorded range with larger blocks', { range: '10-30/5', data: 'AQ==' }, [0, 1, 2]],
+    [
+      'a recorded range with another start',
+      { range: '0-100/3', data: Buffer.from([0b10000]).toString('base64') },
+      [1, 2],
+    ],
+    ['a disjoint recorded range', { range: '100-200/10', data: 'Cw==' }, []],
     ['bits outside the recorded range', { range: '10-13/2', data: 'Hw==' }, [0, 1]],
     ['invalid data', { range: '10-20/2', data: '!' }, []],
-    ['no range', { data: 'Cw==' }, []],
+    ['no recorded range', { data: 'Cw==' }, []],
   ];
   for (const [name, object, blocks] of others) {
-    test(`recordedBlocks returns the blocks of the new range that are in use: ${name}`, () =>
+    test(`recordedBlocks converts the blocks in use to the new range: ${name}`, () =>
       assert.deepEqual(blockIndexes(recordedBlocks(object, SMALL.uidRange)), blocks));
   }
 });
@@ -202,11 +206,11 @@ suite('planRepair', () => {
   const getList = (orphans: Orphans) =>
     [...orphans].map(([sinceMs, blocks]) => [sinceMs, blockIndexes(blocks)] as const);
 
-  test('blocks of namespaces are in use', () => {
+  test('marks the blocks of namespaces as in use', () => {
     assert.deepEqual(blockIndexes(repair(['12/2', '16-17', '12/2', '1/2', '13/2', 'x'], '', []).taken), [1, 3]);
   });
 
-  test('a block without a namespace stays in use for ORPHANED_MS', () => {
+  test('keeps a block without a namespace in use for ORPHANED_MS', () => {
     const first = repair([], 'AQ==', [], 1000);
     assert.deepEqual(blockIndexes(first.taken), [0]);
     assert.deepEqual(getList(first.orphans), [[1000, [0]]]);
@@ -216,7 +220,7 @@ suite('planRepair', () => {
     assert.deepEqual([blockIndexes(last.taken), getList(last.orphans)], [[], []]);
   });
 
-  test('a block without a namespace stays in use if the object is deleted', () => {
+  test('keeps a block without a namespace in use if the RangeAllocation is deleted', () => {
     const orphans = new Map([
       [0, blockSet([0])],
       [1000, blockSet([1, 2])],
@@ -227,7 +231,7 @@ suite('planRepair', () => {
     assert.deepEqual(getList(repaired.orphans), [[1000, [2]]]);
   });
 
-  test('the time is measured separately for each block', () => {
+  test('measures the time separately for each block', () => {
     const known = [
       [0, [0, 2]],
       [ORPHANED_MS - 1, [1]],
@@ -241,11 +245,11 @@ suite('planRepair', () => {
     assert.deepEqual(getList(repair([], 'Aw==', [[5, [0]]], 5).orphans), [[5, [0, 1]]]);
   });
 
-  test('a block that a namespace uses is not an orphan', () => {
+  test('does not treat a block as orphaned while a namespace uses it', () => {
     assert.deepEqual([...repair(['10/2'], 'AQ==', [[0, [0]]]).orphans], []);
   });
 
-  test('a second repair changes nothing', () => {
+  test('changes nothing in a second repair', () => {
     const ids = fc.tuple(fc.nat(25), fc.nat(4)).map(([start, size]) => `${start}/${size}`);
     const bits = fc.uniqueArray(fc.nat(7));
     fc.assert(
@@ -263,22 +267,22 @@ suite('planRepair', () => {
   const getState = (bits: readonly number[]): RangeAllocation => formatState(range, blockSet(bits));
 });
 
-suite('findRangeProblems finds', () => {
+suite('findRangeProblems returns', () => {
   const cases: readonly (readonly [name: string, annotations: Readonly<Record<string, string>>, problems: string[]])[] =
     [
-      ['a valid block', { [UIDS]: '12/2', [GROUPS]: '1-5,7/2', [MCS]: 's0:c1,c0' }, []],
-      ['a range of levels', { [MCS]: 's0-s0:c0.c1023' }, []],
-      ['an invalid level', { [MCS]: 'x' }, [`${MCS}="x" is not an SELinux level`]],
-      ['invalid IDs', { [UIDS]: 'x' }, [`${UIDS}="x" is invalid (expected integer)`]],
-      ['no IDs', { [UIDS]: '5-4' }, [`${UIDS}="5-4" contains no IDs: 5 is greater than 4`]],
-      ['the UID of root', { [UIDS]: '0/5' }, [`${UIDS}="0/5" includes 0, the UID of root`]],
-      ['invalid groups', { [GROUPS]: '1-' }, [`${GROUPS}="1-" is invalid (unexpected EOF)`]],
+      ['no problem for a valid block', { [UIDS]: '12/2', [GROUPS]: '1-5,7/2', [MCS]: 's0:c1,c0' }, []],
+      ['no problem for a range of levels', { [MCS]: 's0-s0:c0.c1023' }, []],
+      ['a problem for an invalid level', { [MCS]: 'x' }, [`${MCS}="x" is not an SELinux level`]],
+      ['a problem for invalid IDs', { [UIDS]: 'x' }, [`${UIDS}="x" is invalid (expected integer)`]],
+      ['a problem for a range without IDs', { [UIDS]: '5-4' }, [`${UIDS}="5-4" contains no IDs: 5 is greater than 4`]],
+      ['a problem for the UID of root', { [UIDS]: '0/5' }, [`${UIDS}="0/5" includes 0, the UID of root`]],
+      ['a problem for invalid groups', { [GROUPS]: '1-' }, [`${GROUPS}="1-" is invalid (unexpected EOF)`]],
     ];
   for (const [name, annotations, problems] of cases) {
     test(name, () => assert.deepEqual(findRangeProblems([namespaceWith(annotations)]).get('demo') ?? [], problems));
   }
 
-  test('IDs that several namespaces use', () => {
+  test('a problem for IDs that several namespaces use', () => {
     const namespaces = Object.entries({ a: '10/5', b: '14/2', c: '20/5', d: '1/100', gone: '20/5' }).map(
       ([name, ids]): Namespace => ({
         metadata: {
@@ -297,7 +301,7 @@ suite('findRangeProblems finds', () => {
   });
 });
 
-suite('manual and invalid values are processed within 500 ms', () => {
+suite('the allocator processes unusual values within 500 ms:', () => {
   const MAX_MS = 500;
   const allBits = Buffer.alloc(1_000_000, 0xff).toString('base64');
   const range = { start: 0, end: 0xffffffff, blockSize: 1000 };
@@ -307,7 +311,7 @@ suite('manual and invalid values are processed within 500 ms', () => {
   const cases: readonly (readonly [name: string, work: () => unknown, expected: unknown])[] = [
     ['a namespace with all IDs', () => createAllocator(DEFAULT_RANGES)(blockSet([0]), spanning), 1],
     [
-      'all bits of the state object',
+      'an object whose bits are all set',
       () => getTaken({ range: formatUidRange(DEFAULT_RANGES.uidRange), data: allBits }, DEFAULT_RANGES.uidRange),
       [{ first: 0, last: 99_999 }],
     ],

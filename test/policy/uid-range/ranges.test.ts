@@ -29,7 +29,7 @@ import {
 } from '../../../src/policy/uid-range/ranges.ts';
 import { blockIndexes, blockSet } from '../../support/blocks.ts';
 
-suite('parseUidRange returns the range, or an error', () => {
+suite('parseUidRange returns the range or an error for', () => {
   const FORMAT = 'range not in the format "<start>-<end>/<blockSize>"';
   const wrong: readonly (readonly [text: string, error: string])[] = [
     ['', FORMAT],
@@ -47,23 +47,23 @@ suite('parseUidRange returns the range, or an error', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseUidRange(text), { error }));
   }
 
-  test('for the default range', () => {
+  test('the default range', () => {
     assert.deepEqual(parseUidRange('1000000000-1999999999/10000'), { value: DEFAULT_RANGES.uidRange });
     assert.equal(formatUidRange(DEFAULT_RANGES.uidRange), '1000000000-1999999999/10000');
     assert.equal(blockCount(DEFAULT_RANGES.uidRange), 100_000);
   });
 
   const range: UidRange = { start: 10, end: 20, blockSize: 2 };
-  test('an incomplete last block is ignored', () => assert.equal(blockCount(range), 5));
+  test('a range whose last block is incomplete, which is ignored', () => assert.equal(blockCount(range), 5));
 
-  test('the highest IDs do not overflow', () => {
+  test('the highest IDs, without an overflow', () => {
     const highest: UidRange = { start: 4_294_967_286, end: 4_294_967_295, blockSize: 5 };
     assert.equal(formatBlock(blockAt(highest, 1)), '4294967291/5');
     assert.equal(indexOfBlock(highest, { min: 4_294_967_291, max: 4_294_967_295 }), 1);
   });
 });
 
-suite('parseMcsRange returns the range, or an error', () => {
+suite('parseMcsRange returns the range or an error for', () => {
   const FORMAT = 'range not in the format "<prefix>/<numLabel>[,<maxCategory>]"';
   const wrong: readonly (readonly [text: string, error: string])[] = [
     ['', FORMAT],
@@ -81,7 +81,7 @@ suite('parseMcsRange returns the range, or an error', () => {
     test(JSON.stringify(text), () => assert.deepEqual(parseMcsRange(text), { error }));
   }
 
-  test('for the default range', () => {
+  test('the default range', () => {
     assert.deepEqual(parseMcsRange('s0:/2'), { value: DEFAULT_RANGES.mcsRange });
     assert.deepEqual(parseMcsRange('s0:/2,1024'), { value: DEFAULT_RANGES.mcsRange });
     assert.equal(formatMcsRange({ prefix: 's0:', length: 2, categories: 10 }), 's0:/2,10');
@@ -97,7 +97,7 @@ suite('parseMcsRange returns the range, or an error', () => {
     ['s0:', 523_776, 's0:c1024,c0'],
   ];
   for (const [prefix, rank, expected] of labels) {
-    test(`formats label ${rank} after ${JSON.stringify(prefix)}`, () => {
+    test(`label ${rank} after ${JSON.stringify(prefix)}, which formatMcsLabel prints`, () => {
       assert.equal(formatMcsLabel(labelAt({ prefix, length: 2, categories: 1024 }, rank)), expected);
     });
   }
@@ -109,7 +109,8 @@ suite('parseMcsRange returns the range, or an error', () => {
     ['s0:c1,c1', 'labels may not contain duplicate categories: s0:c1,c1'],
     ['s0:c0.c1023', "categories must start with 'c': c0.c1023"],
   ] as const) {
-    test(`for label ${JSON.stringify(text)}`, () => assert.deepEqual(parseMcsLabel(text), { error }));
+    test(`label ${JSON.stringify(text)}, which parseMcsLabel rejects`, () =>
+      assert.deepEqual(parseMcsLabel(text), { error }));
   }
 
   test('labelRank is the inverse of categoriesAt', () => {
@@ -134,7 +135,7 @@ suite('parseMcsRange returns the range, or an error', () => {
   });
 });
 
-suite('validateRangeSettings reports', () => {
+suite('validateRangeSettings accepts or rejects', () => {
   const uidRange = { start: 100, end: 199, blockSize: 10 };
   const cases = [
     ['default', DEFAULT_RANGES, undefined],
@@ -154,7 +155,7 @@ suite('validateRangeSettings reports', () => {
       'uid range 1-4294967295/1 has 4294967295 blocks, more than 8000000',
     ],
     [
-      'the ID of root',
+      'a range that contains the ID of root',
       { ...DEFAULT_RANGES, uidRange: { start: 0, end: 10, blockSize: 1 } },
       'uid range 0-10/1 contains UID 0 (root)',
     ],
@@ -164,12 +165,12 @@ suite('validateRangeSettings reports', () => {
   }
 });
 
-suite('sets of blocks', () => {
+suite('a set of blocks in a RangeAllocation', () => {
   for (const text of ['AQ', 'A===', 'AQ=A', '****', '-_-_', 'é===', 'A'.repeat(5 * 1024 * 1024)]) {
-    test(`${text.slice(0, 8)} is invalid`, () => assert.equal(parseBlocks(text), undefined));
+    test(`cannot be decoded from ${text.slice(0, 8)}`, () => assert.equal(parseBlocks(text), undefined));
   }
 
-  test('leading zero bytes are omitted', () => {
+  test('is encoded without leading zero bytes', () => {
     assert.equal(formatBlocks(parseBlocks(Buffer.from([0, 0, 3]).toString('base64')) ?? []), 'Aw==');
   });
 
@@ -179,7 +180,7 @@ suite('sets of blocks', () => {
     { maxLength: 8 },
   );
 
-  test('the data is a big-endian integer', () => {
+  test('is encoded as a big-endian integer', () => {
     fc.assert(
       fc.property(numbers, (indexes) => {
         const number = indexes.reduce((sum, index) => sum | (1n << BigInt(index)), 0n);
@@ -192,7 +193,7 @@ suite('sets of blocks', () => {
     );
   });
 
-  test('union, difference and the lowest free block equal those of sets of indexes', () => {
+  test('has the same union, difference and lowest free block as a set of indexes', () => {
     fc.assert(
       fc.property(ranges, ranges, fc.nat(500), (one, two, count) => {
         const [a, b] = [uniteBlocks(one), uniteBlocks(two)];
