@@ -24,7 +24,7 @@ const OPTIONS = { fieldManager: NODE_REPORTER };
 
 export const kubeletReporter: ControllerDefinition = {
   name: NODE_REPORTER,
-  description: `reports nodes with a kubelet below the minimum version by the condition ${KUBELET_CONDITION}, events and an optional taint`,
+  description: `marks nodes below the minimum kubelet version by the condition ${KUBELET_CONDITION}, events and an optional taint`,
   runsOn: 'leader',
   permissions: [
     { role: 'kubelet-reporter', clusterRules: [statusRule(['patch'], 'Node')] },
