@@ -120,7 +120,7 @@ const cases: readonly (readonly [name: string, answers: Readonly<Record<string, 
   ],
 ];
 
-suite('the KubeletMinimumEnforced condition has the expected status and reason if', () => {
+suite('the KubeletMinimumEnforced condition has the expected status and reason:', () => {
   let started: TestCluster;
   let cluster: DevCluster;
   let clock: FakeClock;

@@ -469,7 +469,7 @@ suite('unreviewed pods', () => {
     );
   });
 
-  test('are reported only if no replica was running, if exemptions apply to users', async () => {
+  test('are reported only for times without a replica if exemptions apply to users', async () => {
     time = '2026-01-01T10:05:00Z';
     await createPod('limited/host', HOST);
     const exemptions = { ...NO_EXEMPTIONS, usernames: ['root'] } as unknown as typeof NO_EXEMPTIONS;

@@ -30,7 +30,7 @@ import { formatSettings, type RunningServer, serve } from '../support/serve-proc
 
 const SCENARIOS = [...POD_SECURITY, ...SCC];
 
-suite('requests to the development cluster have the result of each scenario', () => {
+suite('requests to the development cluster have the results of the scenarios:', () => {
   let running: RunningServer;
   let client: ApiClient;
   before(async () => {
@@ -118,7 +118,7 @@ test('a custom resource listed in the settings causes warnings about its pods', 
 });
 
 suite(
-  'kubectl on the development cluster has the result of each scenario',
+  'kubectl on the development cluster has the results of the scenarios:',
   { skip: hasKubectl ? false : 'kubectl is not on the PATH' },
   () => {
     let running: RunningServer;
@@ -163,7 +163,7 @@ const EXAMPLES = fileURLToPath(new URL('../../examples/cluster', import.meta.url
 const BY_WEBHOOK = /^admission webhook ".*?" denied the request: /;
 const skip = ASSETS === undefined ? 'the development cluster has no plugin PodSecurity' : false;
 
-suite('the PodSecurity plugin has the result of each Pod Security scenario', { skip }, async () => {
+suite('the PodSecurity plugin has the results of the Pod Security scenarios:', { skip }, async () => {
   const { plane, system } = await useSystem({ objectsFor: localObjects }, { podSecurityPlugin: 'on' });
   await system.install();
   await system.add(1);

@@ -245,7 +245,7 @@ suite('helm template', { skip: withoutHelm }, () => {
     assert.equal(status, 0, stdout);
   });
 
-  test('an upgrade may lack the values that a new version adds, as with helm upgrade --reuse-values', () => {
+  test('accepts values without those that a new version adds, as in helm upgrade --reuse-values', () => {
     const absent = (names: readonly string[]): JsonObject => Object.fromEntries(names.map((name) => [name, null]));
     const added = Object.keys(values).filter((name) => !REMOVABLE.includes(name));
     assert.deepEqual(renderedObjects(absent(added)), renderedObjects({}));
@@ -253,7 +253,7 @@ suite('helm template', { skip: withoutHelm }, () => {
     assert.doesNotMatch(found, /securityContext|resources|nodeSelector|ffinity|topologySpread/);
   });
 
-  test('all objects have the commonLabels and commonAnnotations', () => {
+  test('sets the commonLabels and commonAnnotations on all objects', () => {
     const objects = renderedObjects({
       ...{ ...MONITORING, certManager: { enabled: true }, prometheusRule: { enabled: true }, crds: { keep: false } },
       ...{ commonLabels: { team: 'a' }, commonAnnotations: { note: 'b' }, podLabels: { team: 'c' } },
@@ -264,7 +264,7 @@ suite('helm template', { skip: withoutHelm }, () => {
     assert.match(JSON.stringify(objects.find(({ kind }) => kind === 'Deployment')), /"team":"c"/);
   });
 
-  test('the rendered manifests contain no hooks, which kubectl and Argo CD would apply as objects', () => {
+  test('renders no hooks, which kubectl and Argo CD would apply as objects', () => {
     assert.ok(renderedObjects({}).every(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined));
   });
 });

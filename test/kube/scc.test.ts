@@ -81,7 +81,7 @@ describe('the SCC CRD', () => {
     );
   });
 
-  test('has the user namespace levels and their default in the source code', () => {
+  test('has the user namespace levels and the default level of the source code', () => {
     const level = schemas.get('userNamespaceLevel');
     assert.deepEqual(level?.enum, USER_NAMESPACE_LEVELS);
     assert.equal(level?.default, USER_NAMESPACE_LEVELS[0]);

@@ -247,7 +247,7 @@ const TRACES: readonly (readonly [traceparent: string, traceId: string | undefin
   ['', undefined],
 ];
 
-test('contains the trace ID of a valid traceparent header', async (t) => {
+test('the log line contains the trace ID of a valid traceparent header', async (t) => {
   const server = await start(t, () => deny(forbidden({ group: '', resource: 'pods' }, 'web', 'no')));
   for (const [traceparent] of TRACES) await post({ ...server, headers: { traceparent } }, '/x', BODY, JSON_TYPE);
   assert.deepEqual(

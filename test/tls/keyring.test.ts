@@ -126,7 +126,7 @@ suite('readKeyring returns the keyring and its problems with', () => {
     });
   }
 
-  test('formatKeyring writes the fields that readKeyring reads', () => {
+  test('the fields that formatKeyring writes, without problems', () => {
     const texts = formatKeyring({ authority, next, serving });
     assert.deepEqual(Object.fromEntries(texts), FULL);
   });

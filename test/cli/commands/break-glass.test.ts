@@ -567,7 +567,7 @@ describe('namespace labels during break-glass', () => {
   });
 
   for (const mode of ['client', 'server']) {
-    test(`are not changed by a dry run of the ${mode}`, async () => {
+    test(`do not change in a ${mode}-side dry run`, async () => {
       const suffix = mode === 'server' ? ' (server dry run)' : ' (dry run)';
       await create('shop');
       await label('shop', OURS);

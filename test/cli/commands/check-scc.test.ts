@@ -68,9 +68,9 @@ test('an SCC with the largest 64-bit ID is valid', async () => {
   assert.deepEqual([code, /invalid/.test(stdout)], [0, false], stdout);
 });
 
-describe('the exit code of check depends on the SCC:', () => {
+describe('the exit code of check', () => {
   for (const [name, scc, code, ...args] of codes) {
-    test(`${code} for ${name}`, async () => {
+    test(`is ${code} for ${name}`, async () => {
       const outcome = await runProgram(['check', '-f', '-', ...args], { stdin: scc });
       assert.equal(outcome.code, code, outcome.stdout);
     });

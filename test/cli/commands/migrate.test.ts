@@ -556,7 +556,7 @@ describe('migrate', () => {
     spec,
   });
 
-  test('migrate psp prints an SCC, and the fields that have no counterpart in SCCs', async () => {
+  test('psp prints an SCC, and the fields that have no counterpart in SCCs', async () => {
     const { objects, remainders, notes } = await convert('psp', [
       policy({
         ...{
@@ -608,12 +608,12 @@ describe('migrate', () => {
     );
   });
 
-  test('migrate psp sets no volumes for a policy without volumes, because an SCC without the field would allow most volumes', async () => {
+  test('psp sets no volumes for a policy without volumes, because an SCC without the field would allow most volumes', async () => {
     const { objects } = await convert('psp', [policy({})]);
     assert.deepEqual([objects[0]?.['volumes'], objects[0]?.['allowHostDirVolumePlugin']], [[], false]);
   });
 
-  test('migrate rejects an unknown system', async () => {
+  test('rejects an unknown system', async () => {
     const { code, stderr } = await runProgram(['migrate', 'opa', '-f', '-'], { stdin: '' });
     assert.deepEqual([code, stderr.split('\n')[0]], [2, 'error: the system must be one of kyverno, gatekeeper, psp']);
   });

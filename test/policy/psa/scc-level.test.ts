@@ -47,7 +47,7 @@ suite('the upstream profile and the accurate profile give different levels only 
   }
 });
 
-suite('user namespaces change the level for only two fields of an SCC that requires user namespaces', () => {
+suite('user namespaces change the level for only two fields of an SCC that requires user namespaces:', () => {
   const engine = { type: 'MustRunAs', seLinuxOptions: { type: 'container_engine_t' } };
   const required = { userNamespaceLevel: 'RequirePodLevel' };
   const anybody = { type: 'RunAsAny' };

@@ -100,7 +100,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-suite('compatibility: openshift restores the decision of OpenShift about', () => {
+suite('compatibility: openshift restores the decisions of OpenShift:', () => {
   for (const { name, given, byDefault, openshift } of cases) {
     test(name, () => {
       assert.deepEqual([outcome(given, 'portcullis'), outcome(given, 'openshift')], [byDefault, openshift]);

@@ -99,7 +99,7 @@ const STRICT = laxScc({
   volumes: ['emptyDir'],
 });
 
-suite('the messages of a denial have a limited length for a pod with', { timeout: 30_000 }, () => {
+suite('large pods', { timeout: 30_000 }, () => {
   const long = 'é'.repeat(3_000_000);
   const cases: readonly (readonly [name: string, object: object])[] = [
     [
@@ -150,7 +150,7 @@ suite('the messages of a denial have a limited length for a pod with', { timeout
     }),
   ];
   for (const [name, object] of cases) {
-    test(name, () => {
+    test(`get short denial messages with ${name}`, () => {
       const decision = assignScc(request({ object, sccs, access: { canUse: () => true } }));
       assert.equal(decision.allowed, false);
       const texts = [denialMessage(decision) ?? '', ...Object.values(decision.auditAnnotations)];
@@ -158,7 +158,7 @@ suite('the messages of a denial have a limited length for a pod with', { timeout
     });
   }
 
-  test('every container is defaulted, even if there are many', () => {
+  test('are defaulted in every container', () => {
     const object = podWith({ containers: times(4900, (index) => ({ name: `c${index}` })) });
     const decision = assignScc(request({ object, sccs: [STRICT], access: { canUse: () => true } }));
     assert.ok(decision.allowed);
@@ -170,7 +170,7 @@ suite('the messages of a denial have a limited length for a pod with', { timeout
     });
   });
 
-  test('an update of a deeply nested field is evaluated', () => {
+  test('are evaluated when a deeply nested field changes', () => {
     const object = podWith({ unknown: nested(50_000) });
     const oldObject = podWith({ unknown: nested(50_001) });
     const decision = validateScc(
@@ -180,7 +180,7 @@ suite('the messages of a denial have a limited length for a pod with', { timeout
   });
 });
 
-suite('the evaluation of a large pod against many SCCs ends within a limit for', { timeout: 30_000 }, () => {
+suite('the evaluation of a large pod against many SCCs', { timeout: 30_000 }, () => {
   const sccs = times(500, (index) =>
     laxScc({
       name: `s${index}`,
@@ -233,7 +233,7 @@ suite('the evaluation of a large pod against many SCCs ends within a limit for',
     ],
   ];
   for (const [name, spec, path, count] of cases) {
-    test(name, () => {
+    test(`ends within a limit for ${name}`, () => {
       for (const decide of [assignScc, validateScc]) {
         const start = process.cpuUsage();
         const decision = decide(request({ object: podWith(spec), sccs, access: { canUse: () => true } }));
@@ -251,7 +251,7 @@ suite('the evaluation of a large pod against many SCCs ends within a limit for',
     });
   }
 
-  test('a large but valid pod is evaluated against all SCCs', () => {
+  test('is complete for a valid pod', () => {
     const containers = times(100, (index) => ({
       name: `c${index}`,
       ports: times(3, () => ({ containerPort: 80 })),
@@ -272,7 +272,7 @@ suite('the evaluation of a large pod against many SCCs ends within a limit for',
     assert.equal(decisionAnnotations(decision)?.['openshift.io/scc'], 'z');
   });
 
-  test('an SCC that admits the pod is chosen without an evaluation of all other SCCs', () => {
+  test('ends early once it is known which SCC admits the pod', () => {
     const object = podWith({ containers: [...times(4899, () => ({})), privileged] });
     const first = laxScc({ name: 'a', priority: 1, allowPrivilegedContainer: true });
     const decision = assignScc(request({ object, sccs: [first, ...sccs], access: { canUse: () => true } }));
@@ -282,7 +282,7 @@ suite('the evaluation of a large pod against many SCCs ends within a limit for',
     );
   });
 
-  test('only the first few errors are reported if there are many', () => {
+  test('reports only the first few of many errors', () => {
     const object = podWith({
       containers: times(30, () => ({ ports: times(30, () => ({ hostPort: 1 })), ...privileged })),
     });
@@ -328,7 +328,7 @@ suite('a pod is denied quickly even if it has many', { timeout: 30_000 }, () => 
   }
 });
 
-suite('an SCC is evaluated within the time limit even if it has many', { timeout: 30_000 }, () => {
+suite('SCCs with extreme values', { timeout: 30_000 }, () => {
   const names = times(9000, (index) => `C${index}`);
   const cases: readonly (readonly [name: string, scc: object, capabilities: object])[] = [
     ['default capabilities', { defaultAddCapabilities: names }, { add: names }],
@@ -336,7 +336,7 @@ suite('an SCC is evaluated within the time limit even if it has many', { timeout
     ['allowed capabilities', { allowedCapabilities: names }, { add: [...names].reverse() }],
   ];
   for (const [name, scc, capabilities] of cases) {
-    test(name, () => {
+    test(`are evaluated within the time limit if they have many ${name}`, () => {
       const object = podWith({ containers: [{ securityContext: { capabilities } }] });
       const start = process.cpuUsage();
       const decision = assignScc(
@@ -351,7 +351,7 @@ suite('an SCC is evaluated within the time limit even if it has many', { timeout
     });
   }
 
-  test('SCCs with 64-bit IDs admit pods as on OpenShift', () => {
+  test('admit pods as on OpenShift if they have 64-bit IDs', () => {
     const last = { type: 'MustRunAsRange', uidRangeMin: 1000, uidRangeMax: 2 ** 63 };
     const groups = { type: 'MustRunAs', ranges: [{ min: 2000, max: 2 ** 63 }] };
     const sccs = [
@@ -373,7 +373,7 @@ suite('an SCC is evaluated within the time limit even if it has many', { timeout
     assert.deepEqual(admitted, [true, true, false]);
   });
 
-  test('an SCC whose lists are too long has a defect', () => {
+  test('have a defect if their lists are too long', () => {
     const sccs = [laxScc({ name: 'long', requiredDropCapabilities: times(20_001, String) })];
     assert.equal(
       denialMessage(assignScc(request({ sccs, access: { canUse: () => true } }))),

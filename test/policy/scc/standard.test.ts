@@ -64,7 +64,7 @@ function getStandard(name: string): StandardScc {
   return found;
 }
 
-suite('planStandardScc creates, updates or keeps an SCC', () => {
+suite('planStandardScc creates, updates or keeps a standard SCC:', () => {
   const v2 = getStandard('restricted-v2').scc;
   const metadata = { ...v2.metadata, resourceVersion: '7', labels: { team: 'red' }, annotations: { note: 'ours' } };
   const cases: readonly (readonly [
@@ -110,7 +110,7 @@ suite('planStandardScc creates, updates or keeps an SCC', () => {
   });
 
   for (const name of ['anyuid', 'restricted', 'privileged', 'nested-container']) {
-    test(`planStandardScc only creates ${name}`, () => {
+    test(`${name} is only created`, () => {
       const standard = getStandard(name);
       const edited = { ...standard.scc, users: ['alice'], allowHostPID: true };
       assert.deepEqual(planStandardScc(standard, undefined, 'portcullis')?.object, standard.scc);
@@ -123,7 +123,7 @@ suite('planStandardScc creates, updates or keeps an SCC', () => {
     ['hostmount-anyuid', 'system:serviceaccount:openshift-infra:pv-recycler-controller'],
   ];
   for (const [name, account] of infra) {
-    test(`planStandardScc adds the account of OpenShift to ${name} only in OpenShift compatibility mode, and keeps other changes`, () => {
+    test(`${name} lists the account of OpenShift only in OpenShift compatibility mode, and keeps other changes`, () => {
       const standard = getStandard(name);
       const edited = { ...standard.scc, users: ['alice'], priority: 5 };
       const withAccount = { ...edited, users: ['alice', account] };
