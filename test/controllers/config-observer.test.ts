@@ -305,7 +305,7 @@ plugins:
     assert.match(published(), /^(privileged|restricted) 3 Enforce$/);
   });
 
-  test('is raised again after a raise at a wrong time of the clock', async () => {
+  test('is raised again if its last raise was recorded with a wrong clock', async () => {
     await raise();
     await decide('Legacy');
     await report('a', 'privileged', 3);
@@ -329,7 +329,7 @@ plugins:
     assert.equal(published(), 'privileged 3 Advise');
   });
 
-  test('is removed when the rollout is disabled', async () => {
+  test('is lowered when the rollout enters the Disabled phase', async () => {
     await raise();
     assert.equal(
       conditions()['Enforcing'],
@@ -347,7 +347,7 @@ plugins:
     assert.ok(generations?.includes(metadata?.generation) && metadata?.generation !== undefined);
   });
 
-  test('is not published while the rollout is disabled', async () => {
+  test('is not published in the Disabled phase', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
     await decide('Restricted');

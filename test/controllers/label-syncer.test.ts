@@ -319,7 +319,7 @@ suite('the label syncer', () => {
     assert.equal(writes, 0);
   });
 
-  test('does not remove labels in the Disabled phase if the rollout has been disabled', async () => {
+  test('does not remove labels in the Disabled phase while the published syncer mode is Hold', async () => {
     await run();
     await create('shop');
     await publish('Hold');

@@ -294,7 +294,7 @@ suite('the controller runtime', () => {
     await running.stop();
   });
 
-  test('delays a key after long work for nine times as long, and merges its events in between', async () => {
+  test('delays a key after long work by nine times the duration, and merges its events in between', async () => {
     const work = function* (): Generator<void, void> {
       for (let step = 0; step < 10; step++) {
         clock.advance(2);

@@ -278,7 +278,7 @@ suite('a tenant with the admin role in a namespace', { skip }, async () => {
     assert.equal(await send(ALICE, 'DELETE', grant, dryRun), '');
   });
 
-  test('is restricted without restricting administrators or subjects with permanent grants', async () => {
+  test('is subject to a policy that does not restrict administrators or subjects with permanent grants', async () => {
     assert.equal(await send(OPERATOR, 'POST', `${BINDINGS}?dryRun=All`, bind('operand', SCC_ROLE, account('x'))), '');
     const role = {
       metadata: { name: 'operand' },

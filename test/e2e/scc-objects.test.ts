@@ -132,7 +132,7 @@ suite('SCCs', async () => {
     ]);
   });
 
-  test('cannot allow host paths by default even without the webhooks, because of the schema', async () => {
+  test('with missing or contradictory fields for host paths are rejected by the schema even without the webhooks', async () => {
     await client.send('DELETE', `${CONFIGURATIONS}/mutatingwebhookconfigurations/zz.portcullis.dev`);
     await client.send('DELETE', `${CONFIGURATIONS}/validatingwebhookconfigurations/portcullis.dev`);
     const bare = await create(short('bare'));

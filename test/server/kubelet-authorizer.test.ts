@@ -124,7 +124,7 @@ suite('the authorization webhook decides like upstream:', () => {
   }
 
   for (const version of ['v1', 'v1beta1']) {
-    test(`a review of more than 64 KiB is denied in ${version} if it is from a node`, async () => {
+    test(`a review of more than 64 KiB is denied in ${version} if it is about a node`, async () => {
       const values = ['authorization.k8s.io/v1beta1', 'x'.repeat(70_000)];
       const resourceAttributes = { ...PODS, labelSelector: { requirements: [{ key: 'k', operator: 'In', values }] } };
       const { apiVersion, kind, spec } = review({ ...as('old'), resourceAttributes }, version);

@@ -497,7 +497,7 @@ suite('/connect/pods reviews exec and attach:', () => {
     });
   }
 
-  suite('API servers skip exec reviews for users of the privileged SCC only if these would be allowed:', () => {
+  suite('API servers skip exec reviews for users of the privileged SCC only if the reviews would be allowed:', () => {
     const bound = { username: 'bound', groups: ['system:authenticated'] };
     const pod = buildPod({ runAsUser: 0 });
     const annotations = { 'openshift.io/required-scc': 'missing' };

@@ -150,7 +150,7 @@ describe('scc plan ends with a summary and the next step:', () => {
     });
   }
 
-  test('an invalid mode label is reported above them', async () => {
+  test('an invalid mode label is reported before the workloads', async () => {
     const { stdout } = await plan([], namespaceWith({ 'portcullis.dev/scc': 'maybe' }));
     const problem =
       'label portcullis.dev/scc: unknown mode "maybe", using "enforce"; must be one of enforce, report, off';

@@ -199,7 +199,7 @@ suite('a CatalogSource', () => {
     assert.equal(catalogMode({}, lower).mode, 'restricted');
   });
 
-  test('is recognized as changed only by exact values of the annotation and of disableSecurity', () => {
+  test('has its security disabled only by exact values of the annotation and of disableSecurity', () => {
     const labels = { [ENFORCE]: 'restricted' };
     for (const value of ['True', 'false', '']) {
       const metadata = { annotations: { [DISABLE_SECURITY_ANNOTATION]: value } };

@@ -302,7 +302,7 @@ suite('the label syncer mode determines which labels are set and removed:', () =
   });
 });
 
-suite('a namespace does not change if', () => {
+suite('a namespace whose level is unknown does not change:', () => {
   const { metadata } = namespaceWith();
   const cases: readonly { readonly name: string; readonly namespace: Namespace; readonly given?: Given }[] = [
     { name: 'it has no UID range', namespace: { metadata: { ...metadata, annotations: {} } } },
@@ -319,7 +319,7 @@ suite('a namespace does not change if', () => {
     });
   }
 
-  test('but an invalid UID range means that its pods may run as root', () => {
+  test('an invalid UID range does not make the level unknown, but means that pods may run as root', () => {
     const annotations = { 'openshift.io/sa.scc.uid-range': 'odd' };
     assert.deepEqual(state(synced({ metadata: { ...metadata, annotations } })), labelsFor('baseline'));
   });

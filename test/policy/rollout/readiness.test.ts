@@ -214,7 +214,7 @@ suite('the evaluation of a namespace', () => {
     );
   });
 
-  test('limits the details and fields that callers keep', () => {
+  test('limits the details and fields for callers that keep the result', () => {
     const templates = Array.from({ length: 30 }, (_, index) => {
       const containers = Array.from({ length: 200 }, (_unused, at) => ({ name: `container-${at}`, image: 'app:1' }));
       return { ...getTemplate(`web-${10 + index}`), pod: decodePod({ spec: { containers } }) };

@@ -104,7 +104,7 @@ for (const { name, expected, ...given } of readCases<readonly WarningCase[]>('sc
     assert.deepEqual(getWarnings(given), expected));
 }
 
-test('a warning about an SCC counts the namespaces that its length excludes', () => {
+test('a warning about an SCC counts the namespaces that it does not list', () => {
   const scc = { priority: 5, seccompProfiles: ['runtime/default'], groups: ['system:serviceaccounts'] };
   const names = Array.from({ length: 60 }, (_, index) => `team-with-a-rather-long-name-${index + 10}`);
   assert.deepEqual(getWarnings({ scc, pods: names.map((namespace) => ({ namespace })) }), [
