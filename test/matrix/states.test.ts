@@ -388,7 +388,7 @@ const LARGE = 128 * 1024;
 /** Number of concurrent requests. */
 const PARALLEL = { respond: 8, overloaded: 8, 'do not respond': 32 };
 
-suite('all combinations of settings, namespace and state', () => {
+suite('every combination of settings, namespace and state has the expected decisions:', () => {
   let plane: ControlPlane;
   let system: System;
   let requests = 0;

@@ -137,9 +137,9 @@ suite('attacks by tenants and strangers', { timeout: 7_200_000 }, () => {
     const isDefault = configuration === 'default';
     const suffix = isDefault ? '' : `; ${configuration}`;
     for (const attack of TENANT_ATTACKS.filter(({ name }) => isDefault || REPEATED.includes(name)))
-      test(`other clients are not affected by ${attack.name}${suffix}`, attackTenant(attack, configuration));
+      test(`do not affect other clients: ${attack.name}${suffix}`, attackTenant(attack, configuration));
     for (const attack of STRANGER_ATTACKS.filter(({ name }) => isDefault || REPEATED.includes(name)))
-      test(`other clients are not affected by ${attack.name}${suffix}`, attackStranger(attack, configuration));
+      test(`do not affect other clients: ${attack.name}${suffix}`, attackStranger(attack, configuration));
   }
 
   test('do not affect other tenants when all of them run at once', async (t) => {
