@@ -170,7 +170,7 @@ suite('validateSccObject returns', () => {
   for (const [name, fields, errors] of cases) {
     test(name, () => {
       const found = validateSccObject(laxScc({ name: 'a', ...fields })).map(formatFieldError);
-      if (name === 'an invalid name')
+      if (name === 'an error for an invalid name')
         assert.match(found.join(), /^metadata\.name: Invalid value: "A b": a lowercase RFC 1123 subdomain/);
       else assert.deepEqual(found, errors);
     });
