@@ -203,7 +203,7 @@ plugins:
     };
     await request('Legacy');
     const later = 'False LegacyMode: the cluster is in Legacy mode, which a later version may not support:';
-    const legacy = { Upgradeable: `${later} set spec.enforcementMode to ""` };
+    const legacy = { Upgradeable: `${later} set spec.enforcementMode to "" once no workload would be denied` };
     assert.deepEqual(ready(), { ...notReady(`DecisionPending: ${undecided}`), ...legacy });
     await decide('Legacy');
     const reverting = 'RevertingConfiguration: replicas are switching to the privileged default level';

@@ -246,7 +246,8 @@ interface PhaseInput extends Pick<EnforcementInput, 'phase' | 'evaluation' | 'sp
 export function phaseConditions(input: PhaseInput): readonly ConditionState[] {
   const { phase, spec, status, generation } = input;
   const isLegacy = phase !== 'Disabled' && (spec === 'Legacy' || (spec === '' && status === 'Legacy'));
-  const fix = spec === 'Legacy' ? 'set spec.enforcementMode to ""' : 'fix the workloads that would be denied';
+  const clear = 'set spec.enforcementMode to "" once no workload would be denied';
+  const fix = spec === 'Legacy' ? clear : 'fix the workloads that would be denied';
   const legacy = `the cluster is in Legacy mode, which a later version may not support: ${fix}`;
   return [
     ...readyPhase(input).map((condition) => ({ ...condition, ...defined({ observedGeneration: generation }) })),

@@ -241,7 +241,12 @@ Writes of SCCs: denied
     );
     assert.equal(status, 200, text);
     const expected = 'PSAEnforcementConfig cluster: Upgradeable is False: leave it';
-    assert.ok((await run()).stdout.includes(`${expected}\n`));
+    const { stdout } = await run();
+    assert.ok(stdout.includes(`${expected}\n`), stdout);
+    assert.match(
+      stdout,
+      /Fix: portcullis rollout plan --kubeconfig=\S+ # fix the listed workloads\. Once there are no violations, clear the mode: kubectl patch psaenforcementconfig cluster --type=merge -p '\{"spec":\{"enforcementMode":""\}\}'\n/,
+    );
     const { stderr } = await runProgram(['upgrade', `--kubeconfig=${await cluster.kubeconfig()}`]);
     assert.ok(stderr.includes(`Note: ${expected}\n`), stderr);
     await cluster.admin.send('DELETE', `${path}/cluster`);
