@@ -182,10 +182,16 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
     state,
   ]);
   const table = printTable([['PHASE', 'CONFIGURATION', 'WEBHOOK', 'FAILURE POLICY', 'STATE'], ...rows]);
-  const lines = notes.map((note) => `${printable(formatNote(note)).replace(/^s/, 'S')}\n`);
+  const configurations = Map.groupBy(notes, formatNote);
+  const lines = [...configurations].map(([note, group]) =>
+    // Without a common note, each line names the configurations to which it applies.
+    configurations.size === 1
+      ? `${printable(note).replace(/^s/, 'S')}\n`
+      : `${printable(`${group.map(({ configuration }) => configuration).join(', ')}: ${note}`)}\n`,
+  );
   const count = printCount(relaxedNamespaces.length, 'namespace');
   const relaxed = relaxedNamespaces.length === 0 ? '' : `The enforce labels of ${count} are relaxed.\n`;
-  return `${table}\n${[...new Set(lines)].join('')}${relaxed}${SUMMARIES[breakGlass]}\n`;
+  return `${table}\n${lines.join('')}${relaxed}${SUMMARIES[breakGlass]}\n`;
 }
 
 const UNCHANGED: ChangeResult = { isChanged: false, isIncomplete: false };

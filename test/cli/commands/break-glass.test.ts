@@ -118,6 +118,23 @@ ${WHEN_OFF}`,
     assert.deepEqual(await stored(), original);
   });
 
+  test('status names the configurations if they were disabled at different times', async () => {
+    for (const [path, second] of [
+      [`${VALIDATING}/portcullis.dev`, 1],
+      [`${MUTATING}/zz.portcullis.dev`, 2],
+    ] as const) {
+      const annotations = { 'portcullis.dev/break-glass-since': `2026-01-15T11:00:0${second}Z` };
+      const headers = { 'content-type': 'application/merge-patch+json' };
+      assert.equal((await cluster.admin.send('PATCH', path, { metadata: { annotations } }, headers)).status, 200);
+    }
+    const { stdout } = await run('status');
+    assert.match(
+      stdout,
+      /^portcullis\.dev: since 2026-01-15T11:00:01Z\nzz\.portcullis\.dev: since 2026-01-15T11:00:02Z$/m,
+    );
+    await run('off');
+  });
+
   test('on and off change nothing when they are repeated', async () => {
     await run('on');
     const switched = await stored();
