@@ -16,15 +16,18 @@ const USAGE = `Usage: npm run control-plane -- [--replicas=N] [--port=PORT] [--p
   --replicas=N     number of replicas; default 3
   --port=PORT      port for reviews on 127.0.0.1; default 8443, as in portcullis install --profile=local
   --pod-security   enable the PodSecurity plugin of kube-apiserver
-  --bare           install nothing; the replicas wait for the output of portcullis install --profile=local. Add
-                   -- --features=scc for portcullis install --profile=local --scc
+  --bare           install nothing; the replicas wait for the output of portcullis install --profile=local, and the
+                   output contains the command. For SCCs, add -- --features=rollout,scc
 `;
+
+/** Port in the output of `portcullis install --profile=local`. */
+const DEFAULT_PORT = 8443;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     replicas: { type: 'string', default: '3' },
-    port: { type: 'string', default: '8443' },
+    port: { type: 'string', default: String(DEFAULT_PORT) },
     'pod-security': { type: 'boolean', default: false },
     bare: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
@@ -37,7 +40,8 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
 } else {
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
   const plane = await startControlPlane(values['pod-security'] ? { podSecurityPlugin: 'on' } : {});
-  const features = values.bare ? parseFeatures([]) : ALL_FEATURES;
+  const named = positionals.flatMap((flag) => (flag.startsWith('--features=') ? flag.slice('--features='.length) : []));
+  const features = values.bare ? parseFeatures(named) : ALL_FEATURES;
   const objectsFor = (reviewPort: number) => localObjects(reviewPort, { features });
   const system = await createSystem(plane, { port, args: positionals, objectsFor });
   try {
@@ -52,10 +56,20 @@ if (values.help || !Number.isInteger(replicas) || replicas < 0 || !Number.isInte
     await plane.stop();
   }
 
+  /** Returns the command that installs the features of the replicas, and replaces the port in its output. */
+  function installCommand(): string {
+    const options = [
+      ...(features.rollout ? [] : ['--rollout=false']),
+      ...(['scc', 'kubelet', 'olm'] as const).flatMap((name) => (features[name] ? [`--${name}`] : [])),
+    ];
+    const install = ['npm run -s portcullis -- install --profile=local', ...options].join(' ');
+    const address = `127.0.0.1:${system.port}`;
+    const replace = system.port === DEFAULT_PORT ? '' : ` | sed 's/127.0.0.1:${DEFAULT_PORT}/${address}/'`;
+    return `${install}${replace} | kubectl apply --server-side -f -`;
+  }
+
   function formatGreeting(kubeconfig: string): string {
-    const next = values.bare
-      ? 'npm run -s portcullis -- install --profile=local | kubectl apply --server-side -f -'
-      : 'kubectl get namespaces';
+    const next = values.bare ? installCommand() : 'kubectl get namespaces';
     const lines = system.replicas.map(
       ({ name, pid, port: replicaPort, probes }) =>
         `  ${name}  pid ${pid}  https://127.0.0.1:${replicaPort}  ${probes}/readyz\n`,
