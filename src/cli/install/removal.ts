@@ -331,7 +331,9 @@ export async function findRemains(
     ],
     [
       grants.map(({ object }) => object),
-      `${grants.length} roles and bindings that grant the use ${granted.join(' or ')}`,
+      grants.length === 1
+        ? `1 role or binding that grants the use ${granted.join(' or ')}`
+        : `${grants.length} roles and bindings that grant the use ${granted.join(' or ')}`,
       PURGE,
     ],
     ...temporary.map(

@@ -291,7 +291,7 @@ describe('uninstall', () => {
         lines(
           REMAIN,
           '- CustomResourceDefinitions with all their objects, such as settings: portcullis uninstall --purge-crds',
-          '- 1 roles and bindings that grant the use of exceptions or of lower levels: portcullis uninstall --purge-crds',
+          '- 1 role or binding that grants the use of exceptions or of lower levels: portcullis uninstall --purge-crds',
           NAMESPACE_REMAINS,
         ),
       ),
@@ -613,7 +613,7 @@ describe('uninstall', () => {
           const { code, stdout, stderr } = await runScript(commands(heading), kubeconfig);
           assert.equal(code, 0, `${stdout}${stderr}`);
           const kinds =
-            'validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings';
+            'validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings';
           const part = '-l app.kubernetes.io/part-of=portcullis -o name';
           const remaining = await runScript(`kubectl get ${kinds} ${part}`, kubeconfig);
           assert.deepEqual(remaining, { code: 0, stdout: '', stderr: '' });
