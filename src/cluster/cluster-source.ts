@@ -3,7 +3,7 @@
  * class of client-node handles tokens, certificates and exec plugins. It is loaded only when a cluster is needed,
  * because loading it takes longer than most commands.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { RequestOptions } from 'node:https';
@@ -13,7 +13,7 @@ import { failureReason, readSource, type TextFile } from '../config/files.ts';
 import { readDocuments } from '../config/yaml.ts';
 import { errorCode } from '../kube/error-code.ts';
 import { quote } from '../kube/text.ts';
-import { isObject, type JsonObject } from '../kube/types.ts';
+import { isObject, type JsonObject, objectMember, objectsIn } from '../kube/types.ts';
 import { UserError } from '../kube/user-error.ts';
 
 export interface ClusterSource {
@@ -147,13 +147,13 @@ async function kubeconfigTarget(
   const config = await createKubeConfig();
   try {
     config.loadFromString(JSON.stringify(raw));
-    return chooseContext(config, context, raw.users);
+    return chooseContext(config, context, raw);
   } catch (error) {
     throw new UserError(`${files}: ${errorMessage(error)}`, { cause: error });
   }
 }
 
-function chooseContext(config: KubeConfig, wanted: string | undefined, users: readonly JsonObject[]): ClusterTarget {
+function chooseContext(config: KubeConfig, wanted: string | undefined, raw: RawKubeconfig): ClusterTarget {
   const name = wanted ?? config.getCurrentContext();
   const names = config.getContexts().map((context) => context.name);
   const choices = names.length === 0 ? '' : `; the contexts are ${names.join(', ')}`;
@@ -171,9 +171,18 @@ function chooseContext(config: KubeConfig, wanted: string | undefined, users: re
   }
   // Removes the proxy, which only the connection uses. The build omits client-node's proxy agents.
   const { proxyUrl, ...direct } = cluster;
-  config.loadFromClusterAndUser(direct, { ...user, exec: withExecutionInfo(user.exec, cluster) });
-  const entry = users.find((entry) => entry['name'] === user.name)?.['user'];
-  return { ...createTarget(config, context.namespace, isObject(entry) ? entry : {}), context: name, proxyUrl };
+  const { extensions } = entryNamed(raw.clusters, cluster.name, 'cluster');
+  config.loadFromClusterAndUser(direct, { ...user, exec: withExecutionInfo(user.exec, cluster, extensions) });
+  const target = createTarget(config, context.namespace, entryNamed(raw.users, user.name, 'user'));
+  return { ...target, context: name, proxyUrl };
+}
+
+/** Returns the fields of the entry with a name. They include the fields that client-node does not read. */
+function entryNamed(entries: readonly JsonObject[], name: string, field: 'cluster' | 'user'): JsonObject {
+  return objectMember(
+    entries.find((entry) => entry['name'] === name),
+    field,
+  );
 }
 
 interface RawKubeconfig {
@@ -257,18 +266,30 @@ function createTarget(config: KubeConfig, namespace: string | undefined, user: J
  * Adds the environment variable that describes the cluster to an exec plugin and disables prompts.
  * @see https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
  */
-function withExecutionInfo(exec: unknown, cluster: Cluster): unknown {
+function withExecutionInfo(exec: unknown, cluster: Cluster, extensions: unknown): unknown {
   if (!isObject(exec)) return exec;
-  const info = {
-    server: cluster.server,
-    'certificate-authority-data': cluster.caData,
-    'tls-server-name': cluster.tlsServerName,
-    'insecure-skip-tls-verify': cluster.skipTLSVerify,
-  };
-  const spec = { interactive: false, ...(exec['provideClusterInfo'] === true ? { cluster: info } : {}) };
+  const isInformed = exec['provideClusterInfo'] === true;
+  const spec = { interactive: false, ...(isInformed ? { cluster: executionCluster(cluster, extensions) } : {}) };
   const value = JSON.stringify({ apiVersion: exec['apiVersion'], kind: 'ExecCredential', spec });
   const env: readonly unknown[] = Array.isArray(exec['env']) ? exec['env'] : [];
   return { ...exec, env: [...env, { name: 'KUBERNETES_EXEC_INFO', value }] };
+}
+
+/** Extension of a cluster that contains the configuration of its exec plugins. */
+const EXEC_EXTENSION = 'client.authentication.k8s.io/exec';
+
+function executionCluster(
+  { server, caData, caFile, tlsServerName, skipTLSVerify, proxyUrl }: Cluster,
+  extensions: unknown,
+) {
+  return {
+    server,
+    'certificate-authority-data': caData ?? (caFile && readFileSync(caFile, 'base64')),
+    'tls-server-name': tlsServerName,
+    'insecure-skip-tls-verify': skipTLSVerify,
+    'proxy-url': proxyUrl,
+    config: objectsIn(extensions).find(({ name }) => name === EXEC_EXTENSION)?.['extension'],
+  };
 }
 
 /**

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { createServer as createPlainServer } from 'node:http';
 import { type AddressInfo, connect as dial, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
+import { resolveCluster } from '../../src/cluster/cluster-source.ts';
 import type { Connection } from '../../src/cluster/connection.ts';
 import { isWithoutProxy } from '../../src/cluster/no-proxy.ts';
 import { ApiError, ConnectionError } from '../../src/kube/status.ts';
@@ -304,6 +305,43 @@ console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token
       provideClusterInfo: true,
     };
     assert.deepEqual(await headersFor({ exec }), [`authorization: Bearer argument sweet false ${server.url}`]);
+  });
+
+  test('an exec plugin receives the CA from a file, the proxy and the configuration in the extension', async () => {
+    const program = `#!${process.execPath}
+const { cluster } = JSON.parse(process.env.KUBERNETES_EXEC_INFO).spec;
+console.log(JSON.stringify({ kind: 'ExecCredential', status: { token: JSON.stringify(cluster) } }));
+`;
+    const kubeconfig = JSON.stringify({
+      'current-context': 'c',
+      contexts: [{ name: 'c', context: { cluster: 'a', user: 'u' } }],
+      clusters: [
+        {
+          name: 'a',
+          cluster: {
+            server: 'https://a.test',
+            'certificate-authority': await server.file('authority', 'the authority'),
+            'proxy-url': 'http://proxy.test',
+            extensions: [
+              { name: 'other', extension: { audience: 'b' } },
+              { name: 'client.authentication.k8s.io/exec', extension: { audience: 'a' } },
+            ],
+          },
+        },
+      ],
+      users: [
+        { name: 'u', user: { exec: { command: await server.file('plugin', program), provideClusterInfo: true } } },
+      ],
+    });
+    const { credentials } = await resolveCluster({ kubeconfig: await server.file('kubeconfig', kubeconfig), env: {} });
+    const { authorization = '' } = (await credentials()).headers;
+    assert.deepEqual(JSON.parse(authorization.replace('Bearer ', '')), {
+      server: 'https://a.test',
+      'certificate-authority-data': Buffer.from('the authority').toString('base64'),
+      'insecure-skip-tls-verify': false,
+      'proxy-url': 'http://proxy.test',
+      config: { audience: 'a' },
+    });
   });
 
   const broken: readonly (readonly [name: string, program: string | undefined, reason: RegExp])[] = [
