@@ -13,7 +13,7 @@ import { type ManifestError, type Path, STDIN } from './yaml.ts';
 
 /** Labels and annotations of namespaces that policies read. */
 const READ_IN_NAMESPACE =
-  /^metadata\.(?:labels|annotations)\[(?:pod-security\.kubernetes\.io|portcullis\.dev|openshift\.io)\//;
+  /^metadata\.(?:labels|annotations)\[(?:pod-security\.kubernetes\.io|portcullis\.dev|(?:security\.)?openshift\.io)\//;
 
 /**
  * Returns an error for each placeholder that prevents the evaluation of an object. If there are none, returns an error

@@ -111,6 +111,16 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     [`not rendered yet: metadata.labels[pod-security.kubernetes.io/enforce] contains \${B}. ${ENVSUBST}`],
   ],
   [
+    'the labels of a namespace that turn SCCs and label synchronization off',
+    'apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {openshift.io/run-level: "${A}", security.openshift.io/disable-securitycontextconstraints: "${B}", security.openshift.io/scc.podSecurityLabelSync: "${C}", other.openshift.io/d: "${D}"}}\n',
+    2,
+    [
+      `not rendered yet: metadata.labels[openshift.io/run-level] contains \${A}. ${ENVSUBST}`,
+      `not rendered yet: metadata.labels[security.openshift.io/disable-securitycontextconstraints] contains \${B}. ${ENVSUBST}`,
+      `not rendered yet: metadata.labels[security.openshift.io/scc.podSecurityLabelSync] contains \${C}. ${ENVSUBST}`,
+    ],
+  ],
+  [
     'the strategies of an SCC',
     'apiVersion: security.openshift.io/v1\nkind: SecurityContextConstraints\nmetadata: {name: "${A}"}\nrunAsUser: {type: "${B}"}\n',
     2,
