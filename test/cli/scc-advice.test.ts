@@ -68,7 +68,7 @@ const cases: readonly Case[] = [
     detail: `the closest SCC is "build-scc", which does not allow ${SECURITY}.seccompProfile.localhostProfile=a.json`,
     fixes: [
       `Remove or change ${SECURITY}.seccompProfile.localhostProfile in the pods.`,
-      'Copy SCC "build-scc", add localhost/a.json to seccompProfiles, and grant the copy: portcullis scc create build pod/build -n ci.',
+      'Copy SCC "build-scc", add localhost/a.json to seccompProfiles, and grant the copy: portcullis scc create build pod/build -n ci -f FILE.',
       PRIVILEGED,
     ],
   },
@@ -113,7 +113,7 @@ const cases: readonly Case[] = [
     detail: `the closest SCC is "restricted-v2", which does not allow ${SECURITY}.runAsUser=0`,
     fixes: [
       `Remove or change ${SECURITY}.runAsUser in the pods.`,
-      'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci.',
+      'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci -f FILE.',
       'Grant SCC "anyuid": portcullis scc grant anyuid -z builder -n ci. This gives all pods of service account "builder" these permissions: the root user and privilege escalation.',
     ],
   },
@@ -124,7 +124,7 @@ const cases: readonly Case[] = [
     detail: `the closest SCC is "restricted-v2", which does not allow ${SECURITY}.runAsUser=0`,
     fixes: [
       `Remove or change ${SECURITY}.runAsUser in the pods.`,
-      'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci.',
+      'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci -f FILE.',
       'Grant SCC "ranged": portcullis scc grant ranged -z builder -n ci. This gives all pods of service account "builder" these permissions: the root user.',
     ],
   },
@@ -145,7 +145,7 @@ const cases: readonly Case[] = [
     detail: 'the closest SCC is "restricted-v2", which does not allow spec.volumes[0]=hostPath',
     fixes: [
       'Remove or change spec.volumes[0] in the pods.',
-      'Copy SCC "restricted-v2", set allowHostDirVolumePlugin=true, and grant the copy: portcullis scc create build pod/build -n ci.',
+      'Copy SCC "restricted-v2", set allowHostDirVolumePlugin=true, and grant the copy: portcullis scc create build pod/build -n ci -f FILE.',
       'Grant SCC "hostmount-anyuid": portcullis scc grant hostmount-anyuid -z builder -n ci. This gives all pods of service account "builder" these permissions: files of the node (hostPath), the root user and privilege escalation.',
     ],
   },

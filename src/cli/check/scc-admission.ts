@@ -1,6 +1,7 @@
 /** Reviews the pods in manifests with SCC admission, based on exported SCCs and grants or on the standard SCCs. */
 import type { LocatedPod } from '../../config/fix.ts';
 import { manifestName, type ManifestObject } from '../../config/objects.ts';
+import { STDIN } from '../../config/yaml.ts';
 import type { PodCreator } from '../../kube/controller-pod.ts';
 import type { Kind } from '../../kube/kinds.ts';
 import { getApiVersion } from '../../kube/resources.ts';
@@ -68,13 +69,15 @@ export async function createSccReviewer(options: SccReviewOptions): Promise<SccR
     // In report mode, SCC admission neither denies nor changes pods.
     if (decision.allowed) return { pod: mode === 'enforce' ? (decision.object as PodLike) : pod };
     if (verdict.outcome !== 'denied') return { pod };
-    const { kind, value } = located.object;
+    const { kind, value, document } = located.object;
+    const { file } = document;
     const isBuiltIn = isKnownKind(located.object.apiVersion, kind);
     const workload = {
       kind,
       name: manifestName(value),
       ...(isBuiltIn ? {} : { template: printFieldPath(located.path) }),
       serviceAccount: created.serviceAccount,
+      files: [file === STDIN.name ? STDIN.path : file],
     };
     const denial = createDenial(verdict, listFixes(verdict, workload, name));
     return { pod, denial: { ...denial, mode: mode === 'enforce' ? 'enforce' : 'warn' } };

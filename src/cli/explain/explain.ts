@@ -83,6 +83,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
     ...(isWithoutServer ? {} : { scc }),
     creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
     isCreatorAssumed: user === undefined,
+    files: options.filename,
     // A missing service account in the manifests may be created together with the pods that use it.
     findAccount: (name: string, scope: string) =>
       store.get('ServiceAccount', name, scope) ??

@@ -58,6 +58,8 @@ interface ExplainContext extends ReturnType<typeof findExceptions> {
   readonly creator: UserInfo;
   /** True if `--as` does not set the creator. API servers do not record who created existing pods. */
   readonly isCreatorAssumed: boolean;
+  /** Files and folders from which the workloads were read. Empty if they were read from the cluster. */
+  readonly files: readonly string[];
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
 
@@ -105,6 +107,7 @@ function explain(explained: Explained, context: ExplainContext) {
     name,
     template: source.template && printFieldPath(source.template),
     serviceAccount,
+    files: context.files,
   };
   const scc =
     mode === undefined || mode.mode === 'off' ? undefined : explainSccs(input, context.store, { ...named, namespace });

@@ -46,6 +46,8 @@ interface ReportInput {
   readonly date: Date;
   /** Address of the API server, or a description of the manifests. */
   readonly source: string;
+  /** Files and folders of the manifests. Absent for a cluster. */
+  readonly files?: readonly string[];
   /** Context in the kubeconfig. Absent for manifests and for the service account of a pod. */
   readonly context?: string | undefined;
   /** Installation namespace, which contains the Leases of the replicas. */
@@ -56,7 +58,7 @@ interface ReportInput {
 
 /** Computes the report. Prints progress on a terminal. Rejects if the signal is aborted. */
 export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 'signal'>): Promise<ReportData> {
-  const { facts, date, source, context, namespace, isFromFile } = input;
+  const { facts, date, source, files, context, namespace, isFromFile } = input;
   const { store, state, podSecurity, management, settingsSource, isInstalled } = facts;
   const planned = await planNamespaces(facts, io);
   const summary = countNamespaces(planned);
@@ -109,7 +111,7 @@ export async function computeReport(input: ReportInput, io: Pick<Io, 'stderr' | 
     namespaces,
     fixes: Object.fromEntries(sortedSet(namespaces.flatMap(violatedChecks)).map((check) => [check, checkFix(check)])),
     sccs: listSccs(facts, sccPlans),
-    sccDenials: sccPlans.flatMap(listDenials),
+    sccDenials: sccPlans.flatMap((plan) => listDenials(plan, files)),
     unreviewedPods: store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.unreviewedPods ?? [],
     exemptions: listExemptions({
       store,

@@ -118,7 +118,8 @@ async function reportCluster(options: RolloutValues, io: Io): Promise<ReportData
   const target = filename.length > 0 ? undefined : await findCluster({ ...options, env: io.env });
   const source = target?.server ?? filename.join(', ');
   const isFromFile = config !== undefined;
-  return await computeReport({ facts, date, source, context: target?.context, namespace, isFromFile }, io);
+  const input = { facts, date, source, files: filename, context: target?.context, namespace, isFromFile };
+  return await computeReport(input, io);
 }
 
 /** Number of denied workloads that a page lists, which keeps it below 5 MB. JSON contains all of them. */

@@ -128,14 +128,18 @@ function workloadLines(workload: ViolatingWorkload, style: Style): readonly stri
 }
 
 /** Returns the workloads that no SCC admits, with the same reasons and fixes as `check` and `explain`. */
-export function sccBlocks({ name: namespace, workloads }: AdmissionPlan, style: Style): readonly string[] {
+export function sccBlocks(
+  { name: namespace, workloads }: AdmissionPlan,
+  files: readonly string[],
+  style: Style,
+): readonly string[] {
   const lines = workloads.flatMap(({ result, ...workload }) => {
     if (result.outcome !== 'denied') return [];
     const { reason, detail } = describeReason(result);
     return [
       `  ${style('red', printable(`${workload.kind} ${workload.name}`))}: denied, ${NO_SCC}`,
       `    scc-admission: ${printable(detail === '' ? reason : `${reason} (${detail})`)}`,
-      ...listFixes(result, workload, namespace).map((fix, index) => {
+      ...listFixes(result, { ...workload, files }, namespace).map((fix, index) => {
         return `      ${style('dim', printable(`${index === 0 ? 'Fix' : 'Or'}: ${formatFix(fix)}`))}`;
       }),
     ];

@@ -88,7 +88,7 @@ export const command = defineClusterCommand({
     const denial =
       versions && `would be denied by Kubernetes ${describe(versions.to)} but not by ${describe(versions.from)}`;
     const sccPlan = only === undefined || versions ? undefined : planEnforcedSccs(only, facts);
-    const sccDenials = sccPlan && listDenials(sccPlan);
+    const sccDenials = sccPlan && listDenials(sccPlan, values.filename);
     const data = { summary: counts, versions, namespaces, sccDenials, settings, assumptions };
     return {
       data,
@@ -96,7 +96,7 @@ export const command = defineClusterCommand({
       blocks: (style) => [
         ...assumptionBlocks(assumptions, settings),
         ...namespaceSections(namespaces, { ...values, namespace: only }, style),
-        ...(sccPlan ? sccBlocks(sccPlan, style) : []),
+        ...(sccPlan ? sccBlocks(sccPlan, values.filename, style) : []),
         `${style('bold', [printNamespaceCounts(counts, denial), ...newer].join('; '))}\n`,
       ],
       code: namespaces.some(needsFix) ? EXIT.violations : EXIT.passed,

@@ -69,12 +69,15 @@ export interface SccFix {
 }
 
 /** Returns the denied workloads of a namespace, or an empty list if SCC admission is off. */
-export function listDenials({ name: namespace, mode, workloads }: AdmissionPlan): readonly SccDenial[] {
+export function listDenials(
+  { name: namespace, mode, workloads }: AdmissionPlan,
+  files: readonly string[] = [],
+): readonly SccDenial[] {
   return workloads.flatMap((workload) => {
     const { kind, name, result, denial } = workload;
     if (mode === 'off' || result.outcome !== 'denied') return [];
     const reason = denial ?? capitalize(describeCause(result));
-    return [{ namespace, kind, name, mode, reason, fixes: listFixes(result, workload, namespace) }];
+    return [{ namespace, kind, name, mode, reason, fixes: listFixes(result, { ...workload, files }, namespace) }];
   });
 }
 
@@ -90,6 +93,8 @@ interface DeniedWorkload {
   /** Path of the pod template. Set only if the object's kind is not built in. */
   readonly template?: string | undefined;
   readonly serviceAccount?: string | undefined;
+  /** Files and folders from which the workload was read, such as `-`. Empty if it was read from the cluster. */
+  readonly files?: readonly string[];
 }
 
 /**
@@ -98,7 +103,7 @@ interface DeniedWorkload {
  */
 export function listFixes(
   denial: PodDenial,
-  { kind, name, template, serviceAccount }: DeniedWorkload,
+  { kind, name, template, serviceAccount, files = [] }: DeniedWorkload,
   namespace: string,
 ): readonly SccFix[] {
   const { problem, corrections, requiredScc, closest, suggestedScc, changing } = denial;
@@ -112,10 +117,13 @@ export function listFixes(
   const fixes: SccFix[] = [
     { text: paths === undefined ? 'Change the workload.' : `Remove or change ${paths.join(', ')} in the pods.` },
   ];
-  if (suggestedScc) {
+  // The SCC with the name of the workload usually is the copy, which has not been granted yet.
+  if (suggestedScc && grantable !== name) {
     const changes = [...(corrections?.changes ?? []), ...suggestedScc.changes].join(', ');
     const isNamed = /[^-*]$/.test(name) && template === undefined;
-    const operands = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace].map(shellQuote).join(' ');
+    // Standard input cannot be read again.
+    const read = files.flatMap((file) => ['-f', file === '-' ? 'FILE' : file]);
+    const operands = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace, ...read].map(shellQuote).join(' ');
     const text = `Copy SCC ${quote(suggestedScc.original)}, ${changes}, and grant the copy`;
     fixes.push(isNamed ? { text, command: `portcullis scc create ${operands}` } : { text: `${text}.` });
   }
