@@ -1,4 +1,4 @@
-import { INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../api/names.ts';
+import { CONFIGURATION_NAME, INSTALLATION, POD_SECURITY_CONFIG_MAP, RAISED_AT_ANNOTATION } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
 import type { Settings } from '../../config/settings.ts';
 import { isReplicaLease, isCurrentLease } from '../../controllers/replica-leases.ts';
@@ -129,6 +129,7 @@ export async function computeRollout(
       view: getRolloutView(scope, rollout),
       config: store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG),
       sccMode: management.scc.mode,
+      isBreakGlassOn: reportsBreakGlass(store),
       default: podSecurity.defaults.enforce.level,
       nowMs,
       live: areLeasesKnown ? findReplicas(store.list('Lease', namespace), date) : undefined,
@@ -154,6 +155,12 @@ export async function computeRollout(
       store.list('Lease', namespace).length > 0 ||
       store.get('Deployment', INSTALLATION.name, namespace) !== undefined,
   };
+}
+
+/** Returns true if the leader reports that break-glass is on, and `undefined` otherwise. */
+function reportsBreakGlass(store: Store): true | undefined {
+  const conditions = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status?.conditions ?? [];
+  return conditions.some(({ type, reason }) => type === 'Ready' && reason === 'BreakGlass') || undefined;
 }
 
 /** Describes the custom resources that commands evaluate but the leader does not. */

@@ -90,6 +90,9 @@ export const command = defineCommand({
       throw new UserError('the output is an HTML page: write it to a file with > report.html, or set -o json');
     }
     if (isFleet) return await reportFiles(filename, options, io);
+    if (options.namespace !== undefined && filename.length === 0) {
+      throw new UserError('-n applies only to manifests: a report contains the complete cluster');
+    }
     const contexts = await selectContexts(options, io);
     if (standard !== undefined) {
       if (contexts) throw new UserError('--standard prints the controls of one cluster: select one context');

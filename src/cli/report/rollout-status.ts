@@ -26,13 +26,16 @@ const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string
 
 /** Computes the state of the rollout, and the next action that the user should take. */
 export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): RolloutStatus {
-  const { phase, requested = '', requestedBy, decided, gate, replicas, evaluation } = state;
+  const { phase, requested = '', requestedBy, decided, gate, replicas, evaluation, isBreakGlassOn } = state;
   if (phase === 'Disabled') {
     return status(
       'Off',
       'the planned levels are only a preview',
       'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
     );
+  }
+  if (isBreakGlassOn) {
+    return status('Blocked', 'break-glass is on, so nothing is enforced', 'End it: portcullis break-glass off.');
   }
   if (replicas !== undefined && replicas.leader === undefined) {
     const reason = 'there is no leader, so nothing is evaluated or decided';

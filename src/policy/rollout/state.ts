@@ -45,6 +45,8 @@ interface Replicas {
 
 /** The current state of the rollout. Times are in RFC 3339 format. */
 export interface RolloutState extends Pick<RolloutSettings, 'phase'>, RaiseTimes, RolloutView {
+  /** Set while break-glass is on, so nothing is enforced. */
+  readonly isBreakGlassOn?: true | undefined;
   /** The announced enforcement date, unless it has passed. */
   readonly enforcementDate?: string | undefined;
   readonly sccMode: SccMode;
@@ -76,6 +78,7 @@ interface StateInput {
   readonly sccMode: SccMode;
   /** The level of namespaces without a label. */
   readonly default: Level;
+  readonly isBreakGlassOn?: true | undefined;
   /** The current time. Absent for manifests, because their age is unknown. */
   readonly nowMs: number | undefined;
   /** The replicas that have renewed their Lease, and the leader. Absent if the Leases are unknown. */
@@ -125,6 +128,7 @@ export function computeState(input: StateInput): RolloutState {
     phase,
     enforcementDate: isAnnounced(enforcementDate, nowMs) ? enforcementDate : undefined,
     sccMode: input.sccMode,
+    isBreakGlassOn: input.isBreakGlassOn,
     default: input.default,
     replicas: live && { running: live.replicas.length, leader: live.leader },
     requested: config && modes.spec,

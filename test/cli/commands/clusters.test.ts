@@ -251,6 +251,7 @@ describe('commands for several contexts', () => {
       ],
       ['report --reference=prod-1 -o json', '--reference requires --fleet or several contexts'],
       ['report -o table', '-o table requires --fleet or several contexts'],
+      ['report -n shop -o json', '-n applies only to manifests: a report contains the complete cluster'],
       [
         'report --all-contexts --reference=prod-1 -o json',
         '-o json saves the reports without a comparison: join them with --fleet and --reference',

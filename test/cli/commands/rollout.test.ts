@@ -656,6 +656,7 @@ const DECIDE = 'Wait until the leader evaluates all namespaces again and decides
 const AWAIT = 'Wait until the namespaces are labeled. Errors are reported as events in the namespaces.';
 const NO_LEADER = 'there is no leader, so nothing is evaluated or decided';
 const STALE = 'the last complete evaluation of all namespaces is too old';
+const BREAK_GLASS = 'break-glass is on, so nothing is enforced';
 const RAISING = 'the default level is raised after a waiting period';
 
 describe('rollout status prints the state of the rollout, its reasons, and the next action for', () => {
@@ -748,6 +749,7 @@ describe('rollout status prints the state of the rollout, its reasons, and the n
     ],
 
     [ENFORCED, {}, 'Enforcing', []],
+    [{ ...ENFORCED, isBreakGlassOn: true }, {}, 'Blocked', [BREAK_GLASS], 'End it: portcullis break-glass off.'],
     [{ ...ENFORCED, requested: 'Restricted' }, VIOLATING, 'Enforcing', [], LISTED],
     [ENFORCED, DENIED_NOW, 'Enforcing', [], FIX_NOW],
     [ENFORCED, RESTART, 'Enforcing', [], RESTARTED],
