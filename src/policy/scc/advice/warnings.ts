@@ -4,7 +4,7 @@ import { findSimilar, quote } from '../../../kube/text.ts';
 import { isObject, type Namespace } from '../../../kube/types.ts';
 import { findSubjectType, serviceAccountSubject } from '../access.ts';
 import { toSccSet } from '../order.ts';
-import type { SccInput } from '../request.ts';
+import { podAnnotation, type SccInput } from '../request.ts';
 import type { PreparedScc } from '../scc.ts';
 import { type SccAdmission, admits, type Search, type SearchResult } from '../search.ts';
 import { standardUseRole } from '../standard.ts';
@@ -149,11 +149,13 @@ function closestWarning({ scc, disallowedFields }: NonNullable<Suggestion['close
   return formatListWarning(`${head} ${quoteName(scc)}. It does not allow: `, items, '.');
 }
 
-function changingWarning({ operation }: SccInput, { scc, paths }: NonNullable<Suggestion['changing']>): string {
+function changingWarning({ operation, object }: SccInput, { scc, paths }: NonNullable<Suggestion['changing']>): string {
   const tail =
     operation === 'UPDATE'
       ? '. An update cannot change them, so recreate the pod.'
-      : '. The pod was changed after its SCC was assigned.';
+      : podAnnotation(object, POD_SCC_ANNOTATIONS.scc) === ''
+        ? '. The API server did not call the webhook that assigns SCCs. Retry in a few seconds. If this persists, run portcullis doctor.'
+        : '. The pod was changed after its SCC was assigned.';
   return formatListWarning(`SCC ${quoteName(scc)} would have to change `, paths, tail);
 }
 
