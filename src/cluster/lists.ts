@@ -244,7 +244,7 @@ export async function readCluster(
     const names = denials.map(({ kind }) => resourceName(kind)).join(', ');
     throw new UserError(`this requires the "list" verb on ${names}: ${denials[0]?.denial ?? ''}`);
   }
-  if (kinds.length > 0 && results.every((result) => 'unserved' in result)) {
+  if (kinds.some(isBuiltIn) && results.every((result) => 'unserved' in result)) {
     const names = kinds.map(resourceName).join(', ');
     throw new UserError(`${connection.server} does not serve ${names}: is it a Kubernetes API server?`);
   }
@@ -254,6 +254,12 @@ export async function readCluster(
   }
   store.markSynced();
   return { store, unserved: results.flatMap((result) => ('unserved' in result ? [result.kind] : [])) };
+}
+
+/** True for a kind that every Kubernetes API server serves. All other kinds require a CRD. */
+function isBuiltIn(kind: Kind): boolean {
+  const { group } = RESOURCES[kind];
+  return !group.includes('.') || group.endsWith('.k8s.io');
 }
 
 type ListFailure = { readonly kind: Kind; readonly denial: string } | { readonly kind: Kind; readonly unserved: true };

@@ -250,3 +250,17 @@ describe('exception approve', () => {
     assert.match((await run(['list', '-o', 'wide'])).stdout, new RegExp(` SPEC HASH .*\\n.* ${HASH} `));
   });
 });
+
+test('exception list lists nothing in a cluster without the CRD', async () => {
+  const { kubeconfig, stop } = await startCluster();
+  try {
+    assert.deepEqual(await runProgram(['exception', 'list', '--kubeconfig', await kubeconfig()]), {
+      code: 0,
+      stdout:
+        'Assumed: no podsecurityexceptions.policy.portcullis.dev: the cluster does not serve them.\n\nNo exceptions.\n',
+      stderr: '',
+    });
+  } finally {
+    await stop();
+  }
+});
