@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { withoutBrackets } from './no-proxy.ts';
 
 /** A connection error from Node. */
 interface NodeError {
@@ -14,7 +15,7 @@ interface NodeError {
 /** Formats a connection error in the wording of Go's HTTP client, whose errors kubectl prints. */
 export function networkError(thrown: unknown, url: string): string {
   const error = firstError(thrown);
-  const hostname = URL.canParse(url) ? new URL(url).hostname : '';
+  const hostname = URL.canParse(url) ? withoutBrackets(new URL(url).hostname) : '';
   const dialed = error.address === undefined ? '' : ` ${hostPort(error.address, error.port)}`;
   switch (error.code) {
     case 'ECONNREFUSED':

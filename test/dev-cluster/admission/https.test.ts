@@ -244,4 +244,14 @@ describe('network errors are formatted as in Go:', () => {
   for (const [name, error, text] of cases) {
     test(name, () => assert.equal(networkError(error, 'https://hook.example.com/x'), text));
   }
+
+  for (const [names, text] of [
+    ['DNS:a.test', "cannot validate certificate for fd00::1 because it doesn't contain any IP SANs"],
+    ['DNS:a.test, IP Address:FD00:0:0:0:0:0:0:2', 'certificate is valid for FD00:0:0:0:0:0:0:2, not fd00::1'],
+  ] as const) {
+    test(`a certificate with ${names} for a server with an IPv6 address`, () => {
+      const error = failure('ERR_TLS_CERT_ALTNAME_INVALID', { cert: { subjectaltname: names } });
+      assert.equal(networkError(error, 'https://[fd00::1]:6443'), `tls: failed to verify certificate: x509: ${text}`);
+    });
+  }
 });
