@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   GRANT_EXPIRY_ANNOTATION,
+  TEMPORARY_GRANTS_ANNOTATION,
   TEMPORARY_GRANT_PREFIX,
   BREAK_GLASS_MANAGER,
   CONFIGURATION_NAME,
@@ -322,6 +323,7 @@ export async function findRemains(
     labeled: others.filter(({ metadata }) => metadata.labels?.[key] !== undefined),
   }));
   const ranges = sccs === 'foreign' ? [] : others.filter(hasOwnRanges);
+  const recorded = others.filter(({ metadata }) => metadata.annotations?.[TEMPORARY_GRANTS_ANNOTATION] !== undefined);
   const rangeKeys = Object.values(NAMESPACE_RANGE_ANNOTATIONS).map((key) => `${key}-`);
   const remains: readonly (readonly [objects: readonly AnyObject[], title: string, command: ShellCommand])[] = [
     [
@@ -353,6 +355,11 @@ export async function findRemains(
           kubectl('label', 'namespaces', '-l', key, `${key}-`),
         ] as const,
     ),
+    [
+      recorded,
+      `annotation ${TEMPORARY_GRANTS_ANNOTATION} of ${listNames(recorded)}`,
+      kubectl('annotate', 'namespaces', ...recorded.map(objectName), `${TEMPORARY_GRANTS_ANNOTATION}-`),
+    ],
     [
       ranges,
       `annotations openshift.io/sa.scc.* that Portcullis set on ${listNames(ranges)}`,

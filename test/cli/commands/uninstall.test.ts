@@ -479,7 +479,7 @@ describe('uninstall', () => {
       await apply('shared', 'gitops', { labels: { [ENFORCE]: 'baseline', team: 'a' } });
       await apply('users', 'gitops', { labels: { [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' } });
       await update('own', ALLOCATOR, { annotations: { [UID]: '1/1', [MCS]: 's0' } });
-      await update('users', 'kubectl', { annotations: { [UID]: '2/1' } });
+      await update('users', 'kubectl', { annotations: { [UID]: '2/1', 'portcullis.dev/temporary-grants': '[]' } });
     });
     after(async () => {
       for (const name of NAMES) await cluster.admin.send('DELETE', `/api/v1/namespaces/${name}`);
@@ -491,10 +491,14 @@ describe('uninstall', () => {
         { [LEVEL]: 'baseline', [UID]: '1/1', [MCS]: 's0' },
       ],
       [{ [ENFORCE]: 'baseline', [AUDIT]: 'baseline', team: 'a' }, { [LEVEL]: 'baseline' }],
-      [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
+      [
+        { [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' },
+        { [UID]: '2/1', 'portcullis.dev/temporary-grants': '[]' },
+      ],
     ];
     const REMAIN_IN_NAMESPACES = [
       '- labels portcullis.dev/scc of users: kubectl label namespaces -l portcullis.dev/scc portcullis.dev/scc-',
+      '- annotation portcullis.dev/temporary-grants of users: kubectl annotate namespaces users portcullis.dev/temporary-grants-',
       '- annotations openshift.io/sa.scc.* that Portcullis set on own: kubectl annotate namespaces own openshift.io/sa.scc.uid-range- openshift.io/sa.scc.supplemental-groups- openshift.io/sa.scc.mcs-',
     ];
     const KEPT = '- Pod Security labels that Portcullis set on own, shared: portcullis uninstall';
@@ -510,7 +514,10 @@ describe('uninstall', () => {
         result: [
           [{}, { [UID]: '1/1', [MCS]: 's0' }],
           [{ [ENFORCE]: 'baseline', team: 'a' }, {}],
-          [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
+          [
+            { [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' },
+            { [UID]: '2/1', 'portcullis.dev/temporary-grants': '[]' },
+          ],
         ],
         remains: [DEFINITIONS_REMAIN, ...REMAIN_IN_NAMESPACES],
       },
@@ -532,7 +539,10 @@ describe('uninstall', () => {
         result: [
           [{}, { [UID]: '1/1', [MCS]: 's0' }],
           [{ [ENFORCE]: 'baseline', team: 'a' }, {}],
-          [{ [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' }, { [UID]: '2/1' }],
+          [
+            { [ENFORCE]: 'restricted', 'portcullis.dev/scc': 'enforce' },
+            { [UID]: '2/1', 'portcullis.dev/temporary-grants': '[]' },
+          ],
         ],
         remains: REMAIN_IN_NAMESPACES,
       },
