@@ -36,9 +36,8 @@ for (const version of VERSIONS) {
       await system.stop().finally(() => plane.stop());
     });
 
-    test('the environment starts', (t) => t.diagnostic(`ran against: ${plane.title}`));
-
-    test('starts with Pod Security before the SCC CRD exists', async () => {
+    test('starts with Pod Security before the SCC CRD exists', async (t) => {
+      t.diagnostic(`ran against: ${plane.title}`);
       const isDefinition = ({ kind }: JsonObject): boolean => kind === 'CustomResourceDefinition';
       await apply(
         plane.admin,

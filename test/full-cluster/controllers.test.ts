@@ -80,9 +80,8 @@ suite('in a cluster with the controllers of Kubernetes,', { skip: missingProgram
     }
   });
 
-  test('the environment starts', (t) => t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`));
-
-  test('controllers create only the pods that the levels allow', async () => {
+  test('controllers create only the pods that the levels allow', async (t) => {
+    t.diagnostic(`ran against: ${plane.title}, ${NODES} simulated nodes`);
     for (const kind of KINDS) await succeeds(workload(kind, `good-${kind.toLowerCase()}`, 'vault', COMPLIANT));
     for (const kind of KINDS) {
       // A CronJob starts its first Job within a minute.

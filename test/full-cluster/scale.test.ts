@@ -92,10 +92,10 @@ suite('a large cluster', { skip: missingPrograms }, () => {
     }
   });
 
-  test('the environment starts', (t) =>
-    t.diagnostic(`${plane.title}, ${NODES} simulated nodes, ${NAMESPACES} namespaces, ${DEPLOYMENTS * REPLICAS} pods`));
-
-  test('can restart all pods without Portcullis', (t) => restart(t));
+  test('can restart all pods without Portcullis', async (t) => {
+    t.diagnostic(`${plane.title}, ${NODES} simulated nodes, ${NAMESPACES} namespaces, ${DEPLOYMENTS * REPLICAS} pods`);
+    await restart(t);
+  });
 
   test('is evaluated by two replicas', async (t) => {
     await system.install();
