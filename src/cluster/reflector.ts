@@ -75,8 +75,8 @@ const SHORT_MS = 1000;
 /** Maximum interval between attempts to list a resource that is not served. */
 const UNSERVED_MS = 60_000;
 /**
- * Interval between the first attempts to list a resource after its CRD appears, because API servers serve the
- * resource only shortly afterwards.
+ * Interval between the first attempts to list a resource after its CRD appears. API servers take a moment to start
+ * serving a new resource.
  */
 const SOON_MS = 1000;
 const MAX_SOON = 10;

@@ -50,8 +50,8 @@ export function describeRendering({ command }: Placeholder): string {
 const STATEMENT = /^[ \t]*(?:- )?(?:\{\{|<%)/m;
 
 /**
- * Returns the placeholder that may be the reason why a text is not valid YAML. This is a placeholder in the line of the
- * error, otherwise the first template statement, otherwise the first template expression.
+ * Returns the placeholder that probably makes the text invalid YAML. This is the placeholder on the line with the error
+ * or, if that line has none, the first template statement or else the first template expression.
  */
 export function findUnrenderedText(text: string, errorAt: number): Placeholder | undefined {
   const line = lineAt(text, errorAt);

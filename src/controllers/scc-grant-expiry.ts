@@ -31,7 +31,7 @@ const NAME = 'scc-grant-expiry';
 export const sccGrantExpiry: ControllerDefinition = {
   name: NAME,
   description:
-    'deletes the bindings of "scc grant --for" when they expire, and records events before and after their expiry',
+    'deletes bindings created by "scc grant --for" when they expire, and records events before and after they expire',
   runsOn: 'leader',
   // RBAC cannot restrict deletion to these bindings, but the policy for the service account does.
   permissions: [

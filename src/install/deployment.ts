@@ -240,7 +240,7 @@ const ZONE = 'topology.kubernetes.io/zone';
 
 /**
  * Prefers nodes with fewer replicas. A spread constraint with `ScheduleAnyway` is not sufficient, because the scheduler
- * ignores all such constraints on nodes that lack the label of one of them, such as the zone.
+ * ignores all such constraints on a node that lacks any of their topology keys, such as the zone label.
  */
 const OTHER_NODES: Wire<V1WeightedPodAffinityTerm> = {
   weight: 100,

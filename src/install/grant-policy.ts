@@ -84,7 +84,7 @@ const VALIDATIONS = [
     // still grant the SCC after its deletion.
     expression: `!variables.isTemporary || (!variables.hasNewSubjects && (${end('variables.new')}) == (${end('variables.old')}) && variables.finalizers.all(one, one in variables.oldFinalizers)) || variables.mayGrant`,
     message:
-      'only users with the bind permission for the role may create a temporary grant, or change its end, subjects or finalizers',
+      'only users with the bind permission for the role may create a temporary grant, or change its expiry, subjects or finalizers',
   },
   {
     expression: '!variables.grantsScc || !variables.isHolder || variables.mayGrant',

@@ -83,7 +83,10 @@ interface ControllerPod {
   readonly requester: UserInfo;
 }
 
-/** Finds a service account in the pod's namespace. If the account is not found, the pod mounts the token. */
+/**
+ * Finds a service account in the pod's namespace. If it returns `undefined`, the account is assumed not to disable
+ * mounting its token.
+ */
 export type FindServiceAccount = (name: string) => ServiceAccount | undefined;
 
 const DEFAULT_ACCOUNT = 'default';

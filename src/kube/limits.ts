@@ -205,7 +205,7 @@ export const LIMITS = {
    */
   jsonValues: 1_500_000,
 
-  // Command lines, files and URLs. The user of a command names them, but other people may have written them.
+  // Command lines, files and URLs. The user passes them to a command, but their content may come from someone else.
 
   /** Value of an option, an environment variable or an operand. Linux has the same limit for each of them. */
   optionCharacters: 128 * KIB,

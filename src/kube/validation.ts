@@ -350,7 +350,9 @@ function replicationControllerErrors({ spec: value }: JsonObject): InvalidField[
   const matchLabels = objectMember(spec, 'selector');
   const isEmpty = Object.keys(matchLabels).length === 0;
   return [
-    ...(isEmpty ? [missingField('spec.selector')] : []),
+    ...(isEmpty
+      ? [withFix(requiredField('spec.selector', ''), 'Set spec.selector to the labels of the pod template.')]
+      : []),
     ...(isObject(spec['template']) ? restartedErrors(spec, { matchLabels }) : [missingField('spec.template')]),
   ];
 }
@@ -420,10 +422,10 @@ export function manifestErrors(object: JsonObject): InvalidField[] {
 /** Descriptions of valid values for the fixes, by field name. */
 const VALUES: Readonly<Record<string, string>> = {
   image: 'the name of an image',
-  localhostProfile: 'a profile on the node',
+  localhostProfile: 'the path or the name of a profile on the node',
   path: 'a path on the node',
   schedule: 'a schedule in cron format, such as "0 3 * * *"',
-  selector: 'the labels of the pod template',
+  selector: 'a selector that matches the labels of the pod template, such as matchLabels: {app: web}',
   type: 'RuntimeDefault, Localhost or Unconfined',
 };
 

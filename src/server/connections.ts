@@ -1,7 +1,8 @@
 /**
  * Limits the connections of the servers, and closes connections of the admission server without losing reviews. With
  * Node's `maxConnections`, unknown clients could hold all connections and lock out API servers, so connections are
- * displaced instead. Attacks: "silent connections", "slow headers", "slow bodies", "pipelined requests".
+ * displaced instead. Tested by these attacks in `test/resilience`: "silent TCP connections", "slow headers", "slow
+ * bodies", "pipelined requests".
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, Server as HttpServer, ServerResponse } from 'node:http';
@@ -208,7 +209,8 @@ const NONE: ReadonlySet<never> = new Set<never>();
 
 /**
  * Limits the connections of a server whose clients need only a few, and rejects pipelined requests. Above the limit,
- * closes the oldest connections. A single address can use up to half of the limit. Attacks: "probes", "bodies to probes".
+ * closes the oldest connections. A single address can use up to half of the limit. Tested by the attacks "probes",
+ * "pipelined requests to probes" and "bodies to probes" in `test/resilience`.
  */
 export function limitConnections(server: HttpServer): void {
   rejectPipelining(server);

@@ -22,8 +22,8 @@ import { type Queue, TOO_BUSY } from './limits.ts';
 export const AUTHORIZER_PATH = '/authorize/minimum-kubelet-version';
 
 /**
- * Response to reviews of nodes that exceed the size limit, which kubelets do not send. After an error, API servers
- * would permit the request unless their failure policy is `Deny`.
+ * Response to a node's review that exceeds the size limit. Kubelets never send such a review. The response is a denial
+ * rather than an error, because API servers ignore an error unless the webhook's failure policy is `Deny`.
  */
 const TOO_LARGE: AccessReviewStatus = {
   allowed: false,

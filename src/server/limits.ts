@@ -1,6 +1,6 @@
 /**
- * Limits that apply to all requests, which are URLs, deadlines, the queues for the main thread, and the responses to
- * reviews beyond a limit. Each rule names the attack that it prevents. `body.ts` limits bodies, and `connections.ts`
+ * Limits URLs and deadlines, queues the work for the main thread, and responds to reviews that exceed a limit. The
+ * comments name the attacks in `test/resilience` that test each rule. `body.ts` limits bodies, and `connections.ts`
  * limits connections.
  */
 import type { IncomingMessage } from 'node:http';
@@ -15,7 +15,7 @@ import { parseDurationMs } from '../kube/units.ts';
 import { countExceeded } from '../telemetry/limits.ts';
 import type { Webhook } from './webhook.ts';
 
-// URLs and headers. Attacks: "long URLs", "headers".
+// URLs and headers, tested by the attacks "long URLs" and "headers"
 
 /** Code of Node's error for headers beyond the limit. */
 export const HEADER_OVERFLOW = 'HPE_HEADER_OVERFLOW';
@@ -41,7 +41,7 @@ export function limitUrls(app: FastifyInstance): void {
   app.all(LONG_URL_PATH, { onRequest: reject }, reject);
 }
 
-// Deadlines. Attack: "long timeouts in the URL".
+// Deadlines, tested by the attack "long timeouts in the URL"
 
 /** Parses the timeout `?timeout=5s` to milliseconds. Returns `undefined` for an invalid duration. */
 export function parseTimeout(query: unknown): number | undefined {
@@ -165,8 +165,8 @@ const MIN_BYTES = 24 * 1024;
 
 /**
  * Shares a memory limit among client addresses. Above the limit, displaces the oldest review of the address with the
- * largest share, so a client cannot displace reviews from an address with a smaller share. Attacks: "wide objects that
- * wait", "reviews that wait", "unfinished bodies of 127 KiB".
+ * largest share, so a client cannot displace reviews from an address with a smaller share. Tested by the attacks "wide
+ * objects that wait" and "unfinished bodies of 127 KiB".
  */
 export function createShares(limit: SharedLimit, maxBytes: number = LIMITS[limit]) {
   const shares = new Map<string, { bytes: number; readonly reviews: Map<() => void, number> }>();
@@ -212,8 +212,8 @@ export type Queue = ReturnType<typeof createQueue>;
 
 /**
  * Creates the queue for small reviews, in which client addresses take turns. Otherwise, hundreds of reviews that arrive
- * at the same time would delay a review from another client until all of them are decided. Attacks: "deep and wide
- * JSON", "pods of users with many groups".
+ * at the same time would delay a review from another client until all of them are decided. Tested by the attacks "deep
+ * and wide JSON" and "pods of users with many groups".
  */
 export function createQueue(now: () => number) {
   const turn = createTurn();
@@ -254,8 +254,8 @@ export type Turns = ReturnType<typeof createTurns>;
 
 /**
  * Creates the queue for large bodies, which processes one body at a time. Afterwards, the queue leaves the main thread
- * to smaller reviews for as long as it was used for the last body, but for at most 50 ms. Attack: "authors of large
- * pods".
+ * to smaller reviews for as long as it was used for the last body, but for at most 50 ms. Tested by the attack "large
+ * reviews from eight clients".
  */
 export function createTurns(now: () => number) {
   const slot = createSlots(1);

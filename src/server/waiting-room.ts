@@ -8,7 +8,10 @@ import type { WebhookContext } from './webhook.ts';
 
 export type WaitingRoom = ReturnType<typeof createWaitingRoom>;
 
-/** Limits the number and the memory of waiting reviews. Attacks: "reviews that wait", "wide objects that wait". */
+/**
+ * Limits the number and the memory of waiting reviews. Tested by the attack "wide objects that wait" in
+ * `test/resilience`.
+ */
 export function createWaitingRoom(maxBytes?: number) {
   const shares = createShares('waitingReviewsBytes', maxBytes);
   const turn = createTurn();

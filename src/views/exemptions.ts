@@ -27,7 +27,7 @@ const CREATE_PODS = { verb: 'create', apiGroup: '', resource: 'pods' };
 
 const OWN_PODS =
   'only pods that the user creates directly are exempt, because controllers create the pods of workloads';
-const UNCLAIMED = 'does not exist, so the pods of users who can create the namespace will be exempt';
+const UNCLAIMED = 'does not exist, so any user who can create it can run exempt pods in it';
 const MISSING_CLASS = 'does not exist, so API servers reject the pods that select it';
 
 /** Returns at most one problem for each exemption. */

@@ -106,7 +106,7 @@ describe('a parser', () => {
     assert.deepEqual(await parse(text, 'event', 'Pod'), [{ type: 'ADDED' }, [stored('a')]]);
   });
 
-  test('rejects texts with too many values or levels of nesting', { timeout: 60_000 }, async () => {
+  test('rejects input with too many values or levels of nesting', { timeout: 60_000 }, async () => {
     const many = 'more than 1500000 values';
     for (const [text, message] of [
       [`[${'{},'.repeat(5_000_000)}`, many],

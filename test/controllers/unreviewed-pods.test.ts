@@ -218,20 +218,20 @@ suite('unreviewed pods', () => {
   const BY_ACCOUNT = { ...BY_USER, 'security.openshift.io/validated-scc-subject-type': 'serviceaccount' };
   const standardRole = 'system:openshift:scc:anyuid';
 
-  const removals: readonly (readonly [name: string, create: () => Promise<unknown>, remove: () => Promise<unknown>])[] =
+  const removals: readonly (readonly [what: string, create: () => Promise<unknown>, remove: () => Promise<unknown>])[] =
     [
       [
-        'binding',
+        'the binding',
         () => cluster.create('RoleBinding', grantAnyuid('ClusterRole', standardRole), TEST_MANAGER),
         () => cluster.remove('RoleBinding', 'own', 'shop'),
       ],
       [
-        'subject of a binding',
+        'the subject of the binding',
         () => cluster.create('RoleBinding', grantAnyuid('ClusterRole', standardRole), TEST_MANAGER),
         () => cluster.patch('RoleBinding', { name: 'own', namespace: 'shop' }, { subjects: [] }, TEST_MANAGER),
       ],
       [
-        'role',
+        'the role',
         async () => {
           await cluster.create('Role', ownRole, TEST_MANAGER);
           await cluster.create('RoleBinding', grantAnyuid('Role', 'own'), TEST_MANAGER);
@@ -239,7 +239,7 @@ suite('unreviewed pods', () => {
         () => cluster.remove('Role', 'own', 'shop'),
       ],
       [
-        'ClusterRole of a ClusterRoleBinding',
+        'the ClusterRole of a ClusterRoleBinding',
         async () => {
           const { rules } = ownRole;
           const binding = { ...grantAnyuid('ClusterRole', 'own'), metadata: { name: 'own' } };
@@ -249,7 +249,7 @@ suite('unreviewed pods', () => {
         () => cluster.remove('ClusterRole', 'own'),
       ],
       [
-        'user in the SCC',
+        'the user from the SCC',
         () =>
           cluster.patch(
             'SecurityContextConstraints',
@@ -260,7 +260,7 @@ suite('unreviewed pods', () => {
         () => cluster.patch('SecurityContextConstraints', { name: 'anyuid' }, { users: [] }, TEST_MANAGER),
       ],
       [
-        'role and its binding',
+        'the role and its binding',
         async () => {
           await cluster.create('Role', ownRole, TEST_MANAGER);
           await cluster.create('RoleBinding', grantAnyuid('Role', 'own'), TEST_MANAGER);
@@ -271,8 +271,8 @@ suite('unreviewed pods', () => {
         },
       ],
     ];
-  for (const [name, grant, revoke] of removals) {
-    test(`are not reported if the ${name} that granted their SCC was removed just after they were admitted`, async () => {
+  for (const [what, grant, revoke] of removals) {
+    test(`are not reported if their SCC grant was revoked just after they were admitted, by removing ${what}`, async () => {
       const run = await start('2026-01-01T08:00:00Z');
       await grant();
       // The controller evaluates the pod after the removal.
@@ -289,8 +289,8 @@ suite('unreviewed pods', () => {
     });
   }
 
-  for (const [name, grant, revoke] of removals) {
-    test(`are not reported if the ${name} that granted their SCC was removed before the leader changed`, async () => {
+  for (const [what, grant, revoke] of removals) {
+    test(`are not reported if their SCC grant was revoked before the leader changed, by removing ${what}`, async () => {
       await grant();
       await createPod('shop/pod', BY_ANYUID, BY_ACCOUNT);
       await revoke();
@@ -451,7 +451,7 @@ suite('unreviewed pods', () => {
     assert.deepEqual(reported(), []);
   });
 
-  test('are evaluated twice if they were created while replicas run, assuming that their creators may use the assigned SCCs', async () => {
+  test('are evaluated twice if they were created while replicas were running, on the assumption that their creators may use the assigned SCCs', async () => {
     const run = await start('2026-01-01T08:00:00Z');
     assert.deepEqual(condition()?.[0]?.[1], 'True');
     await createPod('limited/host', HOST);

@@ -27,7 +27,7 @@ const OPERATOR = {
   'impersonate-group': 'system:serviceaccounts',
 };
 const DENIED = "ValidatingAdmissionPolicy 'portcullis-grants' with binding 'portcullis-grants' denied request: ";
-const CHANGED = `${DENIED}only users with the bind permission for the role may create a temporary grant, or change its end, subjects or finalizers`;
+const CHANGED = `${DENIED}only users with the bind permission for the role may create a temporary grant, or change its expiry, subjects or finalizers`;
 const PASSED = `${DENIED}the subjects of a temporary grant cannot pass on the use of SCCs. Only other users, or users with the bind or escalate permission, can grant it`;
 const ESCALATION = 'is attempting to grant RBAC permissions not currently held';
 

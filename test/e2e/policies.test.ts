@@ -367,7 +367,7 @@ suite('an installation without a server', { skip }, async () => {
   const HEALTHY = `info  installation     installation: policies without a server: no namespace reviews, no metrics, no SCC admission and no enforcement rollout
 ok    api-server       Kubernetes VERSION: the policies are for this version
 ok    policies         policies: COUNT objects exist and match their settings
-ok    enforcement      namespace default: a violating pod is denied by the default baseline:latest
+ok    enforcement      namespace default: a violating pod is denied by the default level baseline:latest
 info  exemptions       spec.podSecurity.exemptions.usernames root: only pods that the user creates directly are exempt, because controllers create the pods of workloads
 ok    other-admission  PodSecurity plugin: is disabled. Only the policies evaluate pods
 
@@ -382,7 +382,7 @@ DEFAULTSproblem  policies         ValidatingAdmissionPolicy/enforce-restricted.p
                           Impact: pods are not evaluated according to the settings
                           Fix: portcullis install --without-server | kubectl apply -f -
 problem  enforcement      namespace default: a violating pod is admitted
-                          Impact: the default baseline:latest is not enforced
+                          Impact: the default level baseline:latest is not enforced
                           Fix: portcullis install --without-server | kubectl apply -f -
 info     exemptions       spec.podSecurity.exemptions.usernames root: only pods that the user creates directly are exempt, because controllers create the pods of workloads
 ok       other-admission  PodSecurity plugin: is disabled. Only the policies evaluate pods

@@ -37,7 +37,7 @@ function namesIn(template: string, expression: RegExp): readonly string[] {
   return [...new Set([...chartFile('templates', template).matchAll(expression)].map(([, name = '']) => name))].sort();
 }
 
-test('the templates contain all CRDs, webhook configurations and role conditions', () => {
+test('the chart templates cover every CRD, every webhook configuration and every condition for installing a role', () => {
   const crds = CRDS.map(({ metadata }) => metadata.name);
   assert.deepEqual(namesIn('_helpers.tpl', /^- ([\w.]+)$/gm), crds.toSorted());
   const [roles] = objectsIn(chartFile('files/roles.yaml')) as unknown as [readonly { requires: readonly string[] }[]];
@@ -71,7 +71,7 @@ test('Chart.yaml lists the supported Kubernetes version, the image and the CRDs'
   assert.deepEqual(described.map(([, name]) => name).toSorted(), crds.toSorted());
 });
 
-test('the default values equal the defaults of install, and match the schema', () => {
+test("the chart's default values match the defaults of `portcullis install` and the values schema", () => {
   const pod = deployment(DEFAULTS).spec?.template.spec;
   const [container] = pod?.containers ?? [];
   const { replicas, runbook } = DEFAULTS;

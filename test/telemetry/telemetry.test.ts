@@ -138,7 +138,7 @@ suite('the log of a process', () => {
   });
 });
 
-suite('createTally', () => {
+suite('createCounterCells', () => {
   test('exposes the current counts of its cells', async () => {
     const registry = new Registry();
     const tally = createCounterCells({ name: 'x_total', help: 'X.', labelNames: ['a', 'b'], registers: [registry] });

@@ -185,16 +185,16 @@ function checkEnforcement({ probes, podSecurity, isExempt }: PolicyFacts): Check
   if (enforce.level === 'privileged') return info('default', 'namespaces without a label are not restricted');
   const probe = probes.default;
   const level = printPolicy(enforce);
-  if (!probe) return info('default', `${level}, but no namespace without a label is evaluated`);
+  if (!probe) return info('default', `the default level is ${level}, but no namespace without a label is evaluated`);
   const object = `namespace ${probe.namespace?.name}`;
   const { rejection = isExempt ? EXEMPT : undefined } = probe;
   if (rejection === undefined) {
-    const impact = `the default ${level} is not enforced`;
+    const impact = `the default level ${level} is not enforced`;
     return problem(object, 'a violating pod is admitted', { impact, fix: INSTALL });
   }
   return podSecurityEvaluator(rejection) !== undefined
-    ? ok(object, `a violating pod is denied by the default ${level}`)
-    : unknown(object, `the default ${level} was not tested: ${rejection}`);
+    ? ok(object, `a violating pod is denied by the default level ${level}`)
+    : unknown(object, `the default level ${level} was not tested: ${rejection}`);
 }
 
 /**

@@ -27,8 +27,8 @@ export const sccOptions = {
 };
 
 /**
- * Returns the settings from the `--config` file, otherwise from the policies or the PortcullisConfiguration, otherwise
- * the defaults. `source` describes their source, and is absent for the defaults. `spec` is the spec of the document,
+ * Returns the settings from the `--config` file. Without the flag, returns those of the policies or the
+ * PortcullisConfiguration, or the defaults if neither exists. `source` describes their source, and is absent for the defaults. `spec` is the spec of the document,
  * and is absent for upstream's configuration files. `isWithoutServer` is true if policies of an installation without a
  * server exist.
  * @throws {UserError} for invalid settings

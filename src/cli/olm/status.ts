@@ -91,7 +91,7 @@ function hasFeature(store: Store): boolean {
 const NO_FEATURE =
   'The auto-labeler does not run, because the olm feature is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n';
 
-/** Returns the reason why the auto-labeler is idle, which the replicas report. */
+/** Returns the reason that the replicas report for an idle auto-labeler, or an empty text if they report none. */
 function explainIdle(store: Store): string {
   const { conditions = [] } = store.get('PortcullisConfiguration', CONFIGURATION_NAME)?.status ?? {};
   const condition = conditions.find(({ type, reason }) => type === 'OLMAvailable' && reason !== 'Installed');

@@ -118,7 +118,7 @@ function findClones(entries: readonly Joined[]): readonly string[] {
   return [...byUid].flatMap(([uid, clones]) =>
     uid === undefined || clones.length === 1
       ? []
-      : `${clones.map(({ origin }) => origin).join(', ')} count as different clusters, because their names in the settings differ, although they have the same UID. If a cluster was renamed, remove its older report.`,
+      : `${clones.map(({ origin }) => origin).join(', ')} have the same UID but are counted as different clusters, because their names in the settings differ. If a cluster was renamed, remove its older report.`,
   );
 }
 

@@ -110,9 +110,7 @@ function answer(
   return { review: { ...review, status }, warnings, rows };
 }
 
-/**
- * Returns the listed service accounts of a review, otherwise the service account of the template, otherwise `default`.
- */
+/** Returns the service accounts that a review lists. If it lists none, returns that of the template, or `default`. */
 function reviewedAccounts({ spec }: JsonObject): readonly string[] {
   const { serviceAccountNames: names, template } = isObject(spec) ? spec : {};
   if (Array.isArray(names) && names.length > 0) return names.map(String);

@@ -86,7 +86,9 @@ interface LabelChange {
   readonly owners: ReturnType<typeof getMetadataOwners>;
 }
 
-/** Returns the reason why a label is kept, or `undefined` if it is set. Invalid levels are enforced as `restricted`. */
+/**
+ * Returns the reason why a label is not changed, or `undefined` if it can be. Invalid levels are enforced as `restricted`.
+ */
 function findObstacle({ key, value, current, isForced, owners }: LabelChange): string | undefined {
   if (current === undefined) return undefined;
   const index = LEVELS.indexOf(current);

@@ -7,7 +7,7 @@ export type Level = (typeof LEVELS)[number];
 /** A Pod Security Standards version in the format of namespace labels. */
 export type Version = 'latest' | `v1.${number}`;
 
-/** A level and version, which namespace labels set. */
+/** A level and a version, as set by namespace labels or by the defaults. */
 export interface Policy {
   readonly level: Level;
   readonly version: Version;

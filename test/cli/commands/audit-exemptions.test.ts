@@ -139,7 +139,7 @@ subjects: [{ kind: ServiceAccount, name: ci }]
     assert.deepEqual(
       problems.map(({ name, problem }) => `${name}: ${problem}`),
       [
-        'old: does not exist, so the pods of users who can create the namespace will be exempt',
+        'old: does not exist, so any user who can create it can run exempt pods in it',
         'system:serviceaccount:kube-system:replicaset-controller: creates the pods of the workloads of all users, so all of these pods are exempt',
         'system:serviceaccount:shop:web: has no effect, because the service account may not create pods',
       ],

@@ -174,7 +174,7 @@ describe('report --fleet', () => {
     assert.equal(
       stderr,
       `warning: ${third} is not part of the report, because ${fourth} is the latest report of the same cluster.\n` +
-        `warning: ${first}, ${second}, ${fourth} count as different clusters, because their names in the settings differ, although they have the same UID. If a cluster was renamed, remove its older report.\n`,
+        `warning: ${first}, ${second}, ${fourth} have the same UID but are counted as different clusters, because their names in the settings differ. If a cluster was renamed, remove its older report.\n`,
     );
   });
 

@@ -565,7 +565,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     );
   });
 
-  test('a rollout of enforcement does not continue without a server', async () => {
+  test('install --without-server fails while the rollout phase is Enforce', async () => {
     const error =
       'spec.rollout.phase is Enforce, so the server changes the default level at run time, but policies contain a constant level: add --set=podSecurity.defaults.enforce=restricted, or another level';
     const { stderr } = await run({ spec: { rollout: { phase: 'Enforce' } } }, ...INSTALL);
@@ -774,7 +774,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
         () => ({ pod: refusal(403, 'pods is forbidden: User "alice" cannot create resource "pods"') }),
         0,
         [
-          'unknown enforcement namespace default: the default baseline:latest was not tested: pods is forbidden: User "alice" cannot create resource "pods"',
+          'unknown enforcement namespace default: the default level baseline:latest was not tested: pods is forbidden: User "alice" cannot create resource "pods"',
           'unknown other-admission PodSecurity plugin: cannot detect whether it is enabled: pods is forbidden: User "alice" cannot create resource "pods"',
         ],
       ],
@@ -783,7 +783,7 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     'info installation installation: policies without a server: no namespace reviews, no metrics, no SCC admission and no enforcement rollout',
     'ok api-server Kubernetes v1.36.2: the policies are for this version',
     'ok policies policies: 17 objects exist and match their settings',
-    'ok enforcement namespace default: a violating pod is denied by the default baseline:latest',
+    'ok enforcement namespace default: a violating pod is denied by the default level baseline:latest',
     'info other-admission PodSecurity plugin: is enabled and evaluates the labels of namespaces before the policies',
     'Impact: the exemptions and defaults of the policies do not apply to the plugin',
   ];

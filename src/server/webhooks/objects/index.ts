@@ -41,7 +41,7 @@ const VALIDATE_OBJECTS: WebhookRegistration = {
   ...VALIDATE,
   name: 'objects.portcullis.dev',
   description:
-    'denies invalid SCCs, PodSecurityExceptions beyond the limits in the settings, and approvals by users without the `approve` permission or by an author. Sends a SubjectAccessReview for each approval. Returns warnings about SCCs that would be assigned to existing pods instead of their current SCC',
+    'denies invalid SCCs, PodSecurityExceptions beyond the limits in the settings, and approvals of an exception by one of its authors or by a user without the `approve` permission. Sends a SubjectAccessReview for each approval. Returns warnings about SCCs that would be assigned to existing pods instead of their current SCC',
   rules: CLOSED_RULES,
   timeoutSeconds: 10,
   failure: 'closed',
