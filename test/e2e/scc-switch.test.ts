@@ -133,7 +133,7 @@ suite('the SCC feature', async () => {
     });
     assert.match(
       await findings(),
-      /spec\.scc is set, but the scc feature is not installed\n +Impact: .*portcullis install --scc \| kubectl apply --server-side -f -/,
+      /spec\.scc is set, but the scc feature is not installed\n +Impact: .*portcullis install --scc --kubeconfig=\S+ \| kubectl apply --server-side -f - --kubeconfig=/,
     );
     await plane.admin.send('PATCH', SETTINGS, { spec: { scc: null } }, MERGE);
   });
