@@ -134,7 +134,8 @@ function listErrors(path: Path, list: readonly string[]): readonly WrongType[] {
 function lengthErrors(path: Path, list: readonly unknown[]): readonly WrongType[] {
   if (list.length > 0 && list.length <= MAX_ITEMS) return [];
   const detail = `must have 1 to ${MAX_ITEMS} items`;
-  return [{ path, error: invalidValue(printFieldPath(path), list.length, detail), fix: 'Change the list.' }];
+  const fix = list.length === 0 ? 'Add an item to the list.' : 'Remove items from the list.';
+  return [{ path, error: invalidValue(printFieldPath(path), list.length, detail), fix }];
 }
 
 const CHECK_IDS: readonly string[] = checks.map(({ id }) => id);

@@ -191,10 +191,11 @@ function resourceErrors([container, containerPath]: Item): InvalidField[] {
   const resources = objectMember(container, 'resources');
   const path = `${containerPath}.resources`;
   const limits = objectMember(resources, 'limits');
-  const equalFix = `Set equal values in ${path}.requests and ${path}.limits.`;
-  const lessFix = `Reduce the request in ${path}.requests, or increase the limit in ${path}.limits.`;
   return Object.entries(objectMember(resources, 'requests')).flatMap(([name, request]) => {
     const limit = ownMember(limits, name);
+    const resource = truncate(name);
+    const equalFix = `Set ${resource} to the same quantity in ${path}.requests and ${path}.limits.`;
+    const lessFix = `Reduce ${resource} in ${path}.requests, or increase it in ${path}.limits.`;
     const isFixed = (name.includes('/') && !name.includes('kubernetes.io/')) || name.startsWith('hugepages-');
     if (limit === undefined) {
       const error = requiredField(`${path}.limits`, 'Limit must be set for non overcommitable resources');
@@ -473,6 +474,6 @@ function mismatch(path: string, labels: unknown, selector: unknown): InvalidFiel
   const fix =
     text === ''
       ? `Change ${path} or spec.selector, so the selector matches the labels.`
-      : `Add ${text} to ${path}, or correct spec.selector.`;
+      : `Add the ${missing.length === 1 ? 'label' : 'labels'} ${text} to ${path}, or correct spec.selector.`;
   return { ...withFix(error, fix), compared: selector };
 }

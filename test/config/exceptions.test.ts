@@ -30,7 +30,7 @@ const REPOSITORY =
   'must be a repository with a registry, and must not have a tag. Use a repository such as registry.example.com/gateway, optionally with a digest.';
 const PAIR =
   'requires both container and image, or neither. Set both container and image, or neither for pod-level fields.';
-const LENGTH = 'must have 1 to 32 items. Change the list.';
+const LENGTH = 'must have 1 to 32 items.';
 
 const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonly string[]])[] = [
   ['valid', SPEC],
@@ -74,11 +74,11 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
     { ...SPEC, expiresAt: 14 },
     'spec.expiresAt: Invalid value: 14: must be a string. Put the value in quotes.',
   ],
-  ['no entries', { ...SPEC, allow: [] }, `spec.allow: Invalid value: 0: ${LENGTH}`],
+  ['no entries', { ...SPEC, allow: [] }, `spec.allow: Invalid value: 0: ${LENGTH} Add an item to the list.`],
   [
     'too many entries',
     { ...SPEC, allow: Array.from({ length: 33 }, () => ENTRY) },
-    `spec.allow: Invalid value: 33: ${LENGTH}`,
+    `spec.allow: Invalid value: 33: ${LENGTH} Remove items from the list.`,
   ],
   [
     'one entry instead of a list',
@@ -117,7 +117,7 @@ const cases: readonly (readonly [name: string, spec: unknown, ...errors: readonl
     withoutValues({ check: 'privileged', values: ['true'] }),
     'spec.allow[0].values: Invalid value: ["true"]: must not be set for privileged. Remove the field.',
   ],
-  ['an empty list of values', values([]), `spec.allow[0].values: Invalid value: 0: ${LENGTH}`],
+  ['an empty list of values', values([]), `spec.allow[0].values: Invalid value: 0: ${LENGTH} Add an item to the list.`],
   [
     'an empty value',
     values(['']),

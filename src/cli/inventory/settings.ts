@@ -27,10 +27,10 @@ export const sccOptions = {
 };
 
 /**
- * Returns the settings from the `--config` file. Without the flag, returns those of the policies or the
- * PortcullisConfiguration, or the defaults if neither exists. `source` describes their source, and is absent for the defaults. `spec` is the spec of the document,
- * and is absent for upstream's configuration files. `isWithoutServer` is true if policies of an installation without a
- * server exist.
+ * Returns the settings from the `--config` file. Without this flag, returns those of the policies or the
+ * PortcullisConfiguration, or the defaults if neither exists. `source` describes the source of the settings, and is
+ * absent for the defaults. `spec` is the spec of the document, and is absent for upstream's configuration files.
+ * `isWithoutServer` is true if policies of an installation without a server exist.
  * @throws {UserError} for invalid settings
  */
 export async function findSettings({
