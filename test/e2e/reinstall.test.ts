@@ -182,7 +182,9 @@ suite('install, run again on a customized installation,', { skip: !hasKubectl &&
     const { stderr, stdout } = await run('install', '--olm=false', '--set=olm=null', '--allow-weaker');
     assert.doesNotMatch(stdout, /^kind: PortcullisConfiguration$/m);
     const [, patch = ''] =
-      /^settings: kubectl patch portcullisconfiguration cluster --type=merge -p '(.*)'$/m.exec(stderr) ?? [];
+      /^settings: kubectl patch portcullisconfiguration cluster --type=merge -p '(.*)' --kubeconfig=\S+$/m.exec(
+        stderr,
+      ) ?? [];
     await kubectl('patch', 'portcullisconfiguration', 'cluster', '--type=merge', '-p', patch);
     await installAndClean('--olm=false');
     assert.deepEqual((await read(SETTINGS))['spec'], { scc: { mode: 'enforce' } });

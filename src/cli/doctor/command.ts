@@ -5,6 +5,7 @@ import { clustersOptions, defineClusterCommand } from '../clusters.ts';
 import { EXIT } from '../command.ts';
 import { readPolicyObjects } from '../installation/policies.ts';
 import { type Cell, DATA_AND_TABLE, outputOption, printTable, type Style, type Tone } from '../output/print.ts';
+import { getClusterFlags } from '../output/shell.ts';
 import { readBreakGlass } from './checks/break-glass.ts';
 import { evaluateChecks } from './checks/index.ts';
 import type { DoctorFinding, Severity } from './facts.ts';
@@ -37,9 +38,7 @@ export const command = defineClusterCommand({
   columns: ['PROBLEMS', 'WARNINGS', 'UNKNOWN', 'BREAK-GLASS'],
   async gather({ namespace, kubeconfig, context }, io) {
     const options = { kubeconfig, context };
-    const flags = Object.entries(options).flatMap(([name, value]) =>
-      value === undefined ? [] : [`--${name}=${value}`],
-    );
+    const flags = getClusterFlags(options);
     const print = (finding: DoctorFinding): PrintedFinding => printFinding(finding, flags);
     const diagnosis = await withCluster(options, io, async (client): Promise<Diagnosis> => {
       const { server } = client.connection;

@@ -164,9 +164,7 @@ export function printFinding(
 
 /** Formats a fix as a shell command line. The flags select the cluster. */
 function printFix({ commands, note }: Fix, clusterFlags: readonly string[]): string {
-  const lines = commands.map(({ program, args, isOffline = false }) =>
-    printCommand({ program, args: isOffline ? args : [...args, ...clusterFlags] }),
-  );
+  const lines = commands.map((command) => printCommand(command, clusterFlags));
   return [
     ...(lines.length > 0 ? [lines.join(' | ')] : []),
     ...(note === undefined ? [] : [`# ${printable(note)}`]),

@@ -24,6 +24,7 @@ import {
 import { type DryRun, dryRunSuffix } from '../cluster.ts';
 import type { Output } from '../command.ts';
 import { printable, withProgress } from '../output/print.ts';
+import { kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
 
 const { enforce: ENFORCE } = POD_SECURITY_LABELS;
 
@@ -43,6 +44,8 @@ const MAX_PASSES = 3;
 export interface BreakGlassRun {
   readonly client: ClusterClient;
   readonly dryRun: DryRun;
+  /** Flags with which the user selected the cluster. */
+  readonly clusterFlags: readonly string[];
   readonly text: Output;
   readonly stderr: Output;
 }
@@ -139,11 +142,15 @@ export async function restoreLabels(
       names,
       `, changed by another client: ${summarizeNames(names)}. To restore ${value}:`,
     );
-    run.text.write(`  ${printable(`kubectl label --overwrite namespace ${names.join(' ')} ${label}`)}\n`);
+    run.text.write(`  ${printable(printCommand(setLabel(names, label), run.clusterFlags))}\n`);
   }
   printRejected(run, rejected);
   const isIncomplete = rejected.size + lost.length + lowered.length > 0;
   return { isChanged: changed.length > 0, isIncomplete, isRejected: rejected.size > 0 };
+}
+
+function setLabel(namespaces: readonly string[], label: string): ShellCommand {
+  return kubectl('label', '--overwrite', 'namespace', ...namespaces, label);
 }
 
 function findLowered(namespaces: readonly Namespace[], recorded: FormerLevels) {
@@ -265,16 +272,19 @@ async function sendWrite(
  * Describes the labels of other clients, which the PodSecurity plugin continues to enforce, and the commands that relax
  * them.
  */
-export function describeRemainingLabels(namespaces: readonly Namespace[]): readonly string[] {
+export function describeRemainingLabels(
+  namespaces: readonly Namespace[],
+  clusterFlags: readonly string[],
+): readonly string[] {
   const labels = namespaces.flatMap((namespace) => remainingLabel(namespace) ?? []);
   const groups = Map.groupBy(labels, ({ level, managers }) => `${level} ${managers.join()}`);
   return [...groups.values()].flatMap((group) => {
     const [{ level, managers } = { level: '', managers: [] }] = group;
     const owner = managers.length === 0 ? 'an unknown client' : managers.join(', ');
-    const names = group.map(({ namespace }) => namespace).join(' ');
+    const names = group.map(({ namespace }) => namespace);
     return [
       `${level} in ${printCount(group.length, 'namespace')}, by labels owned by ${owner}. To change them:`,
-      `  kubectl label --overwrite namespace ${names} ${ENFORCE}=privileged`,
+      `  ${printCommand(setLabel(names, `${ENFORCE}=privileged`), clusterFlags)}`,
     ];
   });
 }

@@ -25,10 +25,11 @@ import type { EndpointSlice, KubeObject, Lease } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { isRelaxed, planRelaxation, planRestoration } from '../../policy/rollout/index.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
-import { defineCommand, EXIT, type Io, printPage } from '../command.ts';
+import { defineCommand, EXIT, type Io, printPage, PROGRAM } from '../command.ts';
 import { readServerCertificate } from '../installation/served-certificate.ts';
 import { flag, option, text, type Values } from '../options.ts';
 import { DATA_AND_TABLE, outputOption, printable, printData, printTable } from '../output/print.ts';
+import { getClusterFlags, kubectl, printCommand } from '../output/shell.ts';
 import {
   type BreakGlassRun,
   changeObject,
@@ -88,15 +89,17 @@ export const command = defineCommand({
     if (action !== 'off' && options.force) throw new UserError('--force requires the action "off"');
     return await withCluster(options, io, async (client) => {
       const problems: string[] = [];
-      const objects = await readObjects(client, options['keep-labels'], problems);
+      const clusterFlags = getClusterFlags(options);
+      const objects = await readObjects({ client, clusterFlags }, options['keep-labels'], problems);
       for (const problem of problems) io.stderr.write(`${printable(problem)}\n`);
-      const code = await perform({ ...io, client, dryRun: options['dry-run'], options, ...objects });
+      const code = await perform({ ...io, client, clusterFlags, dryRun: options['dry-run'], options, ...objects });
       return problems.length === 0 ? code : EXIT.violations;
     });
   },
 });
 
-interface Run extends Io, Awaited<ReturnType<typeof readObjects>>, Pick<BreakGlassRun, 'client' | 'dryRun'> {
+interface Run
+  extends Io, Awaited<ReturnType<typeof readObjects>>, Pick<BreakGlassRun, 'client' | 'clusterFlags' | 'dryRun'> {
   readonly options: Values<typeof OPTIONS>;
 }
 
@@ -109,7 +112,11 @@ const ACTIONS: Readonly<Record<string, (run: Run) => number | Promise<number>>> 
 const OWN = `${PART_OF_LABEL}=${PART_OF}`;
 
 /** Reads the objects. If the user may not read policies or namespaces, break-glass still switches off the webhooks. */
-async function readObjects(client: ClusterClient, keepsLabels: boolean, problems: string[]) {
+async function readObjects(
+  { client, clusterFlags }: Pick<BreakGlassRun, 'client' | 'clusterFlags'>,
+  keepsLabels: boolean,
+  problems: string[],
+) {
   const readOptional = async (
     title: string,
     kind: 'Namespace' | 'ValidatingAdmissionPolicy' | 'MutatingAdmissionPolicy',
@@ -130,7 +137,7 @@ async function readObjects(client: ClusterClient, keepsLabels: boolean, problems
   const floor = validating.filter(({ metadata: { name } }) => isFloorPolicy('ValidatingAdmissionPolicy', name));
   const targets: readonly Target[] = [...floor.map(parseFloorPolicy), ...configurations];
   // Policies that break-glass does not stop.
-  const remaining = describePolicies(validating, mutating);
+  const remaining = describePolicies(validating, mutating, clusterFlags);
   if (
     targets.length === 0 &&
     !namespaces?.some((namespace) => planRelaxation(namespace) ?? planRestoration(namespace, undefined))
@@ -141,10 +148,15 @@ async function readObjects(client: ClusterClient, keepsLabels: boolean, problems
 }
 
 /** Describes the policies that break-glass does not stop. */
-function describePolicies(validating: readonly AnyObject[], mutating: readonly AnyObject[]): readonly string[] {
+function describePolicies(
+  validating: readonly AnyObject[],
+  mutating: readonly AnyObject[],
+  clusterFlags: readonly string[],
+): readonly string[] {
   const describe = (title: string, policies: readonly AnyObject[], resource: string, labels: string) => {
     const names = policies.map(({ metadata }) => metadata.name).join(', ');
-    return names === '' ? [] : [`${title}: ${names}. To stop them: kubectl delete ${resource} -l ${labels}`];
+    const command = printCommand(kubectl('delete', resource, '-l', labels), clusterFlags);
+    return names === '' ? [] : [`${title}: ${names}. To stop them: ${command}`];
   };
   const installed = validating.filter(({ metadata }) => metadata.labels?.[COMPONENT_LABEL] === 'policies');
   return [
@@ -158,22 +170,30 @@ function describePolicies(validating: readonly AnyObject[], mutating: readonly A
   ];
 }
 
-function showStatus({ targets, namespaces = [], options: { output }, stdout, text }: Run): number {
+/** Returns the command that turns break-glass on or off in the same cluster. */
+function switchCommand(action: 'on' | 'off', clusterFlags: readonly string[]): string {
+  return printCommand({ program: PROGRAM, args: ['break-glass', action] }, clusterFlags);
+}
+
+function showStatus({ targets, namespaces = [], options: { output }, clusterFlags, stdout, text }: Run): number {
   const relaxed = namespaces.filter(isRelaxed).map(({ metadata }) => metadata?.name ?? '');
   const status = breakGlassStatus(targets, relaxed);
-  if (output === 'table') text.write(formatStatus(status));
+  if (output === 'table') text.write(formatStatus(status, clusterFlags));
   else stdout.write(printData(output, status));
   return status.breakGlass === 'off' ? EXIT.passed : EXIT.violations;
 }
 
-const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], string>> = {
-  on: 'Break-glass is on: API servers do not call Portcullis. To restore: portcullis break-glass off',
-  partly:
-    'Break-glass is on for only some webhooks or labels. To turn it on for all: portcullis break-glass on. To turn it off: portcullis break-glass off',
-  off: 'Break-glass is off: API servers call Portcullis.',
+const SUMMARIES: Readonly<Record<BreakGlassStatus['breakGlass'], (on: string, off: string) => string>> = {
+  on: (_on, off) => `Break-glass is on: API servers do not call Portcullis. To restore: ${off}`,
+  partly: (on, off) =>
+    `Break-glass is on for only some webhooks or labels. To turn it on for all: ${on}. To turn it off: ${off}`,
+  off: () => 'Break-glass is off: API servers call Portcullis.',
 };
 
-function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakGlassStatus): string {
+function formatStatus(
+  { webhooks, notes, breakGlass, relaxedNamespaces }: BreakGlassStatus,
+  clusterFlags: readonly string[],
+): string {
   const rows = webhooks.map(({ phase, configuration, webhook, failurePolicy, state }) => [
     phase,
     configuration,
@@ -191,7 +211,8 @@ function formatStatus({ webhooks, notes, breakGlass, relaxedNamespaces }: BreakG
   );
   const count = printCount(relaxedNamespaces.length, 'namespace');
   const relaxed = relaxedNamespaces.length === 0 ? '' : `The enforce labels of ${count} are relaxed.\n`;
-  return `${table}\n${lines.join('')}${relaxed}${SUMMARIES[breakGlass]}\n`;
+  const summary = SUMMARIES[breakGlass](switchCommand('on', clusterFlags), switchCommand('off', clusterFlags));
+  return `${table}\n${lines.join('')}${relaxed}${printable(summary)}\n`;
 }
 
 const UNCHANGED: ChangeResult = { isChanged: false, isIncomplete: false };
@@ -201,7 +222,7 @@ const UNCHANGED: ChangeResult = { isChanged: false, isIncomplete: false };
  * deny pods that the mutating webhooks no longer default, and would deny label changes while no replica responds.
  */
 async function switchOn(run: Run): Promise<number> {
-  const { client, targets, namespaces, remaining, options, text } = run;
+  const { client, clusterFlags, targets, namespaces, remaining, options, text } = run;
   const by = (await reviewSelf(client.connection, client.signal))?.username;
   const note = { since: new Date().toISOString().replace(/\.\d+Z$/, 'Z'), by, reason: options.reason };
   const webhooks = await switchAll(run, targets, note);
@@ -213,11 +234,12 @@ async function switchOn(run: Run): Promise<number> {
   const list = [
     'If the PodSecurity plugin of the API servers is enabled, it continues to enforce:',
     '- the default level of its configuration, in namespaces without the label pod-security.kubernetes.io/enforce',
-    ...(namespaces ? describeRemainingLabels(namespaces) : ['all pod-security.kubernetes.io/enforce labels']).map(
-      (line) => (line.startsWith(' ') ? line : `- ${line}`),
-    ),
+    ...(namespaces
+      ? describeRemainingLabels(namespaces, clusterFlags)
+      : ['all pod-security.kubernetes.io/enforce labels']
+    ).map((line) => (line.startsWith(' ') ? line : `- ${line}`)),
     ...(remaining.length === 0 ? [] : ['API servers continue to evaluate:', ...remaining.map((line) => `- ${line}`)]),
-    'To restore: portcullis break-glass off',
+    `To restore: ${switchCommand('off', clusterFlags)}`,
   ];
   text.write(`\n${list.map((line) => `${printable(line)}\n`).join('')}`);
   return code;

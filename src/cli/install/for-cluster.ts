@@ -30,7 +30,7 @@ import {
 } from '../installation/weakening.ts';
 import type { Sources } from '../options.ts';
 import { printable } from '../output/print.ts';
-import { printCommand } from '../output/shell.ts';
+import { getClusterFlags, printCommand } from '../output/shell.ts';
 import { readClusterFacts, planForCluster, type PlanValues } from './plan.ts';
 import { checkPolicyOptions, printPolicies } from './without-server.ts';
 
@@ -80,15 +80,16 @@ export async function printForCluster(options: PlanValues, io: Io, upgrade?: Upg
     const closed = deployment && current ? await findNewlyClosed(client, plan.settings, installed) : [];
     // The command prints the manifests even if the user may not read this object.
     const legacy = upgrade && (await readUpgradeProblem(client).catch(ignoreApiError));
+    const clusterFlags = getClusterFlags(options);
     const lines = [
       ...plan.notes.map((note) => `Note: ${note}`),
       ...(closed.length === 0 ? [] : [`Note: ${printNewlyClosed(closed)}`]),
       ...(legacy === undefined ? [] : [`Note: PSAEnforcementConfig cluster: Upgradeable is False: ${legacy}`]),
       ...(policySettings ? [POLICIES_REMAIN] : []),
-      ...(removal ? [`settings: ${printCommand(removal)}`] : []),
+      ...(removal ? [`settings: ${printCommand(removal, clusterFlags)}`] : []),
       ...(obsolete.length === 0
         ? []
-        : [`obsolete: after the rollout: ${printCommand(deleteObsolete(namespace, obsolete))}`]),
+        : [`obsolete: after the rollout: ${printCommand(deleteObsolete(namespace, obsolete), clusterFlags)}`]),
     ];
     io.stdout.write(printYaml([...manifests, ...(object ? [object] : [])]));
     for (const line of lines) io.stderr.write(`${printable(line)}\n`);

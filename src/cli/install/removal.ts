@@ -300,6 +300,7 @@ function uninstall(...options: readonly string[]): ShellCommand {
 export async function findRemains(
   client: ClusterClient,
   { namespace, keepsLabels, keepsPolicies, purgesDefinitions, sccs }: UninstallScope,
+  clusterFlags: readonly string[],
 ): Promise<readonly string[]> {
   const policies = keepsPolicies ? await readPolicyObjects(client) : [];
   const definitions = purgesDefinitions ? [] : (await client.list(DEFINITIONS)).filter(isPartOfPortcullis);
@@ -368,7 +369,7 @@ export async function findRemains(
     [namespaces.filter(isInstallation), `namespace ${namespace}`, kubectl('delete', 'namespace', namespace)],
   ];
   return remains.flatMap(([objects, title, command]) =>
-    objects.length === 0 ? [] : [`${title}: ${printCommand(command)}`],
+    objects.length === 0 ? [] : [`${title}: ${printCommand(command, clusterFlags)}`],
   );
 }
 

@@ -12,6 +12,7 @@ import { confirm } from '../confirm.ts';
 import { findOtherInstallations } from '../installation/deployment.ts';
 import { durationMs, flag, option } from '../options.ts';
 import { printable } from '../output/print.ts';
+import { getClusterFlags } from '../output/shell.ts';
 import {
   findRemainingGrants,
   findRemains,
@@ -110,7 +111,7 @@ export const command = defineCommand({
       if (removal.counts.reported === 0) {
         print(`Nothing to delete: Portcullis is not installed in namespace ${namespace}.`);
       }
-      const remains = await findRemains(client, scope);
+      const remains = await findRemains(client, scope, getClusterFlags(options));
       if (remains.length > 0) print('Remaining objects, and the commands that remove them:');
       for (const item of remains) print(`- ${item}`);
       return removal.counts.failed === 0 ? EXIT.passed : EXIT.violations;

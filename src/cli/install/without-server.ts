@@ -7,11 +7,13 @@ import { listSettings, type Setting, withSetting } from '../../config/setting-pa
 import { printYaml } from '../../config/yaml.ts';
 import { decodePolicy } from '../../install/index.ts';
 import { RESOURCES } from '../../kube/resources.ts';
+import { shellQuote } from '../../kube/text.ts';
 import { type JsonObject, type PortcullisConfiguration, valueAt } from '../../kube/types.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { KUBE_SYSTEM, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { MIN_POLICY_MINOR, renamePolicy } from '../../policy/psa/index.ts';
 import { minorVersion, newestVersion, type Version } from '../../policy/pss/index.ts';
+import type { clusterOptions } from '../cluster.ts';
 import { type Io, printPage, PROGRAM, VERSION } from '../command.ts';
 import {
   comparePolicies,
@@ -23,9 +25,9 @@ import {
   type AnnotatedSettings,
 } from '../installation/policies.ts';
 import { findLostEnforcement, checkWeakenings, findWeakenings } from '../installation/weakening.ts';
-import type { Sources } from '../options.ts';
+import type { Sources, Values } from '../options.ts';
 import { printable } from '../output/print.ts';
-import { printCommand } from '../output/shell.ts';
+import { getClusterFlags, kubectl, printCommand } from '../output/shell.ts';
 import type { OutputFile } from './output-files.ts';
 
 /** Options of `install` and `upgrade` that are also valid without a server. */
@@ -47,7 +49,7 @@ function isPolicySetting({ path: [part, field = ''] }: Setting): boolean {
   return part === 'defaults' || part === 'guard' || (part === 'podSecurity' && POD_SECURITY_FIELDS.includes(field));
 }
 
-interface Changes {
+interface Changes extends Values<typeof clusterOptions> {
   readonly set: readonly Setting[];
   readonly 'allow-weaker': boolean;
 }
@@ -164,11 +166,12 @@ function printSource(kubernetes: Version): string {
 }
 
 /** Returns the comment that precedes the policies, with the command that applies them. */
-function printHeader(kubernetes: Version): string {
+function printHeader(kubernetes: Version, clusterFlags: readonly string[] = []): string {
   const kinds = servedKinds(kubernetes).map((kind) => `--prune-allowlist=admissionregistration.k8s.io/v1/${kind}`);
+  const flags = [...kinds, ...clusterFlags.map(shellQuote)].join(' ');
   return `${printSource(kubernetes)}# To apply them and to delete policies that the settings no longer require:
 #   kubectl apply -f - --prune -l ${POLICY_SELECTOR} \\
-#     ${kinds.join(' ')}
+#     ${printable(flags)}
 `;
 }
 
@@ -193,13 +196,14 @@ export async function printPolicies(client: ClusterClient, values: Changes, io: 
   const spec = values.set.reduce(withSetting, before ?? {});
   const objects = buildPolicies(spec, minor);
   checkWeakenings(await findWeaker(client, installed, configuration, spec), values['allow-weaker']);
-  await checkSystemNamespace(spec, client);
+  const clusterFlags = getClusterFlags(values);
+  await checkSystemNamespace(spec, { client, clusterFlags });
   const { obsolete } = comparePolicies(objects, policies);
-  io.stdout.write(`${printHeader(minor)}${printYaml(objects)}`);
+  io.stdout.write(`${printHeader(minor, clusterFlags)}${printYaml(objects)}`);
   const lines = [
     `Note: Kubernetes ${version} at ${server}`,
     ...(dropped.length === 0 ? [] : [`Not included in the policies: ${dropped.join(', ')}`]),
-    ...obsolete.map((object) => `obsolete: ${printCommand(deleteCommand(object))}`),
+    ...obsolete.map((object) => `obsolete: ${printCommand(deleteCommand(object), clusterFlags)}`),
   ];
   for (const line of lines) io.stderr.write(`${printable(line)}\n`);
 }
@@ -246,15 +250,19 @@ async function findWeaker(
  * Checks that the default level does not deny the privileged pods in kube-system.
  * @throws {UserError} if the namespace is neither exempt nor labelled
  */
-async function checkSystemNamespace(spec: JsonObject, client?: ClusterClient): Promise<void> {
+async function checkSystemNamespace(
+  spec: JsonObject,
+  cluster?: { readonly client: ClusterClient; readonly clusterFlags: readonly string[] },
+): Promise<void> {
   const { defaults, exemptions } = decodePolicy({ namespace: INSTALLATION.namespace, policy: spec }).podSecurity
     .configuration;
   if (defaults.enforce === 'privileged' || exemptions.namespaces.includes(KUBE_SYSTEM)) return;
-  const namespace = await client?.get(RESOURCES.Namespace, KUBE_SYSTEM);
+  const namespace = await cluster?.client.get(RESOURCES.Namespace, KUBE_SYSTEM);
   const label = POD_SECURITY_LABELS.enforce;
   if (namespace?.metadata.labels?.[label] !== undefined) return;
   const list = [...exemptions.namespaces, KUBE_SYSTEM].join(', ');
-  const labelled = client ? `, or label it: kubectl label namespace ${KUBE_SYSTEM} ${label}=privileged` : '';
+  const command = kubectl('label', 'namespace', KUBE_SYSTEM, `${label}=privileged`);
+  const labelled = cluster ? `, or label it: ${printCommand(command, cluster.clusterFlags)}` : '';
   throw new UserError(
     `podSecurity.defaults.enforce=${defaults.enforce} would deny system pods in namespace ${KUBE_SYSTEM}: exempt it with --set='podSecurity.exemptions.namespaces=[${list}]'${labelled}`,
   );

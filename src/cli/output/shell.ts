@@ -1,5 +1,7 @@
 /** Formats commands that users run in a POSIX shell. */
 import { shellQuote } from '../../kube/text.ts';
+import type { clusterOptions } from '../cluster.ts';
+import type { Values } from '../options.ts';
 
 /** A program and its unquoted arguments. */
 export interface ShellCommand {
@@ -13,7 +15,16 @@ export function kubectl(...args: readonly string[]): ShellCommand {
   return { program: 'kubectl', args };
 }
 
-/** Formats a command as a shell command line. */
-export function printCommand({ program, args }: ShellCommand): string {
-  return [program, ...args].map(shellQuote).join(' ');
+/** Returns the flags with which the user selected the cluster. They are also flags of kubectl. */
+export function getClusterFlags({ kubeconfig, context }: Values<typeof clusterOptions>): readonly string[] {
+  const options = { kubeconfig, context };
+  return Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
+}
+
+/** Formats a command as a shell command line. The flags select the cluster. */
+export function printCommand(
+  { program, args, isOffline = false }: ShellCommand,
+  clusterFlags: readonly string[] = [],
+): string {
+  return [program, ...args, ...(isOffline ? [] : clusterFlags)].map(shellQuote).join(' ');
 }

@@ -59,7 +59,7 @@ describe('break-glass', () => {
   });
 
   const run = (...args: readonly string[]): Promise<Outcome> =>
-    runProgram(['break-glass', ...args, '--kubeconfig', kubeconfig]);
+    runProgram(['break-glass', ...args], { env: { KUBECONFIG: kubeconfig } });
 
   /** Returns all webhook configurations without the metadata that every write changes. */
   async function stored(): Promise<unknown> {
@@ -529,7 +529,7 @@ describe('namespace labels during break-glass', () => {
   });
 
   const run = (args: readonly string[], environment = {}): Promise<Outcome> =>
-    runProgram(['break-glass', ...args, '--kubeconfig', kubeconfig], environment);
+    runProgram(['break-glass', ...args], { env: { KUBECONFIG: kubeconfig }, ...environment });
   const create = async (name: string): Promise<void> => {
     const namespace = { metadata: { name } };
     assert.equal((await cluster.admin.send('POST', '/api/v1/namespaces?fieldManager=test', namespace)).status, 201);
@@ -574,6 +574,52 @@ describe('namespace labels during break-glass', () => {
       else assert.deepEqual(restored, original);
     });
   }
+
+  test('are changed by printed commands in the cluster that the flags select', async () => {
+    const objects = [
+      [POLICIES, 'enforce-restricted.psa.portcullis.dev', 'policies'],
+      [`${ROOT}/mutatingadmissionpolicies`, 'defaults.portcullis.dev', 'defaults'],
+    ] as const;
+    for (const [path, name, component] of objects) {
+      const labels = { 'app.kubernetes.io/part-of': 'portcullis', 'app.kubernetes.io/component': component };
+      assert.equal((await cluster.admin.send('POST', path, { metadata: { name, labels }, spec: {} })).status, 201);
+    }
+    await create('shop-1');
+    await label('shop-1', { by: 'kubectl-label', labels: { [ENFORCE]: 'baseline' } });
+    await create('shop-2');
+    await label('shop-2', OURS);
+    const commands = async (action: string, flags: readonly string[]): Promise<readonly string[]> => {
+      const { stdout } = await run([action, ...flags]);
+      return [...stdout.matchAll(/(?:^ +|: )((?:kubectl|portcullis) .*?)(?=\. To |$)/gm)].map(
+        ([, command = '']) => command,
+      );
+    };
+    const policies =
+      'app.kubernetes.io/name=portcullis,app.kubernetes.io/part-of=portcullis,app.kubernetes.io/component=policies';
+    const expected = {
+      status: ['portcullis break-glass on', 'portcullis break-glass off'],
+      on: [
+        `kubectl label --overwrite namespace shop-1 ${ENFORCE}=privileged`,
+        `kubectl delete validatingadmissionpolicybindings -l ${policies}`,
+        'kubectl delete mutatingadmissionpolicybindings -l app.kubernetes.io/part-of=portcullis',
+        'portcullis break-glass off',
+      ],
+      off: [`kubectl label --overwrite namespace shop-2 ${VERSION}=latest`],
+    };
+    const file = `--kubeconfig=${kubeconfig}`;
+    for (const flags of [[], ['--context=portcullis'], [file], [file, '--context=portcullis']]) {
+      const value = [{ name: 'break-glass', expression: 'false' }];
+      const ops = [{ op: 'add', path: '/webhooks/1/matchConditions', value }];
+      assert.equal((await cluster.admin.send('PATCH', `${VALIDATING}/portcullis.dev`, ops, JSON_PATCH)).status, 200);
+      for (const [action, list] of Object.entries(expected)) {
+        if (action === 'off') await label('shop-2', { by: 'kubectl-label', labels: { [VERSION]: 'v1.0' } });
+        const withFlags = list.map((command) => [command, ...flags].join(' '));
+        assert.deepEqual(await commands(action, flags), withFlags, action);
+      }
+      await label('shop-2', { by: 'kubectl-label', labels: { [VERSION]: 'latest' } });
+    }
+    for (const [path, name] of objects) await cluster.admin.send('DELETE', `${path}/${name}`);
+  });
 
   test('are kept with --keep-labels', async () => {
     await create('shop');
@@ -892,7 +938,7 @@ describe('break-glass reports', () => {
       const server = await startScriptedServer();
       t.after(() => server.stop());
       server.respond(...answers);
-      const outcome = await runProgram(['break-glass', 'on', '--kubeconfig', await server.kubeconfig()]);
+      const outcome = await runProgram(['break-glass', 'on'], { env: { KUBECONFIG: await server.kubeconfig() } });
       assert.deepEqual({ ...outcome, stderr: outcome.stderr.replace(server.url, 'SERVER') }, expected);
     });
   }

@@ -308,6 +308,20 @@ describe('install for a cluster', () => {
     for (const [path, { metadata }] of objects) await cluster.admin.send('DELETE', `${path}/${metadata.name}`);
   });
 
+  test('the command that deletes obsolete objects contains the flags that select the cluster', async () => {
+    const path = '/apis/rbac.authorization.k8s.io/v1/clusterroles';
+    const labels = { 'app.kubernetes.io/part-of': 'portcullis' };
+    const role = { metadata: { name: 'portcullis-old', labels }, rules: [] };
+    assert.equal((await cluster.admin.send('POST', path, role)).status, 201);
+    const command = 'obsolete: after the rollout: kubectl delete --ignore-not-found clusterroles/portcullis-old';
+    const file = `--kubeconfig=${kubeconfig}`;
+    for (const flags of [[], ['--context=portcullis'], [file], [file, '--context=portcullis']]) {
+      const { stderr } = await runProgram(['install', ...flags], { env: { KUBECONFIG: kubeconfig } });
+      assert.match(stderr, seen(`${[command, ...flags].join(' ')}\n`));
+    }
+    await cluster.admin.send('DELETE', `${path}/portcullis-old`);
+  });
+
   test('install fails if the installation cannot be read', async () => {
     const { code, stdout, stderr } = await runProgram(['install', '--kubeconfig', await cluster.kubeconfig('alice')]);
     assert.match(stderr, /^error: https:\/\/127\.0\.0\.1:\d+: .* is forbidden: /);

@@ -118,7 +118,7 @@ describe('uninstall', () => {
   const get = (apiVersion: string, kind: string, name: string, namespace?: string): Promise<number> =>
     installer.getStatus({ apiVersion, kind, metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
   const run = (args: readonly string[] = [], surroundings: Environment = {}): Promise<Outcome> =>
-    runProgram(['uninstall', '--wait=0s', '--kubeconfig', kubeconfig, ...args], surroundings);
+    runProgram(['uninstall', '--wait=0s', ...args], { env: { KUBECONFIG: kubeconfig }, ...surroundings });
 
   beforeEach(async () => {
     for (let tries = 0; tries < 200 && (await get('v1', 'Namespace', 'portcullis')) === 200; tries++) {
@@ -239,6 +239,15 @@ describe('uninstall', () => {
       ['securitycontextconstraints.security.openshift.io/mine is deleted with its CRD (server dry run)'],
     );
     for (const name of ['mine', 'restricted-v2']) await cluster.admin.send('DELETE', `${path}/${name}`);
+  });
+
+  test('prints commands for the cluster that its flags select', async () => {
+    const file = `--kubeconfig=${kubeconfig}`;
+    for (const flags of [[], ['--context=portcullis'], [file], [file, '--context=portcullis']]) {
+      const { stdout } = await run(['--dry-run=client', ...flags]);
+      const commands = [DEFINITIONS_REMAIN, NAMESPACE_REMAINS].map((line) => [line, ...flags].join(' '));
+      assert.ok(stdout.endsWith(lines(REMAIN, ...commands)), stdout);
+    }
   });
 
   test('lists SCC grants, and deletes them with the CRDs', async () => {

@@ -666,6 +666,29 @@ Not included in the policies: spec.scc.mode, spec.floor.mode
     );
   });
 
+  test('printed commands contain the flag that selects the context', async () => {
+    const { stdout, stderr } = await run(
+      { objects },
+      'upgrade',
+      '--set=defaults.mode=off',
+      '--allow-weaker',
+      '--context=x',
+    );
+    assert.match(
+      stdout,
+      /^# +kubectl apply -f - --prune -l \S+ \\\n# +(?:--prune-allowlist=\S+ )+--context=x\napiVersion: /m,
+    );
+    assert.match(
+      stderr,
+      /\nobsolete: kubectl delete mutatingadmissionpolicies defaults\.psa\.portcullis\.dev --context=x\nobsolete: /,
+    );
+    const denied = await run({}, ...INSTALL, '--set=podSecurity.defaults.enforce=baseline', '--context=x');
+    assert.equal(
+      denied.stderr,
+      "error: podSecurity.defaults.enforce=baseline would deny system pods in namespace kube-system: exempt it with --set='podSecurity.exemptions.namespaces=[kube-system]', or label it: kubectl label namespace kube-system pod-security.kubernetes.io/enforce=privileged --context=x\n",
+    );
+  });
+
   test('an upgrade does not accept server options', async () => {
     const { stderr } = await run({ objects }, 'upgrade', '--replicas=2');
     assert.equal(stderr, 'error: --replicas: not supported by an installation without a server\n');
