@@ -246,7 +246,8 @@ function createProgram(
 }
 
 /**
- * Returns the command with the given name below `program`. Creates missing commands, in the given group of the help.
+ * Returns the command with the given name below `program`. Creates commands that are missing, and lists them in the
+ * given group of the help.
  */
 function findNode(program: CommanderCommand, name: string, group = ''): CommanderCommand {
   return name.split(' ').reduce((parent, word) => {

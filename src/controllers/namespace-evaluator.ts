@@ -259,8 +259,8 @@ function createSchedule(controller: ControllerContext, store: Store) {
 }
 
 /**
- * Reads requests for an evaluation. A request has the time at which this process first observes it, because clocks
- * differ.
+ * Reads requests for an evaluation. Returns the time at which this process first observed the request instead of the
+ * time in the annotation, because the clocks of machines differ.
  */
 function createRequestReader(): (object: PSAEnforcementConfig, nowMs: number) => number | undefined {
   let seen: { readonly value: string | undefined; readonly atMs: number | undefined } | undefined;

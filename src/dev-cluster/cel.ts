@@ -14,7 +14,7 @@ type Program = (values: Readonly<Record<string, unknown>>) => unknown;
 /** Returns true if a user may perform an action. */
 export type Authorize = (user: UserInfo, action: Action) => boolean;
 
-/** The `authorizer` variable. Each call adds a part of the action. */
+/** The `authorizer` variable. Each method call adds one part of the action to check, such as the verb. */
 export class CelAuthorizer {
   readonly #authorize: Authorize;
   readonly #user: UserInfo;

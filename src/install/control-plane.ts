@@ -50,7 +50,7 @@ export function controlPlaneFiles(image: string) {
       purpose: `for ${FOLDER}: kubeconfig that kube-apiserver uses to call the webhook`,
       text: printYaml([WEBHOOK_KUBECONFIG]),
     },
-    { path: 'rbac.yaml', purpose: 'for kubectl apply: the permissions of the webhook', text: printYaml(RBAC) },
+    { path: 'rbac.yaml', purpose: 'permissions of the webhook, to apply with kubectl', text: printYaml(RBAC) },
   ];
 }
 

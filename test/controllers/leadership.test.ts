@@ -369,7 +369,7 @@ suite('leader election', () => {
     assert.equal(spec().leaseTransitions, 0);
   });
 
-  test('a jump of the wall clock does not end leadership', async () => {
+  test('a jump in the wall clock does not end leadership', async () => {
     let nowMs = Date.parse('2026-11-21T12:00:00Z');
     election.candidate('a', { date: () => new Date((nowMs += nowMs % 2 === 0 ? 86_400_001 : -172_800_001)) });
     await election.settle();

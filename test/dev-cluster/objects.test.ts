@@ -296,7 +296,7 @@ function getResource(kind: string): ServedResource {
   return resource;
 }
 
-describe('the API server validates custom resources with their schema', () => {
+describe('the API server validates custom resources against their schema', () => {
   const config = (rest: object, name = 'cluster'): ApiObject => {
     const { group, version } = getResource('PSAEnforcementConfig');
     const object: ApiObject = {

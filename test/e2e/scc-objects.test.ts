@@ -34,7 +34,7 @@ suite('SCCs', async () => {
   const create = (scc: JsonObject, query = ''): Promise<ApiResponse> => client.send('POST', `${SCCS}${query}`, scc);
   const getMessage = ({ body, text }: ApiResponse): unknown => (isObject(body) ? body['message'] : text);
 
-  test('with a value of the wrong type are rejected with the field', async () => {
+  test('are rejected if a value has the wrong type, with a message that names the field', async () => {
     const answer = await create(short('typed', { users: 'alice' }));
     assert.equal(
       getMessage(answer),

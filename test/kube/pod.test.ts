@@ -77,7 +77,7 @@ describe('the pod of a workload has the user of its controller as the requester:
     });
   }
 
-  test('a node has a username and the groups of nodes', () => {
+  test('nodeUser returns the username and the groups of a node', () => {
     assert.deepEqual(nodeUser('n1'), { username: 'system:node:n1', groups: ['system:nodes', 'system:authenticated'] });
   });
 });

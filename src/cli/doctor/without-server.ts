@@ -1,4 +1,4 @@
-/** Diagnoses an installation without a server, which consists of policies in the API server. */
+/** Diagnoses the policies of an installation that has no server. */
 import { INSTALLATION, POLICY_SETTINGS_ANNOTATION } from '../../api/names.ts';
 import { isPartOfPortcullis } from '../../api/webhooks.ts';
 import { reviewSelf } from '../../cluster/access-reviews.ts';

@@ -53,8 +53,8 @@ function newLabelSteps(
 const WEAKER = 'Change the workloads, or set a weaker level';
 
 /**
- * Next steps for a namespace by the owner of its labels. The level to set is weaker than the planned level, and is
- * printed as `LEVEL` if there are two weaker levels.
+ * Next steps for a namespace by the owner of its labels. They set a weaker level than planned. If both other levels are
+ * weaker, the commands contain the placeholder `LEVEL`.
  */
 const STEPS: Readonly<
   Record<PlannedNamespace['categories'][number], (target: LabelTarget, level: string) => readonly NextStep[]>

@@ -136,7 +136,7 @@ function startFleet({ output, reference }: FleetValues, reports: number): Fleet 
 }
 
 async function reportFiles(paths: readonly string[], values: FleetValues, io: Io): Promise<number> {
-  if (paths.length === 0) throw new UserError('--fleet requires the files or the directories of reports');
+  if (paths.length === 0) throw new UserError('--fleet requires report files or directories');
   const files = await listReports(paths);
   const fleet = startFleet(values, files.length);
   for (const file of files) {

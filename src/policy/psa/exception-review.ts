@@ -100,7 +100,7 @@ interface ExceptionChange extends Pick<ExceptionWrite, 'settings' | 'nowMs' | 'h
   readonly expectedAuthors: string | undefined;
   /** True if an approval in the annotations is added or changed. */
   readonly isApplied: boolean;
-  /** The deployer and the time that the annotations must contain if the approval does not change. */
+  /** The deployer and time of the existing approval, which the annotations must keep unless the approval changes. */
   readonly recorded: { readonly through: string | undefined; readonly at: string | undefined };
 }
 

@@ -143,7 +143,7 @@ export function passesEveryVersion(scope: CelScope, pod: string, condition: (inp
 interface Selection {
   readonly since: Version;
   readonly level: Level;
-  /** Builds the rule. Undefined if the check does not run. */
+  /** Builds the rule. Returns `undefined` if the check does not run. */
   readonly build: BuildCel | undefined;
   readonly unless: Exception | undefined;
 }

@@ -209,7 +209,7 @@ function specInvalid({ input: { phase, spec } }: EnforcementFacts): State | unde
   );
 }
 
-/** Reasons of `Enforcing=False` that persist until a user changes the mode, a workload or the feature gate. */
+/** Reasons for `Enforcing=False` that persist until a user changes the mode, a workload or the feature gate. */
 const BLOCKED: readonly string[] = ['LegacyMode', 'FeatureGateDisabled'];
 
 /** Reasons of `Ready=True` in each phase. */

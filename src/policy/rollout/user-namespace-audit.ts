@@ -267,7 +267,7 @@ const ADMINS: readonly SubjectName[] = [
   { kind: 'User', name: 'system:admin' },
 ];
 
-/** Returns findings for the grants of SCCs at risk, except for grants to subjects that have full cluster access. */
+/** Returns findings for grants of the SCCs that are at risk. Omits grants to subjects with full cluster access. */
 function auditGrants(guarded: GuardedSccs, rbac: RbacObjects): readonly AuditFinding[] {
   const atRisk = [...guarded.values()].filter(({ isAtRisk }) => isAtRisk);
   if (atRisk.length === 0) return [];

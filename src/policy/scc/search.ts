@@ -132,8 +132,8 @@ export function findNextAdmitting(search: Search, chosen: PreparedScc): Prepared
 }
 
 /**
- * Returns true if the SCC would admit the pod, regardless of whether it is usable, and the API server would accept the
- * result.
+ * Returns true if the SCC would admit the pod and the API server would accept the result. The user may lack permission
+ * to use the SCC.
  */
 export function admits(scc: PreparedScc, search: Search): boolean {
   const completion = completePod(scc, search, 1);

@@ -167,7 +167,7 @@ async function report(args: readonly string[], stdin: string): Promise<JsonRepor
   return { code, ...(JSON.parse(stdout) as JsonReport) };
 }
 
-describe('check selects the levels and fails for violations:', () => {
+describe('check determines the violations and the exit code:', () => {
   for (const [name, namespaces, args, expected] of policies) {
     test(name, async () => {
       const words = args.split(' ').filter((word) => word !== '');

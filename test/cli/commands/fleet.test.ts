@@ -297,7 +297,7 @@ describe('report --fleet', () => {
     const report = await computeReport();
     const valid = await save('valid', report);
     const cases: readonly (readonly [args: readonly string[], error: string])[] = [
-      [[], '--fleet requires the files or the directories of reports'],
+      [[], '--fleet requires report files or directories'],
       [['missing.json'], 'the path "missing.json" does not exist'],
       [['test/cli'], 'the directory "test/cli" contains no .json file'],
       [

@@ -204,7 +204,7 @@ describe('install --profile=control-plane', () => {
           'DIR/manifests/portcullis-authorizer.yaml: for /etc/kubernetes/manifests of each control plane node',
           'DIR/authz/authorization.yaml: for /etc/kubernetes/authz: the --authorization-config file of kube-apiserver',
           'DIR/authz/minimum-kubelet-version.kubeconfig: for /etc/kubernetes/authz: kubeconfig that kube-apiserver uses to call the webhook',
-          'DIR/rbac.yaml: for kubectl apply: the permissions of the webhook',
+          'DIR/rbac.yaml: permissions of the webhook, to apply with kubectl',
           'DIR/authz/*.crt, *.key: webhook certificates, valid for one year',
           '',
         ].join('\n'),

@@ -290,7 +290,7 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
       assert.deepEqual([names(output), others], [expected, notes]);
     });
 
-  test('an exception for a pod without a controller in a namespace that was not read', async () => {
+  test('an exception for a pod without a controller, even if its namespace is not in the manifests', async () => {
     const spec = { containers: [{ name: 'c', image: 'redis:7', securityContext: ADMIN }] };
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bare', namespace: 'unread' }, spec };
     const output = await convert('kyverno', [clusterPolicy('a', levelRule('baseline', {}, CAPABILITIES)), pod]);

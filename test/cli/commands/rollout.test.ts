@@ -39,7 +39,7 @@ function workloadSpec(spec: object): object {
   return { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } };
 }
 
-describe('the rollout commands print the expected output for rollout', () => {
+describe('for manifests, the expected output is printed by rollout', () => {
   const OUTPUTS: readonly (readonly [args: string, code: number, file: string])[] = [
     ['plan', 1, 'plan.table.txt'],
     ['plan -o wide', 1, 'plan.wide.txt'],
