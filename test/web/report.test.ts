@@ -196,11 +196,9 @@ describe('the report', { skip: noBrowser }, () => {
     ];
     const configuration = { apiVersion: 'config.portcullis.dev/v1alpha1', kind: 'PortcullisConfiguration' };
     const settings = { ...configuration, metadata: { name: 'cluster' }, spec: { scc: { mode: 'enforce' } } };
-    await writeFile(
-      join(folder, 'own.json'),
-      JSON.stringify({ kind: 'List', apiVersion: 'v1', items: [...items, settings] }),
-    );
-    const html = await report('-f', join(folder, 'own.json'));
+    const file = join(folder, 'own.json');
+    await writeFile(file, JSON.stringify({ kind: 'List', apiVersion: 'v1', items: [...items, settings] }));
+    const html = await report('-f', file);
     const { page, texts, errors } = await browser.open(await write('own.html', html));
     await page.waitForSelector('.workload');
     assert.deepEqual((await texts('.tile')).slice(1, 4), [
@@ -221,7 +219,7 @@ describe('the report', { skip: noBrowser }, () => {
       'Remove or change spec.containers[0].securityContext.privileged in the pods.',
       LAST_RESORT,
       'Remove or change spec.containers[0].securityContext.capabilities.add in the pods.',
-      'Copy SCC "restricted-v2", add NET_ADMIN to allowedCapabilities, and grant the copy: portcullis scc create net pod/net -n own Copy',
+      `Copy SCC "restricted-v2", add NET_ADMIN to allowedCapabilities, and grant the copy: portcullis scc create net pod/net -n own -f ${file} Copy`,
       LAST_RESORT,
     ]);
     assert.deepEqual([await findAccessibilityProblems(page), errors], [[], []]);
