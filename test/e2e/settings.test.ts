@@ -311,6 +311,8 @@ suite('the deletion of the settings', async () => {
       '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/portcullisconfigurations.config.portcullis.dev';
     await system.configure(SPEC);
     await eventually(isDenied, 30_000);
+    // The leader has recorded the settings.
+    await eventually(async () => assert.deepEqual((await read()).status?.applied?.spec, SPEC));
     const definition = JSON.parse(JSON.stringify(CRDS[0])) as JsonObject;
     await remove(crd);
     await eventually(async () => assert.equal((await plane.admin.send('GET', crd)).status, 404));
