@@ -4,7 +4,6 @@
  */
 import type { Store } from '../cluster/store.ts';
 import type { Kind, Kinds } from '../kube/kinds.ts';
-import { objectName } from '../kube/resources.ts';
 import { CLOCK_SKEW_MS, type ExceptionSettings, findExceptionProblem } from '../policy/psa/index.ts';
 import { type ExceptionIndex, indexExceptions } from '../policy/pss/index.ts';
 import { createAuthorizer, RBAC_KINDS, type RbacKind, USE_SCC } from '../policy/rbac/index.ts';
@@ -54,11 +53,15 @@ export function followRemovedGrants(store: Store, date: () => Date): RemovedGran
     const action = { ...USE_SCC, name, namespace };
     const roles = { roles: of('Role'), clusterRoles: of('ClusterRole') };
     const current = { roles: store.list('Role', namespace), clusterRoles: referencedRoles(bindings, store) };
+    const stored = {
+      roleBindings: store.list('RoleBinding', namespace),
+      clusterRoleBindings: store.list('ClusterRoleBinding'),
+    };
     return (
       createAuthorizer({ ...bindings, ...current })(subject, action) ||
       createAuthorizer({ ...bindings, ...roles })(subject, action) ||
       (roles.roles.length + roles.clusterRoles.length > 0 &&
-        createAuthorizer({ ...roles, ...bindingsOf(roles, namespace, store) })(subject, action)) ||
+        createAuthorizer({ ...roles, ...stored })(subject, action)) ||
       removed.some(({ kind, object }) => {
         const isScc = kind === 'SecurityContextConstraints' && object.metadata?.name === name;
         return isScc && createMayUse(NO_ROLES, namespace)(subject, prepareScc(object));
@@ -82,23 +85,6 @@ export function followRemovedGrants(store: Store, date: () => Date): RemovedGran
 
 /** Access without roles, so only the users and groups that an SCC lists may use that SCC. */
 const NO_ROLES: SccAccess = { canUse: () => false };
-
-/** Returns the stored bindings that refer to the roles. */
-function bindingsOf(
-  {
-    roles,
-    clusterRoles,
-  }: { readonly roles: readonly Kinds['Role'][]; readonly clusterRoles: readonly Kinds['ClusterRole'][] },
-  namespace: string,
-  store: Store,
-) {
-  const names = new Set([...roles, ...clusterRoles].map(objectName));
-  const isBound = ({ roleRef }: Kinds['RoleBinding' | 'ClusterRoleBinding']): boolean => names.has(roleRef.name);
-  return {
-    roleBindings: store.list('RoleBinding', namespace).filter(isBound),
-    clusterRoleBindings: store.list('ClusterRoleBinding').filter(isBound),
-  };
-}
 
 /** Returns the ClusterRoles to which bindings refer. */
 function referencedRoles(
