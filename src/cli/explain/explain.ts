@@ -35,6 +35,7 @@ import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/s
 import { readWorkloads, splitOperands, type Reference, listWorkloads } from '../inventory/workloads.ts';
 import { list, option, text, UsageError, type Values } from '../options.ts';
 import { assumptionBlocks, printReport, printable, printTable, type Style } from '../output/print.ts';
+import { getClusterFlags } from '../output/shell.ts';
 import { type Explanation, explainWorkload } from './workload.ts';
 
 const DETAILS = `
@@ -84,6 +85,7 @@ async function explainWorkloads(references: readonly Reference[], options: Value
     creator: user === undefined ? (inventory.user ?? ANY_USER) : impersonatedUser(user, groups),
     isCreatorAssumed: user === undefined,
     files: options.filename,
+    clusterFlags: getClusterFlags(options),
     // A missing service account in the manifests may be created together with the pods that use it.
     findAccount: (name: string, scope: string) =>
       store.get('ServiceAccount', name, scope) ??

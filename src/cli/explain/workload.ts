@@ -60,6 +60,8 @@ interface ExplainContext extends ReturnType<typeof findExceptions> {
   readonly isCreatorAssumed: boolean;
   /** Files and folders from which the workloads were read. Empty if they were read from the cluster. */
   readonly files: readonly string[];
+  /** Flags that select the cluster in commands. */
+  readonly clusterFlags: readonly string[];
   findAccount(name: string, namespace: string): ServiceAccount | undefined;
 }
 
@@ -108,6 +110,7 @@ function explain(explained: Explained, context: ExplainContext) {
     template: source.template && printFieldPath(source.template),
     serviceAccount,
     files: context.files,
+    clusterFlags: context.clusterFlags,
   };
   const scc =
     mode === undefined || mode.mode === 'off' ? undefined : explainSccs(input, context.store, { ...named, namespace });

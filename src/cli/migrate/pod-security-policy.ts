@@ -5,6 +5,7 @@
 import { typeMeta } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { isObject, type JsonObject, objectMember, objectsIn, stringsIn } from '../../kube/types.ts';
+import { UserError } from '../../kube/user-error.ts';
 import { hasContent, type Remainder } from './policies.ts';
 
 /** Fields with the same name and meaning in SCCs. */
@@ -39,11 +40,17 @@ interface ConvertedPolicy {
   readonly remainders: readonly Remainder[];
 }
 
-/** Converts a PodSecurityPolicy, and lists its fields that an SCC cannot express. */
+/**
+ * Converts a PodSecurityPolicy, and lists its fields that an SCC cannot express.
+ * @throws {UserError} if it has no name
+ */
 export function convertPodSecurityPolicy(policy: JsonObject): ConvertedPolicy {
   const { name, annotations } = objectMember(policy, 'metadata');
   const spec = objectMember(policy, 'spec');
-  const source = `PodSecurityPolicy/${String(name)}`;
+  if (typeof name !== 'string' || name === '') {
+    throw new UserError('a PodSecurityPolicy has no metadata.name: set it, because it becomes the name of the SCC');
+  }
+  const source = `PodSecurityPolicy/${name}`;
   const remainders: Remainder[] = [];
   const add = (field: string, reason: string): void => void remainders.push({ source, reason: `${field}: ${reason}` });
   for (const field of WITHOUT_COUNTERPART) if (hasContent(spec[field])) add(field, 'SCCs have no such field');
@@ -55,7 +62,7 @@ export function convertPodSecurityPolicy(policy: JsonObject): ConvertedPolicy {
   if (hasContent(profiles[APP_ARMOR])) add(APP_ARMOR, 'SCCs do not restrict AppArmor profiles');
   const scc = {
     ...typeMeta('SecurityContextConstraints'),
-    metadata: { name: String(name) },
+    metadata: { name },
     ...Object.fromEntries(SAME.flatMap((field) => (spec[field] === undefined ? [] : [[field, spec[field]]]))),
     ...Object.fromEntries(Object.entries(RENAMED).map(([field, renamed]) => [renamed, spec[field] === true])),
     // The list is always set, because without it a PodSecurityPolicy allows no volumes, but an SCC allows most.

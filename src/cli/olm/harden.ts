@@ -2,7 +2,7 @@ import type { Store } from '../../cluster/store.ts';
 import { CSV_SCOPE } from '../../controllers/watched-kinds.ts';
 import { defined } from '../../kube/defined.ts';
 import { objectName } from '../../kube/resources.ts';
-import { compareBytes, printCount, quote, shellQuote } from '../../kube/text.ts';
+import { compareBytes, printCount, quote } from '../../kube/text.ts';
 import {
   type HardenedObject,
   HARDENING_MANAGER,
@@ -29,29 +29,36 @@ import {
   printReport,
   type Style,
 } from '../output/print.ts';
+import { getClusterFlags, kubectl, printCommand } from '../output/shell.ts';
 
 /** Formats an object with its changes, its notes and the command that applies the patch to a cluster. */
-function printObject(object: HardenedObject, style: Style): string {
+function printObject(object: HardenedObject, clusterFlags: readonly string[], style: Style): string {
   const { kind, namespace, name, path, profile, mode, changes, notes, patch = [] } = object;
   const title = `${kind} ${namespace}/${name}${path === undefined ? '' : ` (${path})`}: ${mode ?? profile ?? ''}`;
-  const target = `kubectl -n ${shellQuote(namespace)} patch ${kind.toLowerCase()} ${shellQuote(name)}`;
+  const target = ['-n', namespace, 'patch', kind.toLowerCase(), name];
+  const command = kubectl(...target, '--type=json', '-p', JSON.stringify(patch));
   const lines = [
     ...(changes.length === 0 && notes.length === 0 ? ['complies'] : []),
     ...printChanges(changes).map(printable),
     ...notes.map((note) => style('yellow', printable(note))),
     // API servers reject changes to the pod template of a Job, so users must apply the patch to its manifest.
-    ...(patch.length === 0 || kind === 'Job' ? [] : [`${target} --type=json -p ${shellQuote(JSON.stringify(patch))}`]),
+    ...(patch.length === 0 || kind === 'Job' ? [] : [printCommand(command, clusterFlags)]),
   ];
   return `${[style('bold', printable(title)), ...lines.map((line) => `  ${line}`)].join('\n')}\n`;
 }
 
-function printNamespace({ namespace, labels, notes }: NamespaceProposal, style: Style): string {
-  const set = Object.entries(labels).map(([key, value]) => shellQuote(`${key}=${value}`));
-  const command = `kubectl label namespace ${shellQuote(namespace)} --overwrite --field-manager=${HARDENING_MANAGER} ${set.join(' ')}`;
+function printNamespace(
+  { namespace, labels, notes }: NamespaceProposal,
+  clusterFlags: readonly string[],
+  style: Style,
+): string {
+  const set = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  const flags = ['--overwrite', `--field-manager=${HARDENING_MANAGER}`];
+  const command = kubectl('label', 'namespace', namespace, ...flags, ...set);
   const lines = [
     ...(set.length === 0 && notes.length === 0 ? ['complies'] : []),
     ...notes.map((note) => style('yellow', printable(note))),
-    ...(set.length === 0 ? [] : [command]),
+    ...(set.length === 0 ? [] : [printCommand(command, clusterFlags)]),
   ];
   return `${[style('bold', printable(namespace)), ...lines.map((line) => `  ${line}`)].join('\n')}\n`;
 }
@@ -82,6 +89,7 @@ interface Context {
   readonly isCluster: boolean;
   readonly isOpenShift: boolean;
   readonly isForced: boolean;
+  readonly clusterFlags: readonly string[];
 }
 
 interface Report {
@@ -92,7 +100,7 @@ interface Report {
 }
 
 function reportNamespaces(
-  { store, isForced }: Context,
+  { store, isForced, clusterFlags }: Context,
   assumptions: readonly string[],
   only: string | undefined,
 ): Report {
@@ -107,7 +115,7 @@ function reportNamespaces(
   return {
     data: { namespaces, assumptions },
     blocks: (style) => [
-      ...namespaces.map((namespace) => printNamespace(namespace, style)),
+      ...namespaces.map((namespace) => printNamespace(namespace, clusterFlags, style)),
       ...assumptionBlocks(assumptions),
       ...(namespaces.length === 0 ? ['No OLM namespaces found.\n'] : []),
     ],
@@ -116,7 +124,7 @@ function reportNamespaces(
 }
 
 function reportWorkloads(context: Context, assumptions: readonly string[], only: string | undefined): Report {
-  const { store, isOpenShift } = context;
+  const { store, isOpenShift, clusterFlags } = context;
   const findNamespace = (name: string) => store.get('Namespace', name);
   const objects = hardenObjects({ ...context, list: store.list, findNamespace }).filter(
     ({ namespace }) => only === undefined || namespace === only,
@@ -125,7 +133,7 @@ function reportWorkloads(context: Context, assumptions: readonly string[], only:
   return {
     data: { platform: isOpenShift ? 'openshift' : 'kubernetes', objects, assumptions },
     blocks: (style) => [
-      ...objects.map((object) => printObject(object, style)),
+      ...objects.map((object) => printObject(object, clusterFlags, style)),
       ...assumptionBlocks(assumptions),
       `${printCount(objects.length, 'object')} of OLM, ${changed} to change\n`,
     ],
@@ -157,7 +165,13 @@ export const command = defineCommand({
     if (namespace !== undefined) findNamespace(store, namespace);
     const hasSccs = source === 'cluster' && store.list('SecurityContextConstraints').length > 0;
     const isCluster = source === 'cluster';
-    const context = { store, isCluster, isOpenShift: values.openshift || hasSccs, isForced: values.force };
+    const context = {
+      store,
+      isCluster,
+      isOpenShift: values.openshift || hasSccs,
+      isForced: values.force,
+      clusterFlags: getClusterFlags(values),
+    };
     const report = operand === 'namespaces' ? reportNamespaces : reportWorkloads;
     const { data, blocks, changed } = report(context, assumptions, namespace);
     printReport(io, values.output, data, blocks);

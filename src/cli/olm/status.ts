@@ -17,7 +17,7 @@ import {
   OPENSHIFT_OLM,
 } from '../../policy/olm/index.ts';
 import { UNMANAGED_NAMESPACES } from '../../policy/rollout/index.ts';
-import { defineCommand, EXIT } from '../command.ts';
+import { defineCommand, EXIT, PROGRAM } from '../command.ts';
 import { deploymentFeatures } from '../installation/deployment.ts';
 import {
   inventoryOptions,
@@ -28,6 +28,7 @@ import {
 } from '../inventory/inventory.ts';
 import { findSettings, sccOptions } from '../inventory/settings.ts';
 import { assumptionBlocks, listOptions, printListing, printTable, withHeader } from '../output/print.ts';
+import { getClusterFlags, kubectl, printCommand, type ShellCommand } from '../output/shell.ts';
 
 /** Describes a namespace, and what the auto-labeler does at the next event. */
 function describeNamespace(namespace: Namespace, store: Store, mode: LabelerInput['mode']) {
@@ -88,8 +89,9 @@ function hasFeature(store: Store): boolean {
   return !status || status.conditions?.some(({ type }) => type === 'OLMAvailable') === true;
 }
 
-const NO_FEATURE =
-  'The auto-labeler does not run, because the olm feature is not installed. To install it: portcullis install --olm | kubectl apply --server-side -f -\n';
+const NO_FEATURE = 'The auto-labeler does not run, because the olm feature is not installed. To install it:';
+const INSTALL: ShellCommand = { program: PROGRAM, args: ['install', '--olm'] };
+const APPLY = kubectl('apply', '--server-side', '-f', '-');
 
 /** Returns the reason that the replicas report for an idle auto-labeler, or an empty text if they report none. */
 function explainIdle(store: Store): string {
@@ -120,6 +122,8 @@ export const command = defineCommand({
   },
   async run(options, _operands, io) {
     const only = selectedNamespace(options);
+    const clusterFlags = getClusterFlags(options);
+    const install = [INSTALL, APPLY].map((command) => printCommand(command, clusterFlags)).join(' | ');
     const csvs = { ...CSV_SCOPE, ...defined({ namespace: only }) };
     const inventory = await readInventory(options, io, {
       kinds: ['Namespace'],
@@ -156,7 +160,7 @@ export const command = defineCommand({
     const objects = namespaces.map(({ namespace: name }) => ({ kind: 'Namespace', name }));
     printListing(io, options.output, { data, objects }, () => [
       namespaces.length === 0 ? 'No namespaces with operators found.\n' : printTable(rows),
-      isInstalled ? `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}` : NO_FEATURE,
+      isInstalled ? `Mode of the auto-labeler: ${mode}${cause}.\n${explainIdle(store)}` : `${NO_FEATURE} ${install}\n`,
       ...assumptionBlocks(assumptions, source),
     ]);
     return EXIT.passed;

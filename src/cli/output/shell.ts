@@ -26,5 +26,10 @@ export function printCommand(
   { program, args, isOffline = false }: ShellCommand,
   clusterFlags: readonly string[] = [],
 ): string {
-  return [program, ...args, ...(isOffline ? [] : clusterFlags)].map(shellQuote).join(' ');
+  return addFlags([program, ...args].map(shellQuote).join(' '), isOffline ? [] : clusterFlags);
+}
+
+/** Adds flags to a command line. */
+export function addFlags(commandLine: string, flags: readonly string[]): string {
+  return [commandLine, ...flags.map(shellQuote)].join(' ');
 }

@@ -10,10 +10,11 @@ import type {
   PlannedNamespace,
   ViolatingWorkload,
 } from '../../policy/rollout/index.ts';
+import { addFlags } from '../output/shell.ts';
 
-/** Formats a step, with its command, as one sentence. */
-export function printStep({ text, command }: NextStep): string {
-  return command === undefined ? text : `${text}: ${command}.`;
+/** Formats a step as one sentence. The flags of its command select the cluster. */
+export function printStep({ text, command }: NextStep, clusterFlags: readonly string[]): string {
+  return command === undefined ? text : `${text}: ${addFlags(command, clusterFlags)}.`;
 }
 
 /** Returns the next steps for a namespace whose workloads an upgrade would deny. `from` is the current version. */

@@ -6,45 +6,69 @@ import {
   ENFORCEMENT_GATE,
   type EvaluationResult,
   type NamespaceCounts,
+  type NextStep,
   printRaiseTimes,
   type RolloutState,
   type RolloutStatus,
   type RolloutStep,
 } from '../../policy/rollout/index.ts';
+import { printStep } from './next-steps.ts';
 
 const CONFIG = `psaenforcementconfig ${PSA_ENFORCEMENT_CONFIG}`;
-const CLEAR = `Resume it: kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'.`;
-const EVALUATE = `Evaluate all namespaces: kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ).`;
+const CLEAR: NextStep = {
+  text: 'Resume it',
+  command: `kubectl patch ${CONFIG} --type=merge -p '{"spec":{"enforcementMode":""}}'`,
+};
+const EVALUATE: NextStep = {
+  text: 'Evaluate all namespaces',
+  command: `kubectl annotate ${CONFIG} --overwrite ${EVALUATE_ANNOTATION}=$(date -u +%Y-%m-%dT%H:%M:%SZ)`,
+};
 
-const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string, next: string]>> = {
+const EVALUATE_NEXT: Readonly<Record<EvaluationResult, readonly [blocker: string, next: NextStep]>> = {
   never: ['there is no complete evaluation of all namespaces yet', EVALUATE],
   stale: ['the last complete evaluation of all namespaces is too old', EVALUATE],
   inconclusive: ['the leader could not evaluate all namespaces', EVALUATE],
   violations: ["the leader's last evaluation found violations", EVALUATE],
-  clean: ['the leader has not decided yet', 'Wait until the leader evaluates all namespaces again and decides.'],
+  clean: [
+    'the leader has not decided yet',
+    { text: 'Wait until the leader evaluates all namespaces again and decides.' },
+  ],
 };
 
-/** Computes the state of the rollout, and the next action that the user should take. */
-export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): RolloutStatus {
+/**
+ * Computes the state of the rollout, and the next action that the user should take. The flags select the cluster in the
+ * command of this action.
+ */
+export function rolloutStatus(
+  state: RolloutState,
+  counts: NamespaceCounts,
+  clusterFlags: readonly string[] = [],
+): RolloutStatus {
+  const { next, ...status } = findStatus(state, counts);
+  return { ...status, next: next && printStep(next, clusterFlags) };
+}
+
+type Status = Omit<RolloutStatus, 'next'> & { readonly next?: NextStep | undefined };
+
+function findStatus(state: RolloutState, counts: NamespaceCounts): Status {
   const { phase, requested = '', requestedBy, decided, gate, replicas, evaluation, isBreakGlassOn } = state;
   if (phase === 'Disabled') {
-    return status(
-      'Off',
-      'the planned levels are only a preview',
-      'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
-    );
+    return status('Off', 'the planned levels are only a preview', {
+      text: 'Set spec.rollout.phase of the PortcullisConfiguration to Evaluate.',
+    });
   }
   if (isBreakGlassOn) {
-    return status('Blocked', 'break-glass is on, so nothing is enforced', 'End it: portcullis break-glass off.');
+    const next = { text: 'End it', command: 'portcullis break-glass off' };
+    return status('Blocked', 'break-glass is on, so nothing is enforced', next);
   }
   if (replicas !== undefined && replicas.leader === undefined) {
     const reason = 'there is no leader, so nothing is evaluated or decided';
-    return status('Blocked', reason, 'Find the cause with portcullis doctor.');
+    return status('Blocked', reason, { text: 'Find the cause', command: 'portcullis doctor' });
   }
   if (!isEnforcementMode(requested)) {
     const valid = ENFORCEMENT_MODES.map(quote).join(', ');
     const reason = `spec.enforcementMode is ${quote(requested)}, which is invalid`;
-    return status('Blocked', reason, `Set it to one of ${valid}.`);
+    return status('Blocked', reason, { text: `Set it to one of ${valid}.` });
   }
   const { reasons, blocking, other } = findingsStatus(counts);
   const isLegacy = requested === 'Legacy';
@@ -65,34 +89,28 @@ export function rolloutStatus(state: RolloutState, counts: NamespaceCounts): Rol
   return status('Evaluating', ...EVALUATE_NEXT[requested === 'Restricted' ? 'clean' : evaluation]);
 }
 
-const TO_ENFORCE = 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.';
+const TO_ENFORCE: NextStep = { text: 'Set spec.rollout.phase of the PortcullisConfiguration to Enforce.' };
 const FEATURE_OFF = `the ${ENFORCEMENT_GATE} feature is off`;
-const ENABLE_FEATURE = `Enable the ${ENFORCEMENT_GATE} feature.`;
+const ENABLE_FEATURE: NextStep = { text: `Enable the ${ENFORCEMENT_GATE} feature.` };
 
 function isEnforcing({ conditions }: RolloutState): boolean {
   return conditions.some(({ type, status }) => type === 'Enforcing' && status === 'True');
 }
 
 /** Returns the status after the decision to enforce, before enforcement is in effect. */
-function pendingStatus(state: RolloutState): RolloutStatus {
+function pendingStatus(state: RolloutState): Status {
   const { gate, unlabeled, published } = state;
   if (!gate) return status('Blocked', FEATURE_OFF, ENABLE_FEATURE);
   if (published === 'restricted') {
-    return status(
-      'Evaluating',
-      'not every replica enforces the restricted default yet',
-      'Wait until all replicas enforce it.',
-    );
+    const next = { text: 'Wait until all replicas enforce it.' };
+    return status('Evaluating', 'not every replica enforces the restricted default yet', next);
   }
   if (unlabeled.length > 0) {
     const reason = `${printCount(unlabeled.length, 'namespace')} without a label: ${summarizeNames(unlabeled)}`;
-    return status(
-      'Evaluating',
-      reason,
-      'Wait until the namespaces are labeled. Errors are reported as events in the namespaces.',
-    );
+    const text = 'Wait until the namespaces are labeled. Errors are reported as events in the namespaces.';
+    return status('Evaluating', reason, { text });
   }
-  const next = `Wait. The default becomes restricted ${printRaiseTimes(state)}.`;
+  const next = { text: `Wait. The default becomes restricted ${printRaiseTimes(state)}.` };
   return status('Evaluating', 'the default level is raised after a waiting period', next);
 }
 
@@ -103,7 +121,7 @@ function pendingStatus(state: RolloutState): RolloutStatus {
  */
 function findingsStatus({ violating, inconclusive, workloads }: NamespaceCounts) {
   const { deniedNow, wouldBeDenied, restart } = workloads;
-  const PLAN = 'portcullis rollout plan -o wide';
+  const command = 'portcullis rollout plan -o wide';
   const reasons = [
     ...(violating === 0
       ? []
@@ -112,18 +130,18 @@ function findingsStatus({ violating, inconclusive, workloads }: NamespaceCounts)
         ]),
     ...(inconclusive === 0 ? [] : [`${printCount(inconclusive, 'namespace')} cannot be evaluated`]),
   ];
-  const [blocking] = [
-    ...(violating === 0 ? [] : [`Follow the next steps for each namespace: ${PLAN}.`]),
-    ...(inconclusive === 0 ? [] : ['Resolve the errors of the namespaces that cannot be evaluated.']),
+  const [blocking]: readonly NextStep[] = [
+    ...(violating === 0 ? [] : [{ text: 'Follow the next steps for each namespace', command }]),
+    ...(inconclusive === 0 ? [] : [{ text: 'Resolve the errors of the namespaces that cannot be evaluated.' }]),
   ];
   const verb = deniedNow.workloads === 1 ? 'is' : 'are';
-  const [other] = [
+  const [other]: readonly NextStep[] = [
     ...(deniedNow.workloads === 0
       ? []
-      : [`Fix ${printCount(deniedNow.workloads, 'workload')} that ${verb} denied now: ${PLAN}.`]),
+      : [{ text: `Fix ${printCount(deniedNow.workloads, 'workload')} that ${verb} denied now`, command }]),
     ...(restart.workloads === 0
       ? []
-      : [`Restart ${printCount(restart.workloads, 'workload')} whose new pods comply: ${PLAN}.`]),
+      : [{ text: `Restart ${printCount(restart.workloads, 'workload')} whose new pods comply`, command }]),
   ];
   return { reasons, blocking, other };
 }
@@ -133,7 +151,7 @@ function printLegacy({ requestedBy }: RolloutState): string {
   return `enforcement is paused, because ${reason}`;
 }
 
-function status(state: RolloutStatus['state'], reason: string, next: string): RolloutStatus {
+function status(state: RolloutStatus['state'], reason: string, next: NextStep): Status {
   return { state, reasons: [reason], next };
 }
 

@@ -31,6 +31,8 @@ const MAX_ROWS = 20;
 interface SummaryValues extends Partial<Values<typeof headersOption>> {
   readonly output: string;
   readonly namespace?: string | undefined;
+  /** Flags that select the cluster in the printed commands. */
+  readonly clusterFlags: readonly string[];
 }
 
 /**
@@ -44,7 +46,7 @@ export function namespaceSections(
 ): readonly string[] {
   if (namespaces.length === 0) return [];
   if (values.output === 'wide' || values.namespace !== undefined) {
-    return [printNamespaceTable(namespaces, values), ...namespaceBlocks(namespaces, style)];
+    return [printNamespaceTable(namespaces, values), ...namespaceBlocks(namespaces, values.clusterFlags, style)];
   }
   const sorted = namespaces.toSorted(
     (a, b) => Number(needsFix(b)) - Number(needsFix(a)) || b.workloads.length - a.workloads.length,
@@ -96,7 +98,11 @@ function hasDetails(namespace: PlannedNamespace): boolean {
 }
 
 /** Returns a block for each namespace that has fields to fix, exceptions, an error or next steps. */
-function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style): readonly string[] {
+function namespaceBlocks(
+  namespaces: readonly PlannedNamespace[],
+  clusterFlags: readonly string[],
+  style: Style,
+): readonly string[] {
   const blocks = namespaces.filter(hasDetails);
   return blocks.map((namespace) => {
     const { name, workloads, excepted, error, steps } = namespace;
@@ -105,7 +111,7 @@ function namespaceBlocks(namespaces: readonly PlannedNamespace[], style: Style):
       ...(error === undefined ? [] : [`  ${printable(error)}`]),
       ...workloads.flatMap((workload) => workloadLines(workload, style)),
       ...excepted.flatMap((workload) => exceptedLines(workload, style)),
-      ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(printStep(step))}`),
+      ...steps.map((step) => `  ${style('yellow', 'Next:')} ${printable(printStep(step, clusterFlags))}`),
     ];
     return `${lines.join('\n')}\n`;
   });
@@ -130,7 +136,7 @@ function workloadLines(workload: ViolatingWorkload, style: Style): readonly stri
 /** Returns the workloads that no SCC admits, with the same reasons and fixes as `check` and `explain`. */
 export function sccBlocks(
   { name: namespace, workloads }: AdmissionPlan,
-  files: readonly string[],
+  source: Pick<Parameters<typeof listFixes>[1], 'files' | 'clusterFlags'>,
   style: Style,
 ): readonly string[] {
   const lines = workloads.flatMap(({ result, ...workload }) => {
@@ -139,7 +145,7 @@ export function sccBlocks(
     return [
       `  ${style('red', printable(`${workload.kind} ${workload.name}`))}: denied, ${NO_SCC}`,
       `    scc-admission: ${printable(detail === '' ? reason : `${reason} (${detail})`)}`,
-      ...listFixes(result, { ...workload, files }, namespace).map((fix, index) => {
+      ...listFixes(result, { ...workload, ...source }, namespace).map((fix, index) => {
         return `      ${style('dim', printable(`${index === 0 ? 'Fix' : 'Or'}: ${formatFix(fix)}`))}`;
       }),
     ];

@@ -10,6 +10,7 @@ import { gatherRollout, type RolloutFacts, rolloutOptions } from '../inventory/r
 import { planSccs } from '../inventory/scc-input.ts';
 import { oneOf, option, time, type Values } from '../options.ts';
 import { assumptionBlocks, listOptions } from '../output/print.ts';
+import { getClusterFlags } from '../output/shell.ts';
 import {
   COUNT_COLUMNS,
   countCells,
@@ -71,6 +72,7 @@ export const command = defineClusterCommand({
   columns: COUNT_COLUMNS,
   async gather(values, io) {
     const only = selectedNamespace(values);
+    const clusterFlags = getClusterFlags(values);
     const facts = await gatherRollout(values, io, new Date());
     const { settingsSource: settings } = facts;
     const comparison = compare(facts.store, values['kubernetes-version']);
@@ -95,8 +97,8 @@ export const command = defineClusterCommand({
       objects: listedNamespaces(namespaces),
       blocks: (style) => [
         ...assumptionBlocks(assumptions, settings),
-        ...namespaceSections(namespaces, { ...values, namespace: only }, style),
-        ...(sccPlan ? sccBlocks(sccPlan, values.filename, style) : []),
+        ...namespaceSections(namespaces, { ...values, namespace: only, clusterFlags }, style),
+        ...(sccPlan ? sccBlocks(sccPlan, { files: values.filename, clusterFlags }, style) : []),
         `${style('bold', [printNamespaceCounts(counts, denial), ...newer].join('; '))}\n`,
       ],
       code: namespaces.some(needsFix) ? EXIT.violations : EXIT.passed,

@@ -1,9 +1,10 @@
-import { countNamespaces, needsFix, type RolloutStatus } from '../../policy/rollout/index.ts';
+import { countNamespaces, needsFix, type NextStep, type RolloutStatus } from '../../policy/rollout/index.ts';
 import { clustersOptions, defineClusterCommand } from '../clusters.ts';
 import { EXIT } from '../command.ts';
 import { selectedNamespace, selectionOptions, selectorOption } from '../inventory/inventory.ts';
 import { gatherRollout, rolloutOptions } from '../inventory/rollout.ts';
 import { assumptionBlocks, listOptions, printTable } from '../output/print.ts';
+import { getClusterFlags } from '../output/shell.ts';
 import {
   COUNT_COLUMNS,
   countCells,
@@ -12,13 +13,17 @@ import {
   planNamespaces,
   selectNamespaces,
 } from '../report/namespaces.ts';
+import { printStep } from '../report/next-steps.ts';
 import { describeInterface, describeStatus, rolloutStatus } from '../report/rollout-status.ts';
 import { listedNamespaces, namespaceSections, printNamespaceCounts } from './namespace-table.ts';
 
-const WITHOUT_SERVER: RolloutStatus = {
+const WITHOUT_SERVER = {
   state: 'Off',
   reasons: ['the policies in the API server have a constant default, without a rollout'],
-  next: 'Plan another default: portcullis rollout plan --level baseline, or --level restricted.',
+} as const;
+const PLAN_DEFAULT: NextStep = {
+  text: 'Plan another default (LEVEL: baseline or restricted)',
+  command: 'portcullis rollout plan --level LEVEL',
 };
 
 const DETAILS = `
@@ -43,16 +48,19 @@ export const command = defineClusterCommand({
   columns: ['STATE', 'DEFAULT', ...COUNT_COLUMNS],
   async gather(options, io) {
     const only = selectedNamespace(options);
+    const clusterFlags = getClusterFlags(options);
     const facts = await gatherRollout(options, io, new Date());
     const { state, settingsSource: settings, isInstalled } = facts;
-    if (!isInstalled) return MISSING;
+    if (!isInstalled) return describeMissing(clusterFlags);
     const planned = await planNamespaces(facts, io);
     const counts = countNamespaces(planned);
     const newer = findNewerVersions(planned, facts.store);
     const assumptions = [...facts.assumptions, ...newer];
     const selected = selectNamespaces(planned, facts.store, { ...options, namespace: only });
     const namespaces = only === undefined ? selected.filter(needsFix) : selected;
-    const status = facts.policies ? WITHOUT_SERVER : rolloutStatus(state, countEvaluated(planned, facts));
+    const status: RolloutStatus = facts.policies
+      ? { ...WITHOUT_SERVER, next: printStep(PLAN_DEFAULT, clusterFlags) }
+      : rolloutStatus(state, countEvaluated(planned, facts), clusterFlags);
     const data = { isInstalled, ...status, ...state, summary: counts, namespaces, settings, assumptions };
     const isWide = options.output === 'wide';
     return {
@@ -63,7 +71,7 @@ export const command = defineClusterCommand({
         printTable([...describeStatus(state, status), ...(isWide ? describeInterface(state) : [])], {
           gap: '  ',
         }),
-        ...namespaceSections(namespaces, { ...options, namespace: only }, style),
+        ...namespaceSections(namespaces, { ...options, namespace: only, clusterFlags }, style),
         `${style('bold', [printNamespaceCounts(counts), ...newer].join('; '))}\n`,
       ],
       code: EXIT.passed,
@@ -80,13 +88,18 @@ export const command = defineClusterCommand({
 const NOT_INSTALLED =
   'Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.';
 
-const INSTALL =
-  'Evaluate the cluster with portcullis rollout plan, and then install Portcullis: portcullis install --help.';
-
-const MISSING = {
-  data: { isInstalled: false, state: 'Off', reasons: [NOT_INSTALLED], next: INSTALL },
-  blocks: () => [`${NOT_INSTALLED}\n\nNext: ${INSTALL}\n`],
-  code: EXIT.violations,
-  row: ['Off', ...['DEFAULT', ...COUNT_COLUMNS].map(() => '?')],
-  message: INSTALL,
+const EVALUATE: NextStep = {
+  text: 'Evaluate the cluster, and then install Portcullis (see portcullis install --help)',
+  command: 'portcullis rollout plan',
 };
+
+function describeMissing(clusterFlags: readonly string[]) {
+  const next = printStep(EVALUATE, clusterFlags);
+  return {
+    data: { isInstalled: false, state: 'Off', reasons: [NOT_INSTALLED], next },
+    blocks: () => [`${NOT_INSTALLED}\n\nNext: ${next}\n`],
+    code: EXIT.violations,
+    row: ['Off', ...['DEFAULT', ...COUNT_COLUMNS].map(() => '?')],
+    message: next,
+  };
+}

@@ -11,6 +11,7 @@ import { sccReviewOptions, sccSettings } from '../inventory/settings.ts';
 import { parseReference, readWorkload } from '../inventory/workloads.ts';
 import { UsageError } from '../options.ts';
 import { assumptionBlocks, printObjects, writtenOutputOption } from '../output/print.ts';
+import { getClusterFlags } from '../output/shell.ts';
 
 const DETAILS = `
 Creates the custom SCC (SecurityContextConstraints) that "check", "explain" and "scc plan" recommend for a
@@ -66,7 +67,8 @@ export const command = defineCommand({
     const pod = workloadPod(source, context);
     if (pod === undefined) throw new UserError(`${resource} has no pod template`);
     const input = { ...pod.input, sccs: store.list('SecurityContextConstraints') };
-    const grant = (scc: string): string => grantCommand(scc, namespace, pod.serviceAccount);
+    const { serviceAccount } = pod;
+    const grant = (scc: string) => grantCommand(scc, { namespace, serviceAccount }, getClusterFlags(values));
     const verdict = decidePod(input);
     const custom = verdict.outcome === 'denied' ? createCustomScc(input, name) : undefined;
     if (custom === undefined) throw new UserError(`no custom SCC for ${resource}: ${explainMissing(verdict, grant)}`);

@@ -6,6 +6,7 @@ import { readRules, type VerifiedRule, ruleAllows, USE_SCC } from '../../policy/
 import { createTemporaryUseRole, createUseRole, HOLD_TEMPORARY_GRANT } from '../../policy/scc/index.ts';
 import { writeObject } from '../cluster.ts';
 import { defineCommand } from '../command.ts';
+import { getClusterFlags, kubectl, printCommand } from '../output/shell.ts';
 import {
   type Binding,
   type GrantChange,
@@ -59,7 +60,9 @@ async function findBindings(change: GrantChange): Promise<readonly Removal[]> {
     if (!rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }))) continue;
     const { name } = binding.roleRef;
     if (!rules.every((rule) => grantsOnly(rule, scc))) {
-      const command = `kubectl${namespace === undefined ? '' : ` -n ${namespace}`} edit ${kind.toLowerCase()} ${objectName(binding)}`;
+      const scope = namespace === undefined ? [] : ['-n', namespace];
+      const edit = kubectl(...scope, 'edit', kind.toLowerCase(), objectName(binding));
+      const command = printCommand(edit, getClusterFlags(values));
       throw new UserError(`role ${name} also grants other permissions: remove the subjects with ${command}`);
     }
     const { annotations, finalizers = [] } = binding.metadata ?? {};

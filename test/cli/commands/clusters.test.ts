@@ -171,6 +171,9 @@ describe('commands for several contexts', () => {
     const one = await run('rollout plan -o wide --context=prod-1');
     const many = await run('rollout plan -o wide --context=prod-1 --context=prod-3');
     assert.deepEqual([one.code, many.code], [1, 2]);
+    const steps = one.stdout.split('\n').filter((line) => line.includes('Next:'));
+    assert.ok(steps.length > 0);
+    for (const step of steps) assert.ok(step.endsWith(` --kubeconfig=${kubeconfig} --context=prod-1.`), step);
     assert.ok(many.stdout.endsWith(`\n\nCluster Frankfurt (prod-1)\n\n${one.stdout}`), many.stdout);
   });
 

@@ -245,7 +245,7 @@ Writes of SCCs: denied
     assert.ok(stdout.includes(`${expected}\n`), stdout);
     assert.match(
       stdout,
-      /Fix: portcullis rollout plan --kubeconfig=\S+ # fix the listed workloads\. Once there are no violations, clear the mode: kubectl patch psaenforcementconfig cluster --type=merge -p '\{"spec":\{"enforcementMode":""\}\}'\n/,
+      /Fix: portcullis rollout plan --kubeconfig=\S+ # fix the listed workloads\. Once there are no violations, portcullis rollout status prints the command that clears the mode\n/,
     );
     const { stderr } = await runProgram(['upgrade', `--kubeconfig=${await cluster.kubeconfig()}`]);
     assert.ok(stderr.includes(`Note: ${expected}\n`), stderr);

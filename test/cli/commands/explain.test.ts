@@ -300,6 +300,20 @@ describe('explain with a cluster', () => {
     const { code, stdout } = await explain(`-f - --kubeconfig ${kubeconfig} -n shop`, { stdin });
     assert.equal(code, 0, stdout);
   });
+  test('prints fixes whose commands select the same cluster', async () => {
+    const metadata = { name: 'vpn', namespace: 'shop' };
+    const securityContext = { capabilities: { add: ['NET_ADMIN'] } };
+    const spec = { ...SPEC, containers: [{ name: 'c', image: 'i', securityContext }] };
+    await cluster.cluster.create('Pod', { metadata, spec }, { fieldManager: 'test' });
+    const at = `--kubeconfig=${kubeconfig}`;
+    const { code, stdout } = await explain(`pod/vpn -n shop ${at} --as alice --scc-mode enforce`);
+    assert.equal(code, 1, stdout);
+    const printed = stdout.match(/portcullis scc (?:create|grant) .*?\.(?= This|\n)/g);
+    assert.deepEqual(printed, [
+      `portcullis scc create vpn pod/vpn -n shop ${at}.`,
+      `portcullis scc grant privileged -z default -n shop ${at}.`,
+    ]);
+  });
   test('states that the ephemeral containers of a pod affect only exec and attach', async () => {
     const debug = { name: 'd', image: 'i', securityContext: { privileged: true } };
     const spec = { ...SPEC, ephemeralContainers: [debug] };

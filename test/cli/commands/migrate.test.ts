@@ -608,6 +608,15 @@ describe('migrate', () => {
     );
   });
 
+  test('psp rejects a policy without a name', async () => {
+    const nameless = { ...policy({}), metadata: {} };
+    assert.deepEqual(await runProgram(['migrate', 'psp', '-f', '-'], { stdin: JSON.stringify(nameless) }), {
+      code: 2,
+      stdout: '',
+      stderr: 'error: a PodSecurityPolicy has no metadata.name: set it, because it becomes the name of the SCC\n',
+    });
+  });
+
   test('psp sets no volumes for a policy without volumes, because an SCC without the field would allow most volumes', async () => {
     const { objects } = await convert('psp', [policy({})]);
     assert.deepEqual([objects[0]?.['volumes'], objects[0]?.['allowHostDirVolumePlugin']], [[], false]);

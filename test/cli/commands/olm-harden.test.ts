@@ -202,6 +202,10 @@ describe('olm harden with a cluster', () => {
     );
     const { objects, platform } = await harden(args);
     assert.equal(platform, 'kubernetes');
+    const table = await runProgram(['olm', 'harden', ...args]);
+    const commands = table.stdout.split('\n').filter((line) => line.startsWith('  kubectl '));
+    assert.ok(commands.length > 0);
+    for (const command of commands) assert.ok(command.endsWith(` --kubeconfig=${args[1]}`), command);
     const job = objects.find(({ kind }) => kind === 'Job');
     assert.deepEqual(job?.notes, [
       'the pods of an existing Job cannot be changed: set spec.olm.hardening.mode, which hardens new pods',

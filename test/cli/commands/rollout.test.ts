@@ -278,7 +278,13 @@ a (baseline)
       const { code, stdout } = await run(own, '--level=restricted', '-o', 'json');
       const { namespaces } = JSON.parse(stdout) as { readonly namespaces: readonly PlannedNamespace[] };
       const printed = namespaces.map(({ name, planned, verdict, workloads, steps }) =>
-        [name, planned, verdict, ...workloads.map((one) => one.verdict), ...steps.map(printStep)].join(' '),
+        [
+          name,
+          planned,
+          verdict,
+          ...workloads.map((one) => one.verdict),
+          ...steps.map((step) => printStep(step, [])),
+        ].join(' '),
       );
       const set = (name: string) => `kubectl label namespace/${name} pod-security.kubernetes.io/enforce=restricted`;
       assert.deepEqual(printed, [
@@ -580,7 +586,7 @@ describe('the rollout commands on a cluster', () => {
       code: 1,
       stdout: `Portcullis is not installed in this cluster: there is no PortcullisConfiguration "cluster", and no Deployment or Lease of a replica.
 
-Next: Evaluate the cluster with portcullis rollout plan, and then install Portcullis: portcullis install --help.
+Next: Evaluate the cluster, and then install Portcullis (see portcullis install --help): portcullis rollout plan --kubeconfig=${kubeconfig}.
 `,
       stderr: '',
     });
@@ -675,7 +681,7 @@ describe('rollout status prints the state of the rollout, its reasons, and the n
       ['spec.enforcementMode is "Privileged", which is invalid'],
       'Set it to one of "", "Restricted", "Legacy".',
     ],
-    [{ ...ENFORCED, replicas: { running: 0 } }, {}, 'Blocked', [NO_LEADER], 'Find the cause with portcullis doctor.'],
+    [{ ...ENFORCED, replicas: { running: 0 } }, {}, 'Blocked', [NO_LEADER], 'Find the cause: portcullis doctor.'],
 
     [{ phase: 'Evaluate' }, {}, 'Evaluating', ['no workload would be denied'], TO_ENFORCE],
     [{ phase: 'Evaluate' }, VIOLATING, 'Evaluating', [DENIED], LISTED],

@@ -224,7 +224,7 @@ subjects:
     await create(`${RBAC}/namespaces/shop/rolebindings`, bind('wide', 'ClusterRole', 'wide'));
     assert.equal(
       (await run('revoke anyuid -z web -n shop')).stderr,
-      'error: role wide also grants other permissions: remove the subjects with kubectl -n shop edit rolebinding wide\n',
+      `error: role wide also grants other permissions: remove the subjects with kubectl -n shop edit rolebinding wide --kubeconfig=${kubeconfig}\n`,
     );
   });
 
@@ -380,11 +380,10 @@ describe('scc create', () => {
     t.after(() => cluster.stop());
     await installStandardSccs(cluster.cluster);
     await cluster.admin.send('POST', '/api/v1/namespaces', { metadata: { name: 'shop', annotations: RANGES } });
-    const at = ['--kubeconfig', await cluster.kubeconfig()];
+    const at = [`--kubeconfig=${await cluster.kubeconfig()}`];
     const context = { capabilities: { add: ['NET_ADMIN'] } };
     const created = 'securitycontextconstraints.security.openshift.io/own created';
-    const stderr =
-      'It is a copy of SCC "restricted-v2" with: allowedCapabilities=["NET_BIND_SERVICE","NET_ADMIN"]\nNext: portcullis scc grant own -z default -n shop\n';
+    const stderr = `It is a copy of SCC "restricted-v2" with: allowedCapabilities=["NET_BIND_SERVICE","NET_ADMIN"]\nNext: portcullis scc grant own -z default -n shop ${at.join(' ')}\n`;
     assert.deepEqual(await create({}, [...at, '--dry-run=server'], context), {
       code: 0,
       stdout: `${created} (server dry run)\n`,

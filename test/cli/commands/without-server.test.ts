@@ -434,7 +434,7 @@ spec: { podSecurity: { defaults: { enforce: restricted } }, scc: { mode: enforce
     assert.equal(code, 0);
     assert.ok(
       stdout.includes(
-        '\nState    Off: the policies in the API server have a constant default, without a rollout\nNext     Plan another default: portcullis rollout plan --level baseline, or --level restricted.\n',
+        '\nState    Off: the policies in the API server have a constant default, without a rollout\nNext     Plan another default (LEVEL: baseline or restricted): portcullis rollout plan --level LEVEL.\n',
       ),
       stdout,
     );

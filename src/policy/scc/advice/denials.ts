@@ -41,9 +41,17 @@ export function describeCustomScc({ original, changes }: SuggestedScc): string {
   return `a custom SCC: copy ${original} and ${changes.join(', ')}`;
 }
 
-/** Returns the command that grants an SCC to a service account. */
-export function grantCommand(scc: string, namespace: string, serviceAccount = 'default'): string {
-  return `portcullis scc grant ${[scc, '-z', serviceAccount, '-n', namespace].map(shellQuote).join(' ')}`;
+/** Returns the command that grants an SCC to a service account. The flags select the cluster. */
+export function grantCommand(
+  scc: string,
+  {
+    namespace,
+    serviceAccount = 'default',
+  }: { readonly namespace: string; readonly serviceAccount?: string | undefined },
+  clusterFlags: readonly string[],
+): string {
+  const args = [scc, '-z', serviceAccount, '-n', namespace, ...clusterFlags];
+  return `portcullis scc grant ${args.map(shellQuote).join(' ')}`;
 }
 
 /** The phrase with which all commands describe the reason for a denial. */
@@ -95,6 +103,8 @@ interface DeniedWorkload {
   readonly serviceAccount?: string | undefined;
   /** Files and folders from which the workload was read, such as `-`. Empty if it was read from the cluster. */
   readonly files?: readonly string[];
+  /** Flags that select the cluster in the commands of the fixes. */
+  readonly clusterFlags?: readonly string[];
 }
 
 /**
@@ -103,7 +113,7 @@ interface DeniedWorkload {
  */
 export function listFixes(
   denial: PodDenial,
-  { kind, name, template, serviceAccount, files = [] }: DeniedWorkload,
+  { kind, name, template, serviceAccount, files = [], clusterFlags = [] }: DeniedWorkload,
   namespace: string,
 ): readonly SccFix[] {
   const { problem, corrections, requiredScc, closest, suggestedScc, changing } = denial;
@@ -123,9 +133,10 @@ export function listFixes(
     const isNamed = /[^-*]$/.test(name) && template === undefined;
     // Standard input cannot be read again.
     const read = files.flatMap((file) => ['-f', file === '-' ? 'FILE' : file]);
-    const operands = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace, ...read].map(shellQuote).join(' ');
+    const args = [name, `${kind.toLowerCase()}/${name}`, '-n', namespace, ...read, ...clusterFlags];
+    const command = `portcullis scc create ${args.map(shellQuote).join(' ')}`;
     const text = `Copy SCC ${quote(suggestedScc.original)}, ${changes}, and grant the copy`;
-    fixes.push(isNamed ? { text, command: `portcullis scc create ${operands}` } : { text: `${text}.` });
+    fixes.push(isNamed ? { text, command } : { text: `${text}.` });
   }
   if (grantable === undefined || serviceAccount === undefined) return fixes;
   const scope = permits.length === 0 ? `everything that SCC ${quote(grantable)} allows` : joinPhrases(permits);
@@ -133,7 +144,7 @@ export function listFixes(
     ...fixes,
     {
       text: `${permits.includes(FULL_CONTROL) ? 'As a last resort, grant' : 'Grant'} SCC ${quote(grantable)}`,
-      command: grantCommand(grantable, namespace, serviceAccount),
+      command: grantCommand(grantable, { namespace, serviceAccount }, clusterFlags),
       consequence: `This gives all pods of service account ${quote(serviceAccount)} these permissions: ${scope}.`,
     },
   ];
