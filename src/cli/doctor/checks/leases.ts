@@ -42,7 +42,7 @@ function evaluateLeader(lease: Lease | undefined, facts: Facts): CheckResult {
         ? `${holder} renewed it at ${lease.spec?.renewTime}, which is in the future`
         : `expired, ${holder} last renewed it at ${lease.spec?.renewTime ?? 'an unknown time'}`;
   return problem(object, message, {
-    impact: `certificates are not renewed${facts.settings.features.scc ? ', and UID ranges are allocated only by standby replicas' : ''}. Admission continues`,
+    impact: `certificates are not renewed${facts.settings.features.scc ? ', and UID ranges are allocated only by standby replicas' : ''}. Admission requires no leader`,
     fix: replicaLogs(facts),
   });
 }
