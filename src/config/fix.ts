@@ -223,7 +223,7 @@ function fixObject(
     return [
       { ...rest, unfixed: [...before.unfixed, ...composed] },
       ...pods.map(({ path, pod, ...fix }) => {
-        const own = path.length === 0 ? withOwnFields(object, pod) : pod;
+        const own = path.length === 0 ? withOwnFields(original, pod) : pod;
         return { ...fix, object, document, path: [...place, ...path], value: own };
       }),
     ];
@@ -233,7 +233,7 @@ function fixObject(
       object,
       document,
       path: place,
-      value: withOwnFields(object, after.object.value),
+      value: withOwnFields(original, after.object.value),
       changes: [...before.changes, ...pods.flatMap(({ changes }) => changes), ...after.changes],
       unfixed: [...after.unfixed, ...composed, ...pods.flatMap(({ unfixed }) => unfixed)],
     },
@@ -274,17 +274,20 @@ function composedViolations(object: ManifestObject, findViolations: FindViolatio
  * Restores the fields that were set when the manifest was read. These are the type of an item of a list such as
  * PodList, the type of a Project, and the labels that a template adds to its objects.
  */
-function withOwnFields({ document, path, template }: ManifestObject, value: unknown): unknown {
+function withOwnFields({ document, path, template, value: read }: ManifestObject, value: unknown): unknown {
   const own = valueAt(document.value, path);
   const { apiVersion, kind, metadata } = isObject(own) ? own : {};
-  const changed = isObject(value) ? value['metadata'] : undefined;
-  const ownMetadata =
-    isObject(metadata) && isObject(changed) ? withMembers(changed, { labels: metadata['labels'] }) : metadata;
-  return withMembers(value, { apiVersion, kind, ...(template ? { metadata: ownMetadata } : {}) });
+  const typed = withMembers(value, { apiVersion, kind });
+  const [labels, before] = [value, read].map((object) => valueAt(object, ['metadata', 'labels']));
+  // Only a move changes the labels, and no labels are moved to the labels of a template.
+  if (!template || !deepEqual(labels, before)) return typed;
+  const changed = withMembers(valueAt(value, ['metadata']), { labels: valueAt(metadata, ['labels']) });
+  const isAbsent = !isObject(metadata) && Object.keys(changed).length === 0;
+  return withMembers(typed, { metadata: isAbsent ? metadata : changed });
 }
 
 /** Sets members of an object. Removes members whose new value is `undefined`. */
-function withMembers(value: unknown, members: JsonObject): unknown {
+function withMembers(value: unknown, members: JsonObject): JsonObject {
   const all = { ...(isObject(value) ? value : {}), ...members };
   return Object.fromEntries(Object.entries(all).filter(([, member]) => member !== undefined));
 }

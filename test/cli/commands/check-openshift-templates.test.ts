@@ -200,6 +200,17 @@ describe('check evaluates the objects in OpenShift Templates', () => {
     });
   }
 
+  for (const [moved, labels, expected] of [
+    ['labels: {app: own}, metadata: {name: a}, spec: {}', '', 'metadata: {name: a, labels: {app: own}}, spec: {}'],
+    ['name: a, spec: {}', 'labels: {app: shop}\n', 'spec: {}, metadata: {name: a}'],
+  ] as const) {
+    test(`--fix keeps the fields that it moves to the metadata of an object: ${moved}`, async () => {
+      const stdin = template(`- {apiVersion: v1, kind: Pod, ${moved}}\n`).replace('objects:', `${labels}objects:`);
+      const { stdout } = await runProgram(['check', '-f', '-', '--level=baseline', '--fix'], { stdin });
+      assert.equal(stdout, stdin.replace(moved, expected));
+    });
+  }
+
   test('--fix removes the only metadata of an object in a template with labels', async () => {
     const annotation = 'container.apparmor.security.beta.kubernetes.io/c';
     const stdin = template(
