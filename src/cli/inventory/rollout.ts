@@ -72,11 +72,10 @@ export async function gatherRollout(
 export async function readRolloutInventory(
   values: RolloutValues,
   io: Io,
-  needs: Pick<InventoryNeeds, 'kinds' | 'only'> = { kinds: ROLLOUT_COMMAND_KINDS },
+  needs: Pick<InventoryNeeds, 'kinds' | 'only' | 'workloadResources'> = { kinds: ROLLOUT_COMMAND_KINDS },
 ): Promise<Inventory> {
   const namespace = values['installation-namespace'];
   return await readInventory(values, io, {
-    ...needs,
     areSccsOptional: values['scc-mode'] === undefined && values.config === undefined,
     // Ranges are assumed because namespaces have none while SCCs are not enforced.
     ...(values['scc-mode'] === 'enforce' ? { gaps: 'fill' as const } : {}),
@@ -87,6 +86,7 @@ export async function readRolloutInventory(
     ],
     workloadResources: async (store) =>
       (await findSettings({ config: values.config, store, namespace })).settings.workloadResources,
+    ...needs,
   });
 }
 

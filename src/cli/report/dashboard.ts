@@ -43,7 +43,10 @@ export const command = defineCommand({
   async run(options, _operands, io) {
     const { port, 'installation-namespace': namespace } = options;
     // Reads the cluster once to report missing permissions, because watches would retry forever.
-    const inventory = await readRolloutInventory({ ...options, filename: [], exclude: [] }, io);
+    const inventory = await readRolloutInventory({ ...options, filename: [], exclude: [] }, io, {
+      kinds: ROLLOUT_COMMAND_KINDS,
+      workloadResources: () => Promise.resolve([]),
+    });
     const { env, signal } = io;
     const connection = await connect({ ...options, env, userAgent: `${PROGRAM}/${VERSION}` });
     const cluster = createLiveCluster({
@@ -69,15 +72,18 @@ export const command = defineCommand({
         [...cluster.failures()].map(
           ([kind, reason]) => `the last known ${kind} objects, because watching them fails: ${reason}`,
         );
-      let { customSources } = inventory;
+      const readCustom = async (): ReturnType<typeof readCustomSources> => {
+        const { workloadResources } = (await findSettings({ config: options.config, store, namespace })).settings;
+        return await readCustomSources(workloadResources, { connection, only: undefined, signal });
+      };
+      let custom = await readCustom();
       let unreadCustom: readonly string[] = [];
       let readMs = -Infinity;
       const refresh = async (): Promise<void> => {
         if (performance.now() - readMs < CUSTOM_INTERVAL_MS) return;
         readMs = performance.now();
         try {
-          const { workloadResources } = (await findSettings({ config: options.config, store, namespace })).settings;
-          ({ customSources } = await readCustomSources(workloadResources, { connection, only: undefined, signal }));
+          custom = await readCustom();
           unreadCustom = [];
         } catch (error) {
           if (!(error instanceof ApiError || error instanceof ConnectionError || error instanceof UserError))
@@ -89,7 +95,8 @@ export const command = defineCommand({
         port,
         server: connection.server,
         inventory: () => {
-          const assumptions = [...inventory.assumptions, ...outages(), ...unreadCustom];
+          const { customSources, assumptions: notRead } = custom;
+          const assumptions = [...inventory.assumptions, ...notRead, ...outages(), ...unreadCustom];
           return { ...inventory, store, customSources, assumptions };
         },
         refresh,

@@ -64,15 +64,20 @@ test('the dashboard lists the custom resources of the current state', async () =
   try {
     await installCrds(started.cluster);
     const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
-    await send('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {
-      metadata: { name: 'rollouts.argoproj.io' },
-      spec: {
-        group: 'argoproj.io',
-        scope: 'Namespaced',
-        names: { plural: 'rollouts', kind: 'Rollout', singular: 'rollout', listKind: 'RolloutList' },
-        versions: [{ name: 'v1', served: true, storage: true, schema }],
-      },
-    });
+    const install = async (kind: string): Promise<void> => {
+      const singular = kind.toLowerCase();
+      await send('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {
+        metadata: { name: `${singular}s.argoproj.io` },
+        spec: {
+          group: 'argoproj.io',
+          scope: 'Namespaced',
+          names: { plural: `${singular}s`, kind, singular, listKind: `${kind}List` },
+          versions: [{ name: 'v1', served: true, storage: true, schema }],
+        },
+      });
+      await started.cluster.idle();
+    };
+    await install('Rollout');
     const rollouts = '/apis/argoproj.io/v1/namespaces/default/rollouts';
     const rollout = (name: string) => ({
       apiVersion: 'argoproj.io/v1',
@@ -80,13 +85,13 @@ test('the dashboard lists the custom resources of the current state', async () =
       metadata: { name },
       spec: { template: { spec: { hostPID: true, containers: [{ name: 'c', image: 'i' }] } } },
     });
-    await started.cluster.idle();
     await send('POST', rollouts, rollout('fixed'));
     const file = join(folder, 'settings.json');
-    const workloadResources = [{ group: 'argoproj.io', resource: 'rollouts' }];
+    const workloadResources = ['rollouts', 'workflows'].map((resource) => ({ group: 'argoproj.io', resource }));
     await writeFile(file, formatSettings({ podSecurity: { workloadResources }, rollout: { phase: 'Evaluate' } }));
     const options = ['--kubeconfig', await started.kubeconfig(), '--config', file];
-    const { namespaces } = await runDashboard(options, async () => {
+    const { namespaces, assumptions } = await runDashboard(options, async () => {
+      await install('Workflow');
       await send('DELETE', `${rollouts}/fixed`);
       await send('POST', rollouts, rollout('web'));
     });
@@ -94,6 +99,8 @@ test('the dashboard lists the custom resources of the current state', async () =
       namespaces.flatMap(({ workloads }) => workloads.map(({ kind, name }) => `${kind}/${name}`)),
       ['Rollout/web'],
     );
+    const unserved = assumptions.filter((text) => text.includes('workflows.argoproj.io'));
+    assert.deepEqual(unserved, [], 'after the custom resource has been installed');
   } finally {
     await started.stop();
     await rm(folder, { recursive: true });
