@@ -1,6 +1,6 @@
 /** Applies the fixes of `check --fix` to the manifest files, or prints them as a diff or as patches. */
 import { readFile, realpath, stat } from 'node:fs/promises';
-import { normalize, parse, resolve, sep } from 'node:path';
+import { parse, relative, resolve, sep } from 'node:path';
 import { diffLines } from 'diff';
 import { failureReason, isUtf16, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
@@ -93,11 +93,12 @@ export function printDiffs(fixes: Fixes): string {
 }
 
 /**
- * Returns the path of a file in a diff. A file outside the working directory has its path from the root directory,
- * because `git apply` and `patch` reject paths that contain `..`.
+ * Returns the path of a file in a diff, which is relative to the working directory. A file outside the working directory
+ * has its path from the root directory, because `git apply` and `patch` reject paths that contain `..`.
  */
 function diffPath(file: string): string {
-  const path = normalize(file).startsWith('..') ? resolve(file) : normalize(file);
+  const inside = relative('', file);
+  const path = inside.split(sep)[0] === '..' ? resolve(file) : inside;
   return path.slice(parse(path).root.length).replaceAll(sep, '/');
 }
 

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { after, before, describe, suite, test } from 'node:test';
 import { createKubectl, hasKubectl } from '../../support/kubectl.ts';
 import { runProgram } from '../../support/memory-io.ts';
@@ -133,6 +133,14 @@ for (const [name, path, expected] of [
     await rm(root, { recursive: true });
   });
 }
+
+test('--fix=diff prints the path from the working directory', async () => {
+  const path = 'examples/pods/host-network.yaml';
+  for (const given of [path, resolve(path), join('..', basename(process.cwd()), path)]) {
+    const { stdout } = await runProgram(['check', '--level=baseline', '--fix=diff', '-f', given]);
+    assert.deepEqual(stdout.split('\n').slice(0, 2), [`--- a/${path}`, `+++ b/${path}`], given);
+  }
+});
 
 test('--fix reports only the changes to files that it has written', async () => {
   const inside = join(folder, 'unwritable');
