@@ -197,17 +197,18 @@ function annotationConflicts(pod: unknown): readonly FieldConflict[] {
     const { type, localhostProfile } = objectMember(securityContext(owner), 'seccompProfile');
     const value = annotations[annotation];
     if (typeof value !== 'string' || typeof type !== 'string') return [];
-    const allowed = type === 'Localhost' ? [`localhost/${String(localhostProfile)}`] : (SECCOMP_TYPES[type] ?? []);
+    const allowed = type === 'Localhost' ? [`localhost/${String(localhostProfile)}`] : (SECCOMP_TYPES.get(type) ?? []);
     if (allowed.includes(value)) return [];
     const choice = `remove the annotation ${annotation}, whose value API servers require to match the field`;
     return [{ fields: [`${path}.securityContext.seccompProfile`], choice }];
   });
 }
 
-const SECCOMP_TYPES: Readonly<Record<string, readonly string[]>> = {
-  RuntimeDefault: ['runtime/default', 'docker/default'],
-  Unconfined: ['unconfined'],
-};
+/** Values of the annotations by type of the profile. A map, because the type of an invalid pod can have any name. */
+const SECCOMP_TYPES: ReadonlyMap<string, readonly string[]> = new Map([
+  ['RuntimeDefault', ['runtime/default', 'docker/default']],
+  ['Unconfined', ['unconfined']],
+]);
 
 function windowsConflicts(
   spec: JsonObject,

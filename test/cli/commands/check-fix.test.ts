@@ -256,6 +256,19 @@ describe('--fix makes no change that API servers would reject:', () => {
       ],
     ],
     [
+      'an annotation excludes a seccomp profile with the name of an inherited property',
+      '--level=restricted',
+      spec(`  containers: [{name: c, securityContext: {${SAFE.replace('RuntimeDefault', 'constructor')}}}}]\n`).replace(
+        '{name: p}',
+        '{name: p, annotations: {container.seccomp.security.alpha.kubernetes.io/c: unconfined}}',
+      ),
+      1,
+      '',
+      [
+        'not fixed: stdin:5:114: seccompProfile_restricted: container "c" must not set securityContext.seccompProfile.type to "constructor": remove the annotation container.seccomp.security.alpha.kubernetes.io/c, whose value API servers require to match the field',
+      ],
+    ],
+    [
       'a HostProcess pod keeps the host network',
       '--level=baseline',
       spec(
