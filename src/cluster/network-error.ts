@@ -48,10 +48,26 @@ export function networkError(thrown: unknown, url: string): string {
 function tlsError(message: string): string | undefined {
   const [, reason] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? [];
   if (reason === undefined) return undefined;
-  const [, alert] = /^\S+ alert (.+)$/.exec(reason) ?? [];
-  if (alert !== undefined) return `remote error: tls: ${alert}`;
+  if (message.includes(':SSL alert number ')) {
+    const alert = reason.replace(/^\S+ (?:alert )?/, '');
+    return `remote error: tls: ${ALERTS.get(alert) ?? alert}`;
+  }
   return reason === 'wrong version number' ? 'http: server gave HTTP response to HTTPS client' : `tls: ${reason}`;
 }
+
+/** Alerts whose names differ between OpenSSL and Go. */
+const ALERTS: ReadonlyMap<string, string> = new Map([
+  ['bad record mac', 'bad record MAC'],
+  ['certificate expired', 'expired certificate'],
+  ['certificate revoked', 'revoked certificate'],
+  ['certificate unknown', 'unknown certificate'],
+  ['decode error', 'error decoding message'],
+  ['decrypt error', 'error decrypting message'],
+  ['insufficient security', 'insufficient security level'],
+  ['protocol version', 'protocol version not supported'],
+  ['unknown ca', 'unknown certificate authority'],
+  ['unknown psk identity', 'unknown PSK identity'],
+]);
 
 const UNTRUSTED = 'tls: failed to verify certificate: x509: ';
 
@@ -79,7 +95,11 @@ export function hostPort(address: string, port: number | undefined): string {
 function wrongName(subjectAltName: string, hostname: string): string {
   const names = subjectAltName.split(', ').filter((name) => name !== '');
   const kind = isIP(hostname) === 0 ? 'DNS:' : 'IP Address:';
-  const valid = names.filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length));
+  const valid = names
+    .filter((name) => name.startsWith(kind))
+    .map((name) => name.slice(kind.length))
+    // Node does not shorten IPv6 addresses.
+    .map((name) => (isIP(name) === 6 ? withoutBrackets(new URL(`http://[${name}]`).hostname) : name));
   if (valid.length > 0) return `certificate is valid for ${valid.join(', ')}, not ${hostname}`;
   return isIP(hostname) === 0
     ? `certificate is not valid for any names, but wanted to match ${hostname}`

@@ -182,8 +182,9 @@ function close(server: Server): Promise<void> {
 describe('network errors are formatted as in Go:', () => {
   const failure = (code: string, more: object = {}): Error =>
     Object.assign(new Error(`error of Node: ${code}`), { code, ...more });
-  const openSsl = (problem: string): Error => {
-    const message = `write EPROTO 40ED:error:0A000410:SSL routines:${problem}:../record/rec_layer_s3.c:918:SSL alert number 40\n`;
+  const openSsl = (problem: string, alert?: number): Error => {
+    const data = alert === undefined ? '' : `SSL alert number ${alert}`;
+    const message = `write EPROTO 40ED:error:0A000410:SSL routines:${problem}:../record/rec_layer_s3.c:918:${data}\n`;
     return Object.assign(new Error(message), { code: 'EPROTO' });
   };
   const cases: [name: string, error: unknown, text: string][] = [
@@ -226,13 +227,23 @@ describe('network errors are formatted as in Go:', () => {
     ],
     [
       'a server that requires another cipher suite or a client certificate',
-      openSsl('ssl3_read_bytes:ssl/tls alert handshake failure'),
+      openSsl('ssl3_read_bytes:ssl/tls alert handshake failure', 40),
       'remote error: tls: handshake failure',
     ],
     [
       'a server that requires TLS 1.3',
-      openSsl('ssl3_read_bytes:tlsv1 alert protocol version'),
-      'remote error: tls: protocol version',
+      openSsl('ssl3_read_bytes:tlsv1 alert protocol version', 70),
+      'remote error: tls: protocol version not supported',
+    ],
+    [
+      'a server that does not trust the client certificate',
+      openSsl('ssl3_read_bytes:tlsv1 alert unknown ca', 48),
+      'remote error: tls: unknown certificate authority',
+    ],
+    [
+      'a server without a certificate for the name',
+      openSsl('ssl3_read_bytes:tlsv1 unrecognized name', 112),
+      'remote error: tls: unrecognized name',
     ],
     [
       'a server that supports only TLS 1.0',
@@ -247,7 +258,7 @@ describe('network errors are formatted as in Go:', () => {
 
   for (const [names, text] of [
     ['DNS:a.test', "cannot validate certificate for fd00::1 because it doesn't contain any IP SANs"],
-    ['DNS:a.test, IP Address:FD00:0:0:0:0:0:0:2', 'certificate is valid for FD00:0:0:0:0:0:0:2, not fd00::1'],
+    ['DNS:a.test, IP Address:FD00:0:0:0:0:0:0:2', 'certificate is valid for fd00::2, not fd00::1'],
   ] as const) {
     test(`a certificate with ${names} for a server with an IPv6 address`, () => {
       const error = failure('ERR_TLS_CERT_ALTNAME_INVALID', { cert: { subjectaltname: names } });
