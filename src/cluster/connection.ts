@@ -282,13 +282,13 @@ const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
 
 /**
  * Returns the kubeconfig's proxy, or the proxies in the environment, which are not used for loopback addresses and for
- * servers in `NO_PROXY`.
+ * servers in `NO_PROXY`. Omits this variable, because Node interprets it differently.
  */
 function proxyEnvironment({ proxyUrl, server }: ClusterTarget, env: ClusterSource['env']): ClusterSource['env'] {
   if (proxyUrl !== undefined) return { HTTPS_PROXY: proxyUrl, HTTP_PROXY: proxyUrl };
   const isDirect =
     LOOPBACK.test(new URL(server).hostname) || isWithoutProxy(server, env['NO_PROXY'] || env['no_proxy'] || '');
-  return isDirect ? {} : env;
+  return isDirect ? {} : { ...env, NO_PROXY: undefined, no_proxy: undefined };
 }
 
 function tlsOptions({ server, serverName, skipVerification }: ClusterTarget, credentials: Credentials): AgentOptions {

@@ -391,7 +391,14 @@ test('requests through a proxy are encrypted end to end', async () => {
   const { port } = proxy.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
   const env = { HTTPS_PROXY: url };
-  for (const setup of [{ cluster: { 'proxy-url': url } }, { cluster: { server: 'https://api.test' }, env }, { env }]) {
+  // For Node, this variable also contains the domain itself.
+  const parent = { cluster: { server: 'https://api.test' }, env: { ...env, NO_PROXY: '.api.test' } };
+  for (const setup of [
+    { cluster: { 'proxy-url': url } },
+    { cluster: { server: 'https://api.test' }, env },
+    parent,
+    { env },
+  ]) {
     const { request } = await connectTo([json({})], setup);
     assert.deepEqual(await request(GET), {});
   }
@@ -400,7 +407,7 @@ test('requests through a proxy are encrypted end to end', async () => {
     env: { ...env, no_proxy: 'corp.test' },
   });
   await assert.rejects(direct.request(GET), /lookup api\.corp\.test: no such host$/);
-  assert.deepEqual(targets, [new URL(server.url).host, 'api.test:443']);
+  assert.deepEqual(targets, [new URL(server.url).host, 'api.test:443', 'api.test:443']);
   proxy.closeAllConnections();
   proxy.close();
 });
