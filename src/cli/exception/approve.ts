@@ -8,7 +8,7 @@ import { defineCommand, EXIT, type Io, PROGRAM } from '../command.ts';
 import { confirm } from '../confirm.ts';
 import { namespaceName, option, UsageError } from '../options.ts';
 import { printData } from '../output/print.ts';
-import { printCommand } from '../output/shell.ts';
+import { addFlags, getClusterFlags, printCommand } from '../output/shell.ts';
 
 const DETAILS = `
 Prints the spec of a PodSecurityException and its hash, asks for confirmation, and approves exactly this spec.
@@ -45,6 +45,7 @@ export const command = defineCommand({
   async run(values, [name = ''], io) {
     const { namespace, 'dry-run': dryRun, 'spec-hash': expected } = values;
     if (namespace === undefined) throw new UsageError('--namespace is required');
+    const clusterFlags = getClusterFlags(values);
     return await withCluster(values, io, async (client) => {
       const object = await client.get(RESOURCES.PodSecurityException, name, namespace);
       const exception = object && readException(object);
@@ -58,7 +59,7 @@ export const command = defineCommand({
           `the spec has the hash ${specHash}, not ${expected}: review the current spec before you approve it`,
         );
       }
-      if (dryRun === 'none' && expected === undefined) await confirmSpec(exception, io);
+      if (dryRun === 'none' && expected === undefined) await confirmSpec(exception, clusterFlags, io);
       if (dryRun !== 'client') {
         await client.send({
           method: 'PATCH',
@@ -73,7 +74,8 @@ export const command = defineCommand({
       // Errors are ignored, because approvers may lack permission to read the namespace.
       const scope = await client.get(RESOURCES.Namespace, namespace).catch(ignoreApiError);
       const shadow = findShadow(exception, scope?.metadata?.labels ?? {});
-      if (shadow !== undefined) io.stderr.write(`warning: ${printable(shadow)}\n`);
+      // The text ends with a command.
+      if (shadow !== undefined) io.stderr.write(`warning: ${printable(addFlags(shadow, clusterFlags))}\n`);
       return EXIT.passed;
     });
   },
@@ -83,10 +85,14 @@ export const command = defineCommand({
  * Asks the user to confirm the printed spec.
  * @throws {UserError} unless the user confirms the spec on a terminal
  */
-async function confirmSpec({ name, namespace, spec, specHash }: PreparedException, io: Io): Promise<void> {
+async function confirmSpec(
+  { name, namespace, spec, specHash }: PreparedException,
+  clusterFlags: readonly string[],
+  io: Io,
+): Promise<void> {
   if (io.stdin.isTTY !== true) {
     const args = ['exception', 'approve', name, '-n', namespace, `--spec-hash=${specHash}`];
-    const approval = printCommand({ program: PROGRAM, args });
+    const approval = printCommand({ program: PROGRAM, args }, clusterFlags);
     throw new UserError(`not approved, because stdin is not a terminal. If the spec above is acceptable: ${approval}`);
   }
   // The checks are repeated, because a long spec may have scrolled out of view.

@@ -16,7 +16,8 @@ import { findNamespace } from '../inventory/inventory.ts';
 import { expectedSettings, findSettings, sccReviewOptions } from '../inventory/settings.ts';
 import { parseReference, readWorkload } from '../inventory/workloads.ts';
 import { lifetimeMs, nonEmpty, oneOf, option, UsageError } from '../options.ts';
-import { printObjects } from '../output/print.ts';
+import { printable, printObjects } from '../output/print.ts';
+import { addFlags, getClusterFlags } from '../output/shell.ts';
 
 const DETAILS = `
 Prints the smallest PodSecurityException that admits the pods of a workload at the level of its namespace, as
@@ -101,7 +102,8 @@ export const command = defineCommand({
     const { labels = {} } = scope.namespace.metadata ?? {};
     const shadow = findShadow({ namespace: name, spec: exception.spec }, labels, getPodSecurity(scope).defaults);
     if (exception.spec.serviceAccountName === 'default') io.stderr.write(`warning: ${SHARED_ACCOUNT}\n`);
-    if (shadow !== undefined) io.stderr.write(`warning: ${shadow}\n`);
+    // The text ends with a command.
+    if (shadow !== undefined) io.stderr.write(`warning: ${printable(addFlags(shadow, getClusterFlags(values)))}\n`);
     return EXIT.passed;
   },
 });

@@ -47,6 +47,7 @@ import {
   printListing,
   type Style,
 } from '../output/print.ts';
+import { addFlags, getClusterFlags, kubectl, printCommand } from '../output/shell.ts';
 
 interface Plan {
   /** Namespaces with workloads, sorted by name. */
@@ -80,12 +81,12 @@ function planData({ namespaces, settings, assumptions, grants, bindings }: Plan)
 }
 
 /** Formats the decision and its reasons for each workload, followed by the bindings, the summary and the next step. */
-function printPlan(plan: Plan, style: Style, bindingsFile: string | undefined): string[] {
+function printPlan(plan: Plan, style: Style, target: Target): string[] {
   return [
     ...assumptionBlocks(plan.assumptions, plan.settings),
     ...plan.namespaces.map((namespace) => printNamespace(namespace, style)),
     ...(plan.grants.length === 0 ? [] : [printBindings(plan, style)]),
-    `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, bindingsFile))}\n`,
+    `${style('bold', printPlanSummary(plan))}\n${printable(printNextStep(plan, target))}\n`,
   ];
 }
 
@@ -174,7 +175,14 @@ function printPlanSummary({ namespaces }: Plan): string {
   return `${printCount(workloads, 'workload')}: ${parts.join(', ')}`;
 }
 
-function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
+interface Target {
+  /** File for the bindings, or `-` if they are printed. */
+  readonly file: string | undefined;
+  /** Flags that select the cluster in the printed commands. */
+  readonly clusterFlags: readonly string[];
+}
+
+function printNextStep(plan: Plan, target: Target): string {
   const { workloads, denied, grantable } = summarizePlan(plan.namespaces);
   if (workloads === 0) return 'There are no workloads.';
   const custom = describeNeededSccs(plan).length;
@@ -185,16 +193,19 @@ function printNextStep(plan: Plan, bindingsFile: string | undefined): string {
     ...(isAccountMissing ? ['create the missing service accounts'] : []),
     ...(custom === 0
       ? []
-      : [`create the custom ${custom === 1 ? 'SCC' : 'SCCs'} with portcullis scc create NAME TYPE/NAME`]),
-    ...(grantable === 0 ? [] : [printBindingStep(bindingsFile)]),
+      : [`create the custom ${custom === 1 ? 'SCC' : 'SCCs'} with ${addFlags(CREATE, target.clusterFlags)}`]),
+    ...(grantable === 0 ? [] : [printBindingStep(target)]),
     ...(denied === grantable + custom ? [] : ['change the workloads that bindings cannot fix']),
   ];
   return steps.length === 0 ? printEnforceStep(plan) : `Next: ${steps.join('; ')}; then plan again.`;
 }
 
-function printBindingStep(file: string | undefined): string {
+const CREATE = 'portcullis scc create NAME TYPE/NAME';
+
+function printBindingStep({ file, clusterFlags }: Target): string {
   if (file === undefined) return 'write the bindings with --bindings FILE, review and apply them';
-  return file === '-' ? 'review and apply the bindings' : `review ${file}, then run kubectl apply -f ${file}`;
+  if (file === '-') return 'review and apply the bindings';
+  return `review ${file}, then run ${printCommand(kubectl('apply', '-f', file), clusterFlags)}`;
 }
 
 const MAX_NAMESPACES = 3;
@@ -308,13 +319,14 @@ export const command = defineCommand({
       settings: settings.source,
       assumptions: [...assumptions, ...settings.assumptions],
     };
+    const target = { file, clusterFlags: getClusterFlags(options) };
     if (file !== undefined && file !== '-') await writeBindings(file, plan);
     if (file === '-') {
       io.stdout.write(printBindingManifests(plan));
-      io.stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, '-')}\n`);
+      io.stderr.write(`${printPlanSummary(plan)}\n${printNextStep(plan, target)}\n`);
     } else {
       const list = { data: planData(plan), objects: namespaces.flatMap(({ workloads }) => workloads) };
-      printListing(io, output, list, (style) => printPlan(plan, style, file));
+      printListing(io, output, list, (style) => printPlan(plan, style, target));
     }
     return summarizePlan(namespaces).denied === 0 ? EXIT.passed : EXIT.violations;
   },

@@ -5,7 +5,7 @@ import { UserError } from '../../kube/user-error.ts';
 import { readRules, type VerifiedRule, ruleAllows, USE_SCC } from '../../policy/rbac/index.ts';
 import { createTemporaryUseRole, createUseRole, HOLD_TEMPORARY_GRANT } from '../../policy/scc/index.ts';
 import { writeObject } from '../cluster.ts';
-import { defineCommand } from '../command.ts';
+import { defineCommand, PROGRAM } from '../command.ts';
 import { getClusterFlags, kubectl, printCommand } from '../output/shell.ts';
 import {
   type Binding,
@@ -109,8 +109,9 @@ async function removeSubjects(change: GrantChange): Promise<readonly Written[]> 
   if (removals.length === 0) {
     const names = subjects.map(({ name }) => name).join(' ');
     const scope = namespace === undefined ? 'for all namespaces' : `in namespace ${namespace}`;
+    const command = printCommand({ program: PROGRAM, args: ['scc', 'who-can', scc] }, getClusterFlags(values));
     throw new UserError(
-      `unable to find target [${names}] in the grants of ${scc} ${scope}; see all grants with: portcullis scc who-can ${scc}`,
+      `unable to find target [${names}] in the grants of ${scc} ${scope}; see all grants with: ${command}`,
     );
   }
   const changed: Written[] = [];

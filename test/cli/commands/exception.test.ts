@@ -160,7 +160,7 @@ specHash: ${HASH}
 `;
 const QUESTION =
   'This approves the spec above: exceptions from seccompProfile_restricted for service account gateway in namespace shop until 2099-01-01T00:00:00Z. Type "yes" to continue:\n';
-const REFUSED = `error: not approved, because stdin is not a terminal. If the spec above is acceptable: portcullis exception approve e -n shop --spec-hash=${HASH}\n`;
+const REFUSED = `error: not approved, because stdin is not a terminal. If the spec above is acceptable: portcullis exception approve e -n shop --spec-hash=${HASH} --kubeconfig=KUBECONFIG\n`;
 const OTHER_HASH = `error: the spec has the hash ${HASH}, not ${HOSTILE_HASH}: review the current spec before you approve it\n`;
 const NO_HASH = `error: invalid argument "abc" for "--spec-hash" flag: must be a hash from portcullis exception list -o json\nSee 'portcullis exception approve --help' for usage.\n`;
 const DENIED = 'error: not approved: the response was not "yes"\n';
@@ -225,7 +225,8 @@ describe('exception approve', () => {
   ];
   for (const [name, args, environment, [code, stdout, stderr]] of cases) {
     test(name, async () => {
-      assert.deepEqual(await run(['approve', 'e', ...args], environment), { code, stdout, stderr });
+      const expected = { code, stdout, stderr: stderr.replace('KUBECONFIG', kubeconfig) };
+      assert.deepEqual(await run(['approve', 'e', ...args], environment), expected);
       assert.equal(await approvedHash(), undefined);
     });
   }

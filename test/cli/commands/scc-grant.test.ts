@@ -260,11 +260,11 @@ subjects:
     ],
     [
       'revoke anyuid -u bob -n shop',
-      'unable to find target [bob] in the grants of anyuid in namespace shop; see all grants with: portcullis scc who-can anyuid',
+      'unable to find target [bob] in the grants of anyuid in namespace shop; see all grants with: portcullis scc who-can anyuid --kubeconfig=KUBECONFIG',
     ],
     [
       'revoke privileged -u bob',
-      'unable to find target [bob] in the grants of privileged for all namespaces; see all grants with: portcullis scc who-can privileged',
+      'unable to find target [bob] in the grants of privileged for all namespaces; see all grants with: portcullis scc who-can privileged --kubeconfig=KUBECONFIG',
     ],
     [
       'grant nonroot -u bob -n default',
@@ -276,12 +276,13 @@ subjects:
     const other = { metadata: { name: 'system:openshift:scc:nonroot' }, roleRef, subjects: [] };
     assert.equal((await cluster.admin.send('POST', `${RBAC}/namespaces/default/rolebindings`, other)).status, 201);
     for (const [args, message] of rejected) {
-      assert.deepEqual(await run(args), { code: 2, stdout: '', stderr: `error: ${message}\n` });
+      const stderr = `error: ${message.replace('KUBECONFIG', kubeconfig)}\n`;
+      assert.deepEqual(await run(args), { code: 2, stdout: '', stderr });
     }
     const plugin = await runProgram(['revoke', 'anyuid', '-u', 'bob', '--kubeconfig', kubeconfig], {
       file: 'kubectl-scc',
     });
-    assert.match(plugin.stderr, /; see all grants with: kubectl scc who-can anyuid\n$/);
+    assert.match(plugin.stderr, /; see all grants with: kubectl scc who-can anyuid --kubeconfig=\S+\n$/);
     assert.match(
       (await run('grant nothing -u bob')).stderr,
       /^error: SCC "nothing" not found; existing SCCs: anyuid, /,

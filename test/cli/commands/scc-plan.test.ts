@@ -328,17 +328,20 @@ describe('with a live cluster,', () => {
       metadata: { name: 'agent' },
       spec: { selector, template: template({ hostPID: true, serviceAccountName: 'agent' }) },
     });
-    const file = join(await folder(t), 'bindings.json');
-    const args = ['scc', 'plan', '--kubeconfig', await cluster.kubeconfig(), '-n', 'shop', '-o', 'json'];
+    const file = join(await folder(t), 'the bindings.json');
+    const kubeconfig = await cluster.kubeconfig();
+    const args = ['scc', 'plan', '--kubeconfig', kubeconfig, '-n', 'shop', '-o', 'json'];
 
-    const table = await runProgram(['scc', 'plan', '--kubeconfig', await cluster.kubeconfig(), '-n', 'shop']);
+    const table = await runProgram(['scc', 'plan', '--kubeconfig', kubeconfig, '-n', 'shop', '--bindings', file]);
     assert.match(
       table.stdout,
       /^Assumed: the 13 standard SecurityContextConstraints, with their ClusterRoles and ClusterRoleBindings; .*\n\nshop \(report\)\n/,
     );
     const missing = 'error looking up service account shop/agent: serviceaccount "agent" not found';
     assert.ok(table.stdout.includes(`were allowed to use it\n    ${missing}\n`), table.stdout);
-    assert.ok(table.stdout.includes('\nNext: create the missing service accounts; '), table.stdout);
+    const apply = `then run kubectl apply -f '${file}' --kubeconfig=${kubeconfig}`;
+    const next = `\nNext: create the missing service accounts; review ${file}, ${apply}; then plan again.\n`;
+    assert.ok(table.stdout.endsWith(next), table.stdout);
     const before = await runProgram([...args, '--bindings', file]);
     assert.equal(before.code, 1, before.stderr);
     const { summary, bindings } = JSON.parse(before.stdout) as {
