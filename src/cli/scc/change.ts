@@ -5,6 +5,7 @@ import { RESOURCES } from '../../kube/resources.ts';
 import type { SecurityContextConstraints } from '../../kube/scc.ts';
 import { quote } from '../../kube/text.ts';
 import type { ClusterRole, ClusterRoleBinding, RoleBinding } from '../../kube/types.ts';
+import { readSubject } from '../../policy/rbac/index.ts';
 import { clusterOptions, dryRunOption, dryRunSuffix, withCluster } from '../cluster.ts';
 import { EXIT, type Io } from '../command.ts';
 import { list, namespaceName, nonEmpty, option, UsageError, type Values } from '../options.ts';
@@ -44,27 +45,25 @@ export interface GrantChange {
 
 const RBAC = RESOURCES.ClusterRoleBinding.group;
 
-/** Returns the subjects of a binding. */
+/** Returns the subjects of a binding. The user of a service account is written as the service account. */
 function readSubjects({ user, group, serviceaccount }: GrantChange['values'], namespace: string): readonly Subject[] {
   return [
-    ...user.map((name) => toAccount({ apiGroup: RBAC, kind: 'User', name })),
+    ...user.map((name): Subject => {
+      const account = parseServiceAccountUsername(name);
+      return account ? { kind: 'ServiceAccount', ...account } : { apiGroup: RBAC, kind: 'User', name };
+    }),
     ...group.map((name): Subject => ({ apiGroup: RBAC, kind: 'Group', name })),
     ...serviceaccount.map((name): Subject => ({ kind: 'ServiceAccount', name, namespace })),
   ];
 }
 
-/** Returns the service account if the subject is the user of a service account. Otherwise returns the subject. */
-function toAccount(subject: Subject): Subject {
-  const account = subject.kind === 'User' ? parseServiceAccountUsername(subject.name) : undefined;
-  return account ? { kind: 'ServiceAccount', ...account } : subject;
-}
-
-/** Returns true if the list contains the subject. A service account and its user are the same subject. */
-export function includes(subjects: readonly Subject[], wanted: Subject): boolean {
-  const { kind, name, namespace } = toAccount(wanted);
-  return subjects
-    .map(toAccount)
-    .some((subject) => subject.kind === kind && subject.name === name && subject.namespace === namespace);
+/**
+ * Returns true if the list contains the subject. A service account and its user are the same subject. A service account
+ * without a namespace is in the namespace of the binding.
+ */
+export function includes(subjects: readonly Subject[], wanted: Subject, namespace = ''): boolean {
+  const [target, ...others] = [wanted, ...subjects].map((subject) => readSubject(subject, namespace));
+  return others.some((subject) => subject && subject.list === target?.list && subject.name === target.name);
 }
 
 /**

@@ -68,7 +68,7 @@ async function addSubjects(change: GrantChange, expiresAt: string | undefined): 
   const existing = await readBinding(change, created);
   const binding = existing ?? created;
   const before = binding.subjects ?? [];
-  const added = subjects.filter((subject) => !includes(before, subject));
+  const added = subjects.filter((subject) => !includes(before, subject, namespace));
   const kind = namespace === undefined ? 'ClusterRoleBinding' : 'RoleBinding';
   const object = await writeObject(client, kind, { ...binding, subjects: [...before, ...added] }, dryRun);
   return [...written, { object, verb: existing ? 'configured' : 'created' }];

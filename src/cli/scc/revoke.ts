@@ -54,7 +54,7 @@ async function findBindings(change: GrantChange): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
   for (const binding of all) {
     const before = binding.subjects ?? [];
-    const after = before.filter((subject) => !includes(subjects, subject));
+    const after = before.filter((subject) => !includes(subjects, subject, namespace));
     if (after.length === before.length) continue;
     const rules = await readRole(change, binding);
     if (!rules.some((rule) => ruleAllows(rule, { ...USE_SCC, name: scc }))) continue;

@@ -187,7 +187,9 @@ subjects:
     await create(`${RBAC}/clusterroles`, { metadata: { name: 'wide' }, rules: [{ ...rule, verbs: ['use', 'get'] }] });
     const planned = 'portcullis:scc:anyuid:web';
     await create(`${RBAC}/namespaces/shop/rolebindings`, bind(planned, 'ClusterRole', NAME));
-    await create(`${RBAC}/namespaces/shop/rolebindings`, bind('own', 'Role', 'own'));
+    // In a RoleBinding, the namespace of a service account is optional.
+    const subjects = [{ kind: 'ServiceAccount', name: 'web' }];
+    await create(`${RBAC}/namespaces/shop/rolebindings`, { ...bind('own', 'Role', 'own'), subjects });
     await create(`${RBAC}/clusterrolebindings`, bind('all', 'ClusterRole', NAME));
     const SCCS = '/apis/security.openshift.io/v1/securitycontextconstraints';
     await create(`${RBAC}/namespaces/shop/rolebindings`, {
