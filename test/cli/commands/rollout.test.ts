@@ -446,6 +446,26 @@ describe('rollout status', () => {
     );
   });
 
+  test('is Blocked while the leader reports break-glass in the status of the settings', async () => {
+    const lastTransitionTime = '2026-11-20T16:00:00Z';
+    const ready = { type: 'Ready', status: 'False', reason: 'BreakGlass', message: 'm', lastTransitionTime };
+    const settings = {
+      apiVersion: 'config.portcullis.dev/v1alpha1',
+      kind: 'PortcullisConfiguration',
+      metadata: { name: 'cluster' },
+      spec: { rollout: { phase: 'Enforce' } },
+      status: { conditions: [ready] },
+    };
+    const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'a' } };
+    const stdin = [settings, namespace].map((object) => JSON.stringify(object)).join('\n---\n');
+    const { stdout, stderr } = await runProgram(['rollout', 'status', '-f', '-'], { stdin });
+    assert.equal(stderr, '');
+    assert.match(
+      stdout,
+      /\nState {4}Blocked: break-glass is on, so nothing is enforced\nNext {5}End it: portcullis break-glass off\.\n/,
+    );
+  });
+
   /** Returns the status from an earlier phase in which the cluster enforced the level. */
   const afterEnforcement = (text: string): string =>
     text
