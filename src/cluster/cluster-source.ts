@@ -146,7 +146,8 @@ async function kubeconfigTarget(
   const raw = mergeKubeconfigs(sources);
   const config = await createKubeConfig();
   try {
-    config.loadFromString(JSON.stringify(raw));
+    // As in kubectl, only the entries of the selected context must be complete.
+    config.loadFromString(JSON.stringify(raw), { onInvalidEntry: 'filter' });
     return chooseContext(config, context, raw);
   } catch (error) {
     throw new UserError(`${files}: ${errorMessage(error)}`, { cause: error });
@@ -159,9 +160,17 @@ function chooseContext(config: KubeConfig, wanted: string | undefined, raw: RawK
   const choices = names.length === 0 ? '' : `; the contexts are ${names.join(', ')}`;
   if (!name) throw new Error(`there is no current-context: choose one with --context${choices}`);
   const context = config.getContextObject(name);
-  if (!context) throw new Error(`context ${quote(name)} does not exist${choices}`);
+  const exists = (list: 'clusters' | 'contexts', wanted: string): boolean =>
+    raw[list].some((entry) => entry['name'] === wanted);
+  if (!context) {
+    const problem = exists('contexts', name) ? 'has no cluster' : 'does not exist';
+    throw new Error(`context ${quote(name)} ${problem}${choices}`);
+  }
   const cluster = config.getCluster(context.cluster);
-  if (!cluster) throw new Error(`cluster ${quote(context.cluster)} of context ${quote(name)} does not exist`);
+  if (!cluster) {
+    const problem = exists('clusters', context.cluster) ? 'has no server' : 'does not exist';
+    throw new Error(`cluster ${quote(context.cluster)} of context ${quote(name)} ${problem}`);
+  }
   const user = context.user ? config.getUser(context.user) : { name: 'anonymous' };
   if (!user) throw new Error(`user ${quote(context.user)} of context ${quote(name)} does not exist`);
   const urls = { server: cluster.server, 'proxy-url': cluster.proxyUrl };

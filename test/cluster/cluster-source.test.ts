@@ -127,6 +127,22 @@ users:
     });
   }
 
+  test('does not depend on incomplete entries that other contexts use', async () => {
+    const kubeconfig = await file(
+      'a/incomplete',
+      `current-context: c
+contexts:
+- {name: c, context: {cluster: a}}
+- {name: d, context: {cluster: "", user: ""}}
+- {name: e, context: {cluster: b}}
+clusters:
+- {name: a, cluster: {server: "https://a.test"}}
+- {name: b, cluster: {server: ""}}
+`,
+    );
+    assert.equal((await find({ kubeconfig })).server, 'https://a.test');
+  });
+
   test('may come from a context that sets no user', async () => {
     const { credentials } = await find({ kubeconfig: await file('a/config', FIRST), context: 'anonymous' });
     assert.deepEqual((await credentials()).headers, {});
@@ -192,7 +208,13 @@ describe('no cluster is found', () => {
     ['an unknown user', FIRST, 'user "gone" of context "unknown-user" does not exist', 'unknown-user'],
     ['a list instead of an object', '- a', 'not a kubeconfig: it does not contain an object'],
     ['clusters that are not a list', 'clusters: {}', 'clusters must be a list'],
-    ['a cluster without a server', 'clusters:\n- {name: a, cluster: {}}', 'clusters[0].cluster.server is missing'],
+    ['a cluster without a server', named('{server: ""}'), 'cluster "a" of context "c" has no server'],
+    [
+      'a context without a cluster',
+      'contexts: [{name: c, context: {cluster: a}}, {name: d, context: {cluster: "", user: ""}}]',
+      'context "d" has no cluster; the contexts are c',
+      'd',
+    ],
     ['a server that is not a URL', named('{server: a}'), 'server of cluster "a" must be an HTTP or HTTPS URL'],
     [
       'an unsupported proxy',
