@@ -129,6 +129,17 @@ const cases: readonly Case[] = [
     ],
   },
   {
+    name: 'the root user: a grant of an SCC that adds a capability to all pods',
+    manifests: `${pod('{runAsUser: 0}')}${RANGED.replace('requiredDropCapabilities: [ALL]', 'defaultAddCapabilities: [NET_ADMIN]')}`,
+    position: '8:23',
+    detail: `the closest SCC is "restricted-v2", which does not allow ${SECURITY}.runAsUser=0`,
+    fixes: [
+      `Remove or change ${SECURITY}.runAsUser in the pods.`,
+      'Copy SCC "restricted-v2", set runAsUser={type: MustRunAs, uid: 0}, and grant the copy: portcullis scc create build pod/build -n ci -f FILE.',
+      'Grant SCC "ranged": portcullis scc grant ranged -z builder -n ci. This gives all pods of service account "builder" these permissions: the root user and the capability NET_ADMIN.',
+    ],
+  },
+  {
     name: 'several fields of the SCC: grant a standard SCC',
     manifests: pod('{runAsUser: 7}', '\n  securityContext: {fsGroup: 7}'),
     position: '6:21',

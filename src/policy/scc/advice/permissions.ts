@@ -13,8 +13,10 @@ export const FULL_CONTROL = 'full control of their nodes';
  */
 export function describePermissions({ fields }: PreparedScc): readonly string[] {
   if (fields.allowPrivilegedContainer) return [FULL_CONTROL];
-  const { runAsUser, volumes, allowedCapabilities, seccompProfiles } = fields;
-  const capabilities = allowedCapabilities.filter((name) => name !== 'NET_BIND_SERVICE');
+  const { runAsUser, volumes, allowedCapabilities, defaultAddCapabilities, seccompProfiles } = fields;
+  const capabilities = [...new Set([...allowedCapabilities, ...defaultAddCapabilities])].filter(
+    (name) => name !== 'NET_BIND_SERVICE',
+  );
   const isAny = volumes.includes('*');
   return [
     [fields.allowHostNetwork, 'the host network'],
