@@ -8,11 +8,14 @@ export interface Clock {
   after(delayMs: number, call: () => void): () => void;
 }
 
+/** Longest delay of a timer in Node, which is 24 days. A timer with a longer delay would expire immediately. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
 /** The real clock. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   after(delayMs, call) {
-    const timer = setTimeout(call, delayMs).unref();
+    const timer = setTimeout(call, Math.min(delayMs, MAX_DELAY_MS)).unref();
     return () => clearTimeout(timer);
   },
 };

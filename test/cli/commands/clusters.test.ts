@@ -192,6 +192,11 @@ describe('commands for several contexts', () => {
     assert.match(stdout, /\nhung +\? +\? +no result within 1 s \(--cluster-timeout\)\n/);
   });
 
+  test('accept a --cluster-timeout that is longer than the longest timer', async () => {
+    const args = 'exception list --context=prod-1*';
+    assert.deepEqual(await run(`${args} --cluster-timeout=1000h`), await run(args));
+  });
+
   test('print the same output for one selected context as for the current context', async () => {
     for (const [args] of COMMANDS.slice(0, -1)) {
       const [current, named] = [await run(args), await run(`${args} --context=prod-1`)];
