@@ -60,7 +60,8 @@ export const CHART_FILE = 'Chart.yaml';
 
 /**
  * Returns the objects in a document. Items of lists and objects of OpenShift Templates are separate objects. Any other
- * value is an error.
+ * value is an error. Items in an object of another kind are also an error, because kubectl reads the object as a list.
+ * @see https://github.com/kubernetes/apimachinery/blob/v0.37.2/pkg/apis/meta/v1/unstructured/helpers.go
  */
 export function manifestObjects(document: ManifestDocument): ManifestObjects {
   const objects: ManifestObject[] = [];
@@ -73,8 +74,8 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
       return;
     }
     const { apiVersion, kind } = typed;
-    const items = kind.endsWith('List') ? typed.value['items'] : undefined;
-    if (Array.isArray(items)) {
+    const { items } = typed.value;
+    if (Array.isArray(items) && kind.endsWith('List')) {
       const itemType = kind === 'List' ? {} : { apiVersion, kind: kind.slice(0, -'List'.length) };
       items.forEach((item, index) => add(item, [...path, 'items', index], itemType, template));
       return;
@@ -87,6 +88,10 @@ export function manifestObjects(document: ManifestDocument): ManifestObjects {
     }
     const locate = (below: Path): Position => document.locate([...path, ...below]);
     objects.push({ ...typed, document, path, ...locate([]), locate, ...(template && { template }) });
+    if (Array.isArray(items) && items.some(isObject)) {
+      const message = `kubectl creates the objects in items instead of the ${kind}: remove items, or set kind to List`;
+      errors.push({ file: document.file, ...locate(['items']), message });
+    }
   };
   add(document.value, [], KUSTOMIZATION_FILE.test(document.file) ? KUSTOMIZATION : {});
   return { objects, errors };

@@ -289,6 +289,12 @@ const objects: readonly (readonly [name: string, text: string, expected: readonl
     'apiVersion: x/v1\nkind: AllowList\nspec: {items: [a]}',
     ['x/v1 AllowList 1:1'],
   ],
+  [
+    'an object that is not a list and has items, which kubectl creates instead',
+    'apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  items:\n  - {apiVersion: v1, kind: Pod}',
+    ['v1 Pod 4:3', 'f:6:3: kubectl creates the objects in items instead of the Pod: remove items, or set kind to List'],
+  ],
+  ['an object whose items are strings', 'apiVersion: x/v1\nkind: Allow\nitems: [a]', ['x/v1 Allow 1:1']],
   ['no kind', 'a: 1', ["f:1:1: Object 'Kind' is missing"]],
   ['no apiVersion', '# comment\nkind: Pod', ["f:2:1: Object 'apiVersion' is missing"]],
   ['a kind that is not a string', 'apiVersion: v1\nkind: [Pod]', ['f:2:1: kind must be a string']],
