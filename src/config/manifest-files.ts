@@ -170,14 +170,18 @@ const RESOURCE_FIELDS = ['resources', 'bases', 'components'] as const;
 
 /**
  * Returns the files that a kustomization in the same directory or in a parent directory uses as inputs. Excludes files
- * that a kustomization also lists as resources. The paths are absolute.
+ * that a kustomization also lists as resources, and directories that contain the kustomization, which kustomize rejects.
+ * The paths are absolute.
  */
 async function findKustomizeInputs(files: readonly string[]): Promise<ReadonlySet<string>> {
   const inputs = new Set<string>();
   const resources = new Set<string>();
   for (const folder of new Set(files.flatMap(parentFolders))) {
     for (const value of await readKustomizations(folder)) {
-      for (const path of listInputs(value)) inputs.add(resolve(folder, path));
+      for (const path of listInputs(value)) {
+        const input = resolve(folder, path);
+        if (input !== folder && !parentFolders(folder).includes(input)) inputs.add(input);
+      }
       for (const field of RESOURCE_FIELDS)
         for (const path of strings(value[field])) resources.add(resolve(folder, path));
     }

@@ -210,6 +210,18 @@ transformers: [used-twice.yaml]
     stderr: `skipped: 16 files ${INPUT}: k/a.yaml, k/b.yaml, k/c.yaml, k/d.yaml, k/f.yaml and 11 more\n`,
   },
   {
+    name: 'a directory is not skipped as an input of a kustomization in it',
+    files: {
+      'a/b/kustomization.yaml': 'crds: [., ..]\ntransformers: [../../a]\n',
+      'a/b/p.yaml': POD,
+      'a/p.yaml': POD,
+    },
+    args: ['a', '--level=baseline'],
+    code: 2,
+    summary: '0 passed, 2 failed, 1 not evaluated',
+    stderr: `error: a/b/kustomization.yaml:1:1: ${BUILD} a/b ${KUSTOMIZATION}`,
+  },
+  {
     name: 'validation errors are reported only outside the directories of kustomizations',
     files: { 'a/kustomization.yaml': 'resources: [b/d.yaml]\n', 'a/b/d.yaml': UNSELECTED, 'd.yaml': UNSELECTED },
     args: ['.', '--level=privileged', SKIP_KUSTOMIZATIONS],
