@@ -256,8 +256,8 @@ function changeList(node: Sequence, before: readonly unknown[], after: readonly 
     const printed = added.map((item) => printLike(layout, node.items[0], item));
     return [...changed, ...changeFlow(node, removed, printed, layout)];
   }
-  const indent = ' '.repeat(columnAt(layout, dash(node.items[0] ?? null, layout)));
-  const lines = added.map((item) => `${indent}- ${printInline(layout, item)}`);
+  const indent = (): string => ' '.repeat(columnAt(layout, dash(node.items[0] ?? null, layout)));
+  const lines = added.map((item) => `${indent()}- ${printInline(layout, item)}`);
   return [
     ...changed,
     ...Array.from(removed, (item) =>
@@ -278,12 +278,16 @@ function isRespelled(before: unknown, after: unknown): boolean {
   return typeof before === 'string' && typeof after === 'string' && (was === is || was === `cap${is}`);
 }
 
-/** Returns the offset of the hyphen before a block list item. */
+/** Returns the offset of the hyphen before a block list item, which may begin on a later line than the hyphen. */
 function dash(item: Node | null, layout: Layout): number {
-  const from = lineStart(layout, startOf(item));
-  const [prefix] = /^ *-(?=\s)/.exec(layout.text.slice(from, startOf(item))) ?? [];
-  if (prefix === undefined) throw new Refusal(AMBIGUOUS);
-  return from + prefix.length - 1;
+  for (let end = startOf(item); ;) {
+    const from = lineStart(layout, end);
+    const line = layout.text.slice(from, end);
+    const [prefix] = /^ *-(?=\s|$)/.exec(line) ?? [];
+    if (prefix !== undefined) return from + prefix.length - 1;
+    if (from === 0 || !/^\s*(?:#[^]*)?$/.test(line)) throw new Refusal(AMBIGUOUS);
+    end = from - 1;
+  }
 }
 
 function changeFlow(

@@ -117,6 +117,11 @@ describe('fixManifests preserves the layout of', () => {
       `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {capabilities: {drop: [ALL]}, ${container}}\n  - args:\n    - |+\n      x\n\n    securityContext:\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n---\na: b\n`,
     ],
     [
+      'block lists whose items begin on a later line than their hyphens',
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  -\n    name: a\n    ports:\n    - # web\n      hostPort: 80\n      containerPort: 80\n    securityContext:\n      ${container}\n      capabilities:\n        drop:\n        - # raw\n          NET_RAW\n        add:\n        -\n          NET_BIND_SERVICE\n        # clock\n        - # time\n\n          SYS_TIME\n`,
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  -\n    name: a\n    ports:\n    - # web\n      containerPort: 80\n    securityContext:\n      ${container}\n      capabilities:\n        drop:\n        - # raw\n          NET_RAW\n        - ALL\n        add:\n        -\n          NET_BIND_SERVICE\n        # clock\n`,
+    ],
+    [
       'a map with a merged key, which an explicit key overrides',
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
