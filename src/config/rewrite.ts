@@ -224,13 +224,16 @@ function removeMembers({ items }: Mapping, removed: ReadonlySet<Member>, layout:
   const isInline = (member: Member | undefined): boolean =>
     /\S/.test(layout.text.slice(lineStart(layout, keyOf(member)), keyOf(member)));
   const first = items.findIndex((member) => !removed.has(member));
+  const isFirstInline = isInline(items[0]);
   return items.flatMap((member, index) => {
-    if (!removed.has(member)) return [];
-    if (isInline(member)) {
-      return [{ start: keyOf(member), end: items[first]?.key.range?.[0] ?? keyOf(member), text: '' }];
-    }
-    if (index <= first && isInline(items[0])) return [];
-    return [removeLines(lineStart(layout, keyOf(member)), nextLine(layout, endOf(member)), layout)];
+    if (!removed.has(member) || (isFirstInline && index > 0 && index < first)) return [];
+    if (!isFirstInline || index > first)
+      return [removeLines(lineStart(layout, keyOf(member)), nextLine(layout, endOf(member)), layout)];
+    // The first remaining field moves to the first line, with the comments on the lines before it.
+    const comments = items
+      .slice(0, first)
+      .map((item, before) => layout.text.slice(nextLine(layout, endOf(item)), keyOf(items[before + 1])));
+    return [{ start: keyOf(member), end: keyOf(items[first]), text: comments.join('').trimStart() }];
   });
 }
 
@@ -300,20 +303,51 @@ function changeFlow(
   const items: readonly (Member | Node | null)[] = node.items;
   const lastKept = items.findLastIndex((item) => !removed.has(item));
   const last = items[lastKept];
-  const cuts = items
-    .slice(0, Math.max(lastKept, 0))
-    .flatMap((item, index) =>
-      removed.has(item) ? [{ start: startOf(item), end: startOf(items[index + 1] ?? null), text: '' }] : [],
-    );
-  if (last !== undefined && lastKept < items.length - 1) {
-    cuts.push({ start: endOf(last), end: endOf(items.at(-1) ?? null), text: '' });
-  }
+  const cuts = items.flatMap((item, index) =>
+    removed.has(item) ? [cutFlowItem(items, index, index > lastKept, layout)] : [],
+  );
+  const comma = last === undefined ? undefined : endOfComma(last, layout);
+  // Without a comma after the last item, the last remaining item must not have one either.
+  if (last !== undefined && comma !== undefined && endOfComma(items.at(-1) ?? null, layout) === undefined)
+    cuts.push({ start: text.slice(endOf(last), comma).includes('#') ? comma - 1 : endOf(last), end: comma, text: '' });
   if (added.length === 0) return cuts;
   if (last === undefined) return [...cuts, insertion(startOf(node) + 1, added.join(', '))];
   const first = startOf(items[0] ?? null);
   const isMultiLine = text.slice(startOf(node), first).includes('\n');
   const separator = isMultiLine ? `,${eol}${text.slice(lineStart(layout, first), first)}` : isCompact ? ',' : ', ';
   return [...cuts, insertion(endOf(last), added.map((item) => separator + item.replaceAll('\n', eol)).join(''))];
+}
+
+/** Returns the offset after the comma that follows a flow collection item, or `undefined` if there is no comma. */
+function endOfComma(item: Member | Node | null, { text }: Layout): number | undefined {
+  const comma = /\s*(?:#[^\n]*\n\s*)*,/y;
+  comma.lastIndex = endOf(item);
+  return comma.test(text) ? comma.lastIndex : undefined;
+}
+
+/**
+ * Removes a flow collection item and its comma. Removes whole lines, with the comment at their end, if they contain
+ * nothing else. Comments on other lines remain.
+ */
+function cutFlowItem(
+  items: readonly (Member | Node | null)[],
+  index: number,
+  isTrailing: boolean,
+  layout: Layout,
+): Splice {
+  const { text } = layout;
+  const [previous, item, next] = [items[index - 1], items[index] ?? null, items[index + 1]];
+  const [start, end] = [startOf(item), endOfComma(item, layout) ?? endOf(item)];
+  const from = lineStart(layout, start);
+  const [ending] = /^[^\S\n]*(?:#[^\n]*)?\n/.exec(text.slice(end)) ?? [];
+  if (ending !== undefined && text.slice(from, start).trim() === '')
+    return { start: from, end: end + ending.length, text: '' };
+  const gap = isTrailing
+    ? text.slice(previous === undefined ? start : endOf(previous), start)
+    : text.slice(end, next === undefined ? end : startOf(next));
+  const rest = isTrailing ? gap.trimEnd() : gap.trimStart();
+  const space = gap.includes('#') ? 0 : gap.length - rest.length;
+  return isTrailing ? { start: start - space, end, text: '' } : { start, end: end + space, text: '' };
 }
 
 function insertion(offset: number, text: string): Splice {

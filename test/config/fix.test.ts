@@ -122,6 +122,16 @@ describe('fixManifests preserves the layout of', () => {
       `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  -\n    name: a\n    ports:\n    - # web\n      containerPort: 80\n    securityContext:\n      ${container}\n      capabilities:\n        drop:\n        - # raw\n          NET_RAW\n        - ALL\n        add:\n        -\n          NET_BIND_SERVICE\n        # clock\n`,
     ],
     [
+      'a list item whose first field is removed, with a comment before its second field',
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    ports:\n    - hostPort: 80 # removed\n\n      # kept\n      containerPort: 80 # c\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n`,
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    ports:\n    - # kept\n      containerPort: 80 # c\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n`,
+    ],
+    [
+      'flow collections with comments',
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {\n      # c1\n      ${container}, # c2\n      capabilities: {\n        drop: [ALL], # c3\n        add: [\n          SYS_TIME, # removed\n          # c4\n          NET_BIND_SERVICE, # c5\n          NET_RAW, SYS_ADMIN # c6\n        ]\n      }, # c7\n      # c8\n      runAsUser: 0, # removed\n    }\n`,
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {\n      # c1\n      ${container}, # c2\n      capabilities: {\n        drop: [ALL], # c3\n        add: [\n          # c4\n          NET_BIND_SERVICE # c5\n           # c6\n        ]\n      }, # c7\n      # c8\n    }\n`,
+    ],
+    [
       'a map with a merged key, which an explicit key overrides',
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
