@@ -39,7 +39,7 @@ export interface Layout {
 }
 
 export function readLayout(text: string, document: Document.Parsed, lineAt: Layout['lineAt']): Layout {
-  const isJson = /^\s*\{/.test(text);
+  const isJson = /^\s*\{\s*"/.test(text);
   const referenced = new Set<string>();
   visit(document, { Alias: (_key, { source }) => void referenced.add(source) });
   return {

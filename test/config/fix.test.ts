@@ -132,6 +132,11 @@ describe('fixManifests preserves the layout of', () => {
       `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {\n      # c1\n      ${container}, # c2\n      capabilities: {\n        drop: [ALL], # c3\n        add: [\n          # c4\n          NET_BIND_SERVICE # c5\n           # c6\n        ]\n      }, # c7\n      # c8\n    }\n`,
     ],
     [
+      'YAML in flow style, which is not JSON',
+      '{apiVersion: v1, kind: Pod, spec: {hostPID: true, containers: [{name: a}]}}\n',
+      `{apiVersion: v1, kind: Pod, spec: {hostPID: false, containers: [{name: a, securityContext: {${container}, capabilities: {drop: ["ALL"]}}}], securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}}}\n`,
+    ],
+    [
       'a map with a merged key, which an explicit key overrides',
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
