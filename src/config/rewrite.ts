@@ -61,8 +61,7 @@ function rewritePart(text: string, entries: readonly Entry[], refusals: Map<numb
   const layouts = parseAllDocuments(part, READ_OPTIONS).map((document) => readLayout(part, document, lineAt));
   const results = entries.map((entry) => ({ entry, splices: findSplices(layouts, entry[1]) }));
   const found = results.flatMap(({ entry, splices }) => (typeof splices === 'string' ? [] : [{ entry, splices }]));
-  const isVerified = readsAs(part, found);
-  const accepted = isVerified ? found : found.filter((change) => readsAs(part, [change]));
+  const accepted = verifyChanges(part, found);
   const rewritten = new Set(accepted.map(({ entry }) => entry));
   for (const { entry, splices } of results) {
     if (rewritten.has(entry)) continue;
@@ -87,11 +86,34 @@ function findSplices(
   }
 }
 
-/** Returns true if the changed text parses to exactly the documents with the new values. */
-function readsAs(
-  part: string,
-  changes: readonly { readonly entry: Entry; readonly splices: readonly Splice[] }[],
-): boolean {
+interface Change {
+  readonly entry: Entry;
+  readonly splices: readonly Splice[];
+}
+
+/** Maximum number of times that the changes in a document are verified, because each time parses the document. */
+const MAX_VERIFICATIONS = 50;
+
+/**
+ * Returns the changes after which the text parses to exactly the new values. If one of the changes is not possible,
+ * verifies halves of the list to find it.
+ */
+function verifyChanges(part: string, changes: readonly Change[]): readonly Change[] {
+  const { length: errorCount } = readDocuments(part, '').errors;
+  let verifications = 0;
+  const verify = (accepted: readonly Change[], rest: readonly Change[]): readonly Change[] => {
+    if (rest.length === 0 || ++verifications > MAX_VERIFICATIONS) return accepted;
+    const all = [...accepted, ...rest];
+    if (readsAs(part, all, errorCount)) return all;
+    if (rest.length === 1) return accepted;
+    const middle = Math.floor(rest.length / 2);
+    return verify(verify(accepted, rest.slice(0, middle)), rest.slice(middle));
+  };
+  return verify([], changes);
+}
+
+/** Returns true if the changed text parses to exactly the new values, without additional errors. */
+function readsAs(part: string, changes: readonly Change[], errorCount: number): boolean {
   const [first] = changes;
   const expected = changes.reduce<unknown>(
     (document, { entry: [, { path, value }] }) => withValueAt(document, path, value),
@@ -102,8 +124,7 @@ function readsAs(
     changes.flatMap(({ splices }) => splices),
   );
   const { documents, errors } = readDocuments(changed, '');
-  if (errors.length > readDocuments(part, '').errors.length) return false;
-  return changes.length === 0 || deepEqual(documents[0]?.value, expected);
+  return errors.length <= errorCount && deepEqual(documents[0]?.value, expected);
 }
 
 /** Applies splices at the same offset in order, with insertions before replacements. */

@@ -164,6 +164,36 @@ describe('fixManifests preserves the layout of', () => {
   }
 });
 
+/** A pod with a violation that cannot be fixed because of the merge key, and a pod with one that can. */
+const SHARED_POD = '- {apiVersion: v1, kind: Pod, spec: {hostPID: false, <<: *x}}\n';
+const PLAIN_POD = '- {apiVersion: v1, kind: Pod, spec: {hostPID: true}}\n';
+
+function fixList(pods: string): FixedText {
+  return fixManifests(`x: &x {hostPID: true}\napiVersion: v1\nkind: List\nitems:\n${pods}`, BASELINE);
+}
+
+test('fixManifests fixes the other objects of a list if some of its objects cannot be fixed', () => {
+  const pods = [PLAIN_POD.repeat(20), SHARED_POD, PLAIN_POD.repeat(10), SHARED_POD, PLAIN_POD].join('');
+  const { text, changes, unfixed } = fixList(pods);
+  assert.equal(text, fixList(pods.replaceAll('true', 'false')).text);
+  assert.equal(changes.length, 31);
+  assert.deepEqual(
+    unfixed.map(({ object, choices }) => `${object.line}: ${choices.join()}`),
+    [25, 36].map((line) => `${line}: the YAML does not allow this change without changing other fields`),
+  );
+});
+
+test('fixManifests takes linear time if no object of a list can be fixed', () => {
+  const measure = (pods: string): number => {
+    const startMs = performance.now();
+    fixList(pods);
+    return performance.now() - startMs;
+  };
+  measure(PLAIN_POD.repeat(300));
+  const [fixedMs, unfixedMs] = [PLAIN_POD, SHARED_POD].map((pod) => measure(pod.repeat(600))) as [number, number];
+  assert.ok(unfixedMs < 50 * fixedMs, `${unfixedMs} ms for objects that cannot be fixed, ${fixedMs} ms for others`);
+});
+
 test('fixManifests runs in a browser', async () => {
   const { warnings } = await build({
     entryPoints: ['src/config/fix.ts'],
