@@ -26,7 +26,7 @@ import {
 } from '../policy/pss/index.ts';
 import { findFieldProblems, type WrongType } from './field-types.ts';
 import { type ManifestObject, manifestObjects, readPod, readPods } from './objects.ts';
-import { type FieldValue, rewrite } from './rewrite.ts';
+import { type FieldValue, rewrite, type Splice } from './rewrite.ts';
 import { findUnrendered } from './unrendered.ts';
 import { type ManifestError, parsePath, type Path, readDocuments } from './yaml.ts';
 
@@ -78,6 +78,8 @@ export interface Unfixed extends LocatedPod {
 export interface FixedText {
   /** The changed text. All text outside the changed fields is unchanged. */
   readonly text: string;
+  /** The changes to whole lines, in order. They do not overlap. */
+  readonly changedLines: readonly Splice[];
   readonly changes: readonly FieldChange[];
   readonly unfixed: readonly Unfixed[];
   /** Errors of unreadable documents, which remain unchanged. */
@@ -174,10 +176,11 @@ export function fixText(
     }),
   );
   const changed = fixes.filter((fix) => fix.changes.length > 0 && !refused.has(fix));
-  const { text: fixed, refusals } = rewrite(text, changed);
+  const { text: fixed, changedLines, refusals } = rewrite(text, changed);
   for (const [index, message] of refusals) if (changed[index]) refused.set(changed[index], message);
   return {
     text: fixed,
+    changedLines,
     changes: fixes.flatMap((fix) => (refused.has(fix) ? [] : fix.changes)),
     unfixed: fixes.flatMap((fix) => [
       ...fix.changes.flatMap((change) => refusedChange(change, refused.get(fix))),

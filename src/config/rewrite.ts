@@ -39,6 +39,8 @@ export interface FieldValue {
  */
 interface Rewritten {
   readonly text: string;
+  /** The changes to whole lines, in order. They do not overlap. */
+  readonly changedLines: readonly Splice[];
   readonly refusals: ReadonlyMap<number, string>;
 }
 
@@ -47,7 +49,7 @@ export function rewrite(text: string, values: readonly FieldValue[]): Rewritten 
   const refusals = new Map<number, string>();
   const parts = Map.groupBy(values.entries(), ([, { document }]) => document.source.start);
   const splices = [...parts.values()].flatMap((entries) => rewritePart(text, entries, refusals));
-  return { text: applySplices(text, splices), refusals };
+  return { text: applySplices(text, splices), changedLines: extendToLines(text, splices), refusals };
 }
 
 type Entry = readonly [index: number, value: FieldValue];
@@ -127,19 +129,41 @@ function readsAs(part: string, changes: readonly Change[], errorCount: number): 
   return errors.length <= errorCount && deepEqual(documents[0]?.value, expected);
 }
 
-/** Applies splices at the same offset in order, with insertions before replacements. */
 function applySplices(text: string, splices: readonly Splice[]): string {
   let result = '';
   let position = 0;
-  for (const { start, end, text: inserted } of splices.toSorted((a, b) => a.start - b.start || a.end - b.end)) {
+  for (const { start, end, text: inserted } of sortSplices(splices)) {
     result += text.slice(position, start) + inserted;
     position = end;
   }
   return result + text.slice(position);
 }
 
+/** Extends splices to whole lines, and combines the splices in the same lines. */
+function extendToLines(text: string, splices: readonly Splice[]): readonly Splice[] {
+  const groups: { readonly start: number; end: number; readonly splices: Splice[] }[] = [];
+  for (const splice of sortSplices(splices)) {
+    const [start, end] = [lineStart({ text }, splice.start), nextLine({ text }, splice.end)];
+    const last = groups.at(-1);
+    if (last === undefined || start >= last.end) groups.push({ start, end, splices: [splice] });
+    else {
+      last.end = Math.max(last.end, end);
+      last.splices.push(splice);
+    }
+  }
+  return groups.map(({ start, end, splices: own }) => {
+    const moved = own.map((splice) => ({ ...splice, start: splice.start - start, end: splice.end - start }));
+    return { start, end, text: applySplices(text.slice(start, end), moved) };
+  });
+}
+
+/** Sorts splices by their offsets. At the same offset, insertions precede replacements. */
+function sortSplices(splices: readonly Splice[]): readonly Splice[] {
+  return splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+}
+
 /** A replacement of a range of text. */
-interface Splice {
+export interface Splice {
   readonly start: number;
   readonly end: number;
   readonly text: string;

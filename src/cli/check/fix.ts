@@ -21,8 +21,11 @@ import { printable } from '../output/print.ts';
 /** `write` changes the files. The other modes only print the changes. */
 export const FIX_MODES = ['write', 'diff', 'patch'] as const;
 
-/** The text of each manifest file before and after the fixes, by file. */
-type Fixes = ReadonlyMap<string, FixedText & { readonly before: string }>;
+/** The text of a manifest file before and after the fixes. */
+type Fix = FixedText & { readonly before: string };
+
+/** The fixes by file. */
+type Fixes = ReadonlyMap<string, Fix>;
 
 interface FixOptions {
   /** Patch targets, for patches only. If set, objects without a target remain unchanged. */
@@ -86,9 +89,10 @@ async function writeFile(file: string, text: string): Promise<void> {
 
 /** Returns the changes as unified diffs, which `git apply` and `patch -p1` accept. */
 export function printDiffs(fixes: Fixes): string {
-  return Array.from(fixes, ([file, { before, text }]) => {
+  return Array.from(fixes, ([file, fix]) => {
+    if (fix.changedLines.length === 0) return '';
     const name = diffPath(file);
-    return printDiff({ from: quotePath(`a/${name}`), to: quotePath(`b/${name}`) }, before, text);
+    return `--- ${quotePath(`a/${name}`)}\n+++ ${quotePath(`b/${name}`)}\n${formatHunks(diffFix(fix))}`;
   }).join('');
 }
 
@@ -216,27 +220,35 @@ export function printFixes(stderr: Output, fixes: Fixes): void {
   }
 }
 
-/** Returns the diff of two texts in a format that `git apply` and `patch` accept, or `''` if they are equal. */
-function printDiff({ from, to }: Readonly<Record<'from' | 'to', string>>, before: string, after: string): string {
-  return before === after ? '' : `--- ${from}\n+++ ${to}\n${formatHunks(diffDocuments(before, after))}`;
-}
-
 /**
- * Returns the lines of both texts, each prefixed with its marker. Compares documents separately, because the comparison
- * time is quadratic in the number of changes.
+ * Returns the lines of both texts, each prefixed with its marker. Compares only the changed lines, because the
+ * comparison time is quadratic in the number of changes.
  */
-function diffDocuments(before: string, after: string): readonly string[] {
-  const [old, changed] = [before, after].map((text) => text.split(/(?<=\n)(?=---)/)) as [string[], string[]];
-  if (old.length !== changed.length) return diffTexts(before, after);
-  return old.flatMap((part, index) => diffTexts(part, changed[index] ?? ''));
+function diffFix({ before, changedLines }: Fix): readonly string[] {
+  const lines: string[] = [];
+  let position = 0;
+  const keep = (end: number): void => {
+    for (const line of splitLines(before.slice(position, end))) lines.push(` ${line}`);
+    position = end;
+  };
+  for (const { start, end, text } of changedLines) {
+    keep(start);
+    for (const line of diffTexts(before.slice(start, end), text)) lines.push(line);
+    position = end;
+  }
+  keep(before.length);
+  return lines;
 }
 
 function diffTexts(before: string, after: string): readonly string[] {
-  const parts = before === after ? [{ value: before, added: false, removed: false }] : diffLines(before, after);
-  return parts.flatMap(({ value, added, removed }) => {
+  return diffLines(before, after).flatMap(({ value, added, removed }) => {
     const mark = added ? '+' : removed ? '-' : ' ';
-    return (value.match(/[^\n]*\n|[^\n]+$/g) ?? []).map((line) => mark + line);
+    return splitLines(value).map((line) => mark + line);
   });
+}
+
+function splitLines(text: string): readonly string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
 /** Number of unchanged context lines around a change. */

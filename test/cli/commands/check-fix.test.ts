@@ -442,6 +442,20 @@ test('--fix moves a field even if it then corrects the value in the new place', 
   );
 });
 
+test('--fix=diff of a list takes linear time', async () => {
+  const item = `- apiVersion: v1\n  kind: Pod\n  metadata: {name: p}\n  spec:\n    containers:\n    - name: c\n      image: i\n`;
+  const stdin = `apiVersion: v1\nkind: List\nitems:\n${item.repeat(800)}`;
+  const measure = async (mode: string): Promise<number> => {
+    const startMs = performance.now();
+    const { stdout } = await runProgram(['check', '-f', '-', mode], { stdin });
+    assert.equal(stdout.match(/allowPrivilegeEscalation/g)?.length, 800);
+    return performance.now() - startMs;
+  };
+  const textMs = await measure('--fix');
+  const diffMs = await measure('--fix=diff');
+  assert.ok(diffMs < 6 * textMs, `${diffMs} ms for the diff, ${textMs} ms for the text`);
+});
+
 describe('--fix prints the changes', () => {
   const fixed = `fixed: stdin:5:3: hostNamespaces: spec.hostPID set to false\nverify: stdin:5:3: pod: ${HOST_PID}\n`;
   const cases: readonly (readonly [
@@ -475,6 +489,14 @@ describe('--fix prints the changes', () => {
       0,
       `--- a/stdin\n+++ b/stdin\n@@ -1,6 +1,6 @@\n apiVersion: v1\r\n kind: Pod\r\n metadata: {name: p}\r\n spec:\r\n-  hostPID: true # debug\r\n+  hostPID: false # debug\r\n   containers: [{ name: c, image: i }]\n\\ No newline at end of file\n`,
       `${fixed}1 passed, 0 failed\n`,
+    ],
+    [
+      'as a diff of a last line that is changed and followed by new lines',
+      '--fix=diff --level=restricted',
+      'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, image: i, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]\n  hostPID: true',
+      0,
+      '--- a/stdin\n+++ b/stdin\n@@ -2,5 +2,9 @@\n kind: Pod\n metadata: {name: p}\n spec:\n   containers: [{name: c, image: i, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]\n-  hostPID: true\n\\ No newline at end of file\n+  hostPID: false\n+  securityContext:\n+    runAsNonRoot: true\n+    seccompProfile:\n+      type: RuntimeDefault\n\\ No newline at end of file\n',
+      `fixed: stdin:6:3: hostNamespaces: spec.hostPID set to false\nfixed: stdin:4:1: runAsNonRoot: spec.securityContext.runAsNonRoot set to true\nfixed: stdin:4:1: seccompProfile_restricted: spec.securityContext.seccompProfile.type set to RuntimeDefault\nverify: stdin:6:3: pod: ${HOST_PID}\nverify: stdin:1:1: the kubelet rejects an image whose USER is missing, root or a name, so use an image with a numeric USER other than 0, or set runAsUser to the UID of a user in the image\nstdin: 3 fields fixed, 0 not fixed\n1 passed, 0 failed\n`,
     ],
     [
       'as patches for a kustomization',
