@@ -1,7 +1,7 @@
 /** Reads Kubernetes API objects from manifests, and fields of objects that may be missing or invalid. */
 import { setApiDefaults } from '../kube/defaults.ts';
 import { draft, isObject, type JsonObject, type PodLike, objectMember } from '../kube/types.ts';
-import { type FieldPath, findPodTemplates } from '../policy/pod/index.ts';
+import { type FieldPath, findPodTemplates, hasKnownTemplates } from '../policy/pod/index.ts';
 import type { Labels } from '../policy/psa/index.ts';
 import { decodeError } from '../policy/pss/index.ts';
 import { isTemplate, processTemplate } from './openshift-templates.ts';
@@ -135,14 +135,19 @@ export function manifestNamespace(object: JsonObject): string | undefined {
   return typeof namespace === 'string' && namespace !== '' ? namespace : undefined;
 }
 
-/** Returns the namespace of the innermost object that encloses a field and sets a namespace. */
+/**
+ * Returns the namespace of the innermost object that encloses a field and sets a namespace. The kind and the namespace of
+ * a pod template have no effect.
+ */
 export function fieldNamespace(object: JsonObject, path: FieldPath): string | undefined {
   let namespace = manifestNamespace(object);
   let value: unknown = object;
   for (const step of path) {
+    if (isObject(value) && hasKnownTemplates(value)) break;
     if (typeof step === 'number') value = Array.isArray(value) ? value[step] : undefined;
     else value = isObject(value) ? value[step] : undefined;
-    if (isObject(value) && typeof value['kind'] === 'string') namespace = manifestNamespace(value) ?? namespace;
+    const isApiObject = isObject(value) && typeof value['apiVersion'] === 'string' && typeof value['kind'] === 'string';
+    if (isApiObject) namespace = manifestNamespace(value as JsonObject) ?? namespace;
   }
   return namespace;
 }

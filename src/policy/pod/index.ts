@@ -69,4 +69,10 @@ export {
   STORED_NAMESPACE,
   TEMPLATE_SPEC,
 } from './selection.ts';
-export { type FieldPath, findPodTemplates, printFieldPath, type WorkloadResource } from './templates.ts';
+export {
+  type FieldPath,
+  findPodTemplates,
+  hasKnownTemplates,
+  printFieldPath,
+  type WorkloadResource,
+} from './templates.ts';

@@ -231,6 +231,11 @@ interface KnownTemplates {
 
 const NOT_KNOWN: KnownTemplates = { paths: [], isComplete: false };
 
+/** Returns true if the apiVersion and kind of an object determine the paths of its pod templates. */
+export function hasKnownTemplates(object: JsonObject): boolean {
+  return knownTemplates(object).paths.length > 0;
+}
+
 /** Returns the templates of an object based on its apiVersion and kind. */
 function knownTemplates(object: JsonObject): KnownTemplates {
   const { apiVersion, kind } = object;

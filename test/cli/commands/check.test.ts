@@ -250,6 +250,21 @@ describe('check evaluates pod fields of every kind with pods:', () => {
     });
   }
 
+  const pod = (namespace: string) =>
+    `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"${namespace}","labels":{"a":"b"}},"spec":${SPEC}}`;
+  for (const [kind, body, expected] of [
+    ['apps/v1 Deployment', `"selector":{"matchLabels":{"a":"b"}},"template":${pod('b')}`, 'a'],
+    ['argoproj.io/v1alpha1 Rollout', `"template":${pod('b')}`, 'a'],
+    ['example.com/v1 Objects', `"objects":[${pod('b')}]`, 'b'],
+  ] as const) {
+    test(`the namespace of the pods of a ${kind} is that of the innermost object`, async () => {
+      const [apiVersion = '', name = ''] = kind.split(' ');
+      const object = `{"apiVersion":"${apiVersion}","kind":"${name}","metadata":{"name":"x","namespace":"a"},"spec":{${body}}}`;
+      const { stdout } = await runProgram(['check', '-f', '-', '-n', 'c', '--level=baseline'], { stdin: object });
+      assert.match(stdout, new RegExp(`^${name} ${expected}/x .*violates PodSecurity "baseline:latest"$`, 'm'));
+    });
+  }
+
   test('the defaults of the API server apply', async () => {
     const spec =
       '{"hostNetwork":true,"restartPolicy":"Never","containers":[{"name":"c","image":"i","ports":[{"containerPort":80}]}],"volumes":[{"name":"v"}]}';
