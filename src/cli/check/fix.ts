@@ -2,7 +2,7 @@
 import { readFile, realpath, stat } from 'node:fs/promises';
 import { parse, relative, resolve, sep } from 'node:path';
 import { diffLines } from 'diff';
-import { failureReason, isUtf16, replaceFile } from '../../config/files.ts';
+import { decodeText, failureReason, isUtf16, replaceFile } from '../../config/files.ts';
 import { type FieldChange, type FindViolations, type FixedText, fixText } from '../../config/fix.ts';
 import type { Manifests } from '../../config/manifests.ts';
 import { moveFields } from '../../config/misplaced-fields.ts';
@@ -68,20 +68,24 @@ export function fixedManifests(fixes: Fixes, { errors }: Manifests): Manifests {
 
 /**
  * Replaces each changed file atomically, and then prints its changes. For a symbolic link, replaces its target.
- * @throws {UserError} for a file that cannot be written
+ * @throws {UserError} for a file that cannot be written or that has changed since it was read
  */
 export async function writeFixes(fixes: Fixes, stderr: Output): Promise<void> {
   for (const [file, fix] of fixes) {
-    if (fix.text !== fix.before) await writeFile(file, fix.text);
+    if (fix.text !== fix.before) await writeFile(file, fix);
     printFixes(stderr, new Map([[file, fix]]));
   }
 }
 
-async function writeFile(file: string, text: string): Promise<void> {
+async function writeFile(file: string, { before, text }: Fix): Promise<void> {
   try {
     const path = await realpath(file);
-    const encoding = isUtf16(await readFile(path)) ? 'utf16le' : 'utf8';
-    await replaceFile(path, Buffer.from(text, encoding), (await stat(path)).mode);
+    const bytes = await readFile(path);
+    const current = decodeText(bytes);
+    // Several paths may refer to the same file.
+    if (current === text) return;
+    if (current !== before) throw new Error('it has changed since it was read, so run the command again');
+    await replaceFile(path, Buffer.from(text, isUtf16(bytes) ? 'utf16le' : 'utf8'), (await stat(path)).mode);
   } catch (error) {
     throw new UserError(`cannot write ${file}: ${failureReason(error)}`, { cause: error });
   }

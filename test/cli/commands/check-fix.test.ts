@@ -158,6 +158,21 @@ test('--fix reports only the changes to files that it has written', async () => 
   assert.equal(await readFile(written, 'utf8'), FIXED);
 });
 
+test('--fix does not replace a file that has changed since it was read', async () => {
+  const file = join(folder, 'edited.yaml');
+  await writeFile(file, POD);
+  const edited = POD.replace('debug', 'edited');
+  async function* edit() {
+    await writeFile(file, edited);
+    yield 'apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {portcullis.dev/scc: "off"}}\n';
+  }
+  const args = ['check', '-f', file, '--level=baseline', '--fix', '--sccs=-'];
+  const { code, stderr } = await runProgram(args, { stdin: edit() });
+  assert.equal(stderr, `error: cannot write ${file}: it has changed since it was read, so run the command again\n`);
+  assert.deepEqual([code, await readFile(file, 'utf8')], [2, edited]);
+  await rm(file);
+});
+
 test('--fix does not follow links out of the directory', async () => {
   const [inside, outside] = [join(folder, 'deploy'), join(folder, 'outside.yaml')];
   await mkdir(join(inside, '..data'), { recursive: true });
