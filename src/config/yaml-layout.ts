@@ -140,7 +140,7 @@ export function printLike(layout: Layout, node: Node | null | undefined, value: 
 /** Formats a block map entry as lines. */
 export function printMember(layout: Layout, key: string, value: unknown, indent: number): readonly string[] {
   const pad = ' '.repeat(indent);
-  return isObject(value)
+  return isObject(value) && Object.keys(value).length > 0
     ? [`${pad}${key}:`, ...printMembers(layout, value, indent + layout.step)]
     : [`${pad}${key}: ${printFlow(layout, value)}`];
 }

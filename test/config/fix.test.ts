@@ -137,6 +137,11 @@ describe('fixManifests preserves the layout of', () => {
       `{apiVersion: v1, kind: Pod, spec: {hostPID: false, containers: [{name: a, securityContext: {${container}, capabilities: {drop: ["ALL"]}}}], securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}}}\n`,
     ],
     [
+      'a renamed field whose value is an empty map',
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    resource: {}\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n`,
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n    resources: {}\n`,
+    ],
+    [
       'a map with a merged key, which an explicit key overrides',
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}}\n`,
       `${HEAD}spec:\n  nodeSelector: &x {image: a}\n  containers:\n  - <<: *x\n    image: b\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n`,
