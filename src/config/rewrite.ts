@@ -4,7 +4,7 @@
  */
 import { parseAllDocuments, isAlias, isMap, isScalar, isSeq, type Node } from 'yaml';
 import { deepEqual } from '../kube/equality.ts';
-import { quote } from '../kube/text.ts';
+import { findSimilar, quote } from '../kube/text.ts';
 import { withValueAt, isObject, type JsonObject } from '../kube/types.ts';
 import {
   AMBIGUOUS,
@@ -203,7 +203,7 @@ function changeMap(node: Mapping, before: JsonObject, after: JsonObject, layout:
   const members = Map.groupBy(node.items, ({ key }) => (isScalar(key) ? String(key.value) : ''));
   const changed: Splice[] = [];
   const removed = new Set<Member>();
-  const added: (readonly [key: string, value: unknown])[] = [];
+  const inserted: (readonly [key: string, value: unknown])[] = [];
   const column = (): number => columnAt(layout, startOf(node));
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
     const [was, is] = [before[key], after[key]];
@@ -211,10 +211,23 @@ function changeMap(node: Mapping, before: JsonObject, after: JsonObject, layout:
     const own = members.get(key);
     if (own === undefined) {
       if (was !== undefined) throw new Refusal(mergeMessage(node, layout));
-      added.push([key, is]);
+      inserted.push([key, is]);
     } else if (is === undefined) for (const member of own) removed.add(member);
     else changed.push(...changeMember({ parent: node, member: own.at(-1), was, is }, layout));
   }
+  // A renamed field keeps its position, comments and style.
+  const added = inserted.filter(([key, is]) => {
+    const name = findSimilar(
+      key,
+      [...members.keys()].filter((other) => after[other] === undefined),
+    );
+    const [member, ...others] = (name !== undefined && members.get(name)) || [];
+    if (name === undefined || !member?.key.range || others.length > 0 || !removed.delete(member)) return true;
+    const [start, end] = member.key.range;
+    changed.push({ start, end, text: printLike(layout, member.key, key) });
+    changed.push(...changeMember({ parent: node, member, was: before[name], is }, layout));
+    return false;
+  });
   if (removed.size === node.items.length && removed.size > 0) {
     const isBlock = node.flow !== true && added.length > 0;
     const lines = isBlock ? printMembers(layout, after, column()) : [printInline(layout, after)];

@@ -137,9 +137,14 @@ describe('fixManifests preserves the layout of', () => {
       `{apiVersion: v1, kind: Pod, spec: {hostPID: false, containers: [{name: a, securityContext: {${container}, capabilities: {drop: ["ALL"]}}}], securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}}}\n`,
     ],
     [
-      'a renamed field whose value is an empty map',
-      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    resource: {}\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n`,
-      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext: {${container}, capabilities: {drop: [ALL]}}\n    resources: {}\n`,
+      'a moved field whose value is an empty map',
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    seLinuxOptions: {}\n`,
+      `${HEAD}spec:\n  securityContext: {${pod}, seccompProfile: {type: RuntimeDefault}}\n  containers:\n  - name: a\n    securityContext:\n      seLinuxOptions: {}\n      ${container}\n      capabilities:\n        drop: ["ALL"]\n`,
+    ],
+    [
+      'renamed fields',
+      `${HEAD}spec:\n  'securitycontext':\n    # c1\n    ${pod} # c2\n    seccompProfile: {"type": RuntimeDefault} # c3\n  containers:\n  - imagePullpolicy: Always # c4\n    volumeMount: # c5\n    # c6\n    - {name: a, mountPath: /a}\n    name: a\n    securityContext: {allowPrivilegeescalation: true, Capabilities: {drop: [ALL]}}\n`,
+      `${HEAD}spec:\n  'securityContext':\n    # c1\n    ${pod} # c2\n    seccompProfile: {"type": RuntimeDefault} # c3\n  containers:\n  - imagePullPolicy: Always # c4\n    volumeMounts: # c5\n    # c6\n    - {name: a, mountPath: /a}\n    name: a\n    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}\n`,
     ],
     [
       'a map with a merged key, which an explicit key overrides',

@@ -377,7 +377,7 @@ describe('--fix corrects an unknown field', () => {
     [
       'by renaming it in an item of a PodList without types',
       `apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec: {hostpid: true, containers: []}\n`,
-      `apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec: {containers: [], hostPID: true}\n`,
+      `apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n  spec: {hostPID: true, containers: []}\n`,
       ['fixed: stdin:5:10: unknownField: spec.hostpid renamed to hostPID', VERIFY.replace('1:1', '4:3')],
     ],
     [
