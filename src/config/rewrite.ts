@@ -195,7 +195,9 @@ function refuseShared(node: Node | null, layout: Layout): void {
 
 /** Formats the last anchor with the given name before the end of the node as `the anchor "x" on line 3`. */
 function printAnchor(name: string, node: Node | null, { text, lineAt }: Layout): string {
-  const offset = text.slice(0, node?.range?.[1]).lastIndexOf(`&${name}`);
+  let offset = node?.range?.[1] ?? text.length;
+  do offset = text.lastIndexOf(`&${name}`, offset - 1);
+  while (offset > 0 && /[\w-]/.test(text.charAt(offset + name.length + 1)));
   return `the anchor ${quote(name)} on line ${lineAt(offset)}`;
 }
 

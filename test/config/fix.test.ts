@@ -33,6 +33,12 @@ describe('fixManifests lists values that it cannot fix, with a reason:', () => {
       `privileged spec.containers[0].securityContext.privileged: not set to false: the anchor "c" on line 5 ${shared}`,
     ],
     [
+      'an anchor whose name is the beginning of the name of another anchor',
+      `${HEAD}spec:\n  containers:\n  - &c\n    securityContext: {privileged: true}\n    command: &c-2 [x]\n  - *c\n`,
+      `privileged spec.containers[0].securityContext.privileged: not set to false: the anchor "c" on line 5 ${shared}`,
+      `privileged spec.containers[1].securityContext.privileged: not set to false: the anchor "c" on line 5 ${shared}`,
+    ],
+    [
       'a merged field',
       `x: &x {hostPID: true}\n${HEAD}spec:\n  <<: *x\n  containers: []\n`,
       'unknownField x: unknown field "x": correct the name, or remove the field',
