@@ -48,12 +48,22 @@ export function describeRendering({ command }: Placeholder): string {
 
 /** Matches statements of template languages, which can be anywhere in a text. */
 const STATEMENT = /^[ \t]*(?:- )?(?:\{\{|<%)/m;
+/** Delimiters of statements and expressions. */
+const TEMPLATES = [
+  ['{{', '}}'],
+  ['<%', '%>'],
+] as const;
 
 /**
  * Returns the placeholder that probably makes the text invalid YAML. This is the placeholder on the line with the error
- * or, if that line has none, the first template statement or else the first template expression.
+ * or, if that line has none, the first template statement or else the first template expression. `isInvalid` returns
+ * true if a text has the same error, which templates in strings do not cause.
  */
-export function findUnrenderedText(text: string, errorAt: number): Placeholder | undefined {
+export function findUnrenderedText(
+  text: string,
+  errorAt: number,
+  isInvalid: (rendered: string) => boolean,
+): Placeholder | undefined {
   const line = lineAt(text, errorAt);
   // The whole value at the end of a line can be a placeholder.
   const own =
@@ -61,7 +71,27 @@ export function findUnrenderedText(text: string, errorAt: number): Placeholder |
   if (own) return own;
   const statement = STATEMENT.exec(text);
   const start = statement ? statement.index : text.indexOf('{{');
-  return start < 0 ? undefined : findPlaceholder(lineAt(text, start + (statement?.[0].length ?? 0)));
+  if (start < 0 || isInvalid(TEMPLATES.reduce(renderTemplates, text))) return undefined;
+  return findPlaceholder(lineAt(text, start + (statement?.[0].length ?? 0)));
+}
+
+/** Replaces statements on separate lines with comments, and expressions with words of the same length. */
+function renderTemplates(text: string, [open, close]: readonly [open: string, close: string]): string {
+  const parts: string[] = [];
+  const lineEnd = /[ \t\r]*(?:\n|$)/y;
+  let position = 0;
+  for (let start = text.indexOf(open); start >= 0; start = text.indexOf(open, position)) {
+    const end = text.indexOf(close, start);
+    if (end < 0) break;
+    const before = text.slice(position, start);
+    const isLineStart =
+      before.slice(before.lastIndexOf('\n') + 1).trim() === '' && (position === 0 || before.includes('\n'));
+    position = end + close.length;
+    lineEnd.lastIndex = position;
+    const isLine = isLineStart && lineEnd.test(text);
+    parts.push(before, (isLine ? '#' : 'x').padEnd(position - start, 'x'));
+  }
+  return parts.join('') + text.slice(position);
 }
 
 function lineAt(text: string, offset: number): string {

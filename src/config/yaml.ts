@@ -228,12 +228,21 @@ function* parseYamlStream(text: string, from: number): Generator<Parsed | Failed
 
 function parsePart(text: string, start: number, end: number): Parsed | Failed {
   const part = text.slice(start, end);
+  const parsed = tryParse(part, start);
+  if (!(parsed instanceof YamlError)) return { start, end, ...parsed };
+  const placeholder = findUnrenderedText(part, parsed.offset - start, (rendered) => {
+    const result = tryParse(rendered, start);
+    return result instanceof YamlError && result.offset === parsed.offset;
+  });
+  return { start, end, error: parsed, ...(placeholder && { placeholder }) };
+}
+
+function tryParse(text: string, base: number): ParsedYaml | YamlError {
   try {
-    return { start, end, ...parseYaml(part, start) };
+    return parseYaml(text, base);
   } catch (error) {
-    if (!(error instanceof YamlError)) throw error;
-    const placeholder = findUnrenderedText(part, error.offset - start);
-    return { start, end, error, ...(placeholder && { placeholder }) };
+    if (error instanceof YamlError) return error;
+    throw error;
   }
 }
 

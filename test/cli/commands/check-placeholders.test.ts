@@ -181,6 +181,12 @@ const CASES: readonly (readonly [name: string, text: string, code: number, messa
     [`could not find expected ':', not rendered yet: <% if a %>. ${OTHER}`],
   ],
   [
+    'a syntax error in a text with templates in strings',
+    "a: '{{ $labels.b }}'\nc: |\n  {{ if true }}\n  d\n  {{ end }}\ne: [{{ f }}]\ng: 1\n h: 2\n",
+    2,
+    ['mapping values are not allowed in this context'],
+  ],
+  [
     'a syntax error that the placeholder does not cause',
     'a: "${A}"\nb: [\n',
     2,
