@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, open, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, type FileHandle, open, rename, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { errorCode } from '../kube/error-code.ts';
@@ -91,6 +91,8 @@ export async function replaceFile(path: string, content: string | Buffer, mode: 
   const temporary = `${path}.${randomUUID()}`;
   try {
     await writeFile(temporary, content, { mode, flag: 'wx' });
+    // The umask of the process restricts the mode of new files.
+    await chmod(temporary, mode);
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });

@@ -86,7 +86,7 @@ after(() => rm(folder, { recursive: true }));
 test('--fix replaces the files and keeps their modes and links', async () => {
   const [file, link] = [join(folder, 'pod.yaml'), join(folder, 'link.yaml')];
   await writeFile(file, POD);
-  await chmod(file, 0o640);
+  await chmod(file, 0o666);
   await symlink(file, link);
   assert.deepEqual(await runProgram(['check', '-f', link, '--level=baseline', '--fix']), {
     code: 0,
@@ -94,7 +94,7 @@ test('--fix replaces the files and keeps their modes and links', async () => {
     stderr: `fixed: ${link}:5:3: hostNamespaces: spec.hostPID set to false\nverify: ${link}:5:3: pod: ${HOST_PID}\n`,
   });
   assert.equal(await readFile(file, 'utf8'), FIXED);
-  assert.equal((await stat(file)).mode & 0o777, 0o640);
+  assert.equal((await stat(file)).mode & 0o777, 0o666);
   assert.ok((await lstat(link)).isSymbolicLink());
   assert.deepEqual((await readdir(folder)).sort(), ['link.yaml', 'pod.yaml']);
 });
