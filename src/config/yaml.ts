@@ -246,11 +246,8 @@ function tryParse(text: string, base: number): ParsedYaml | YamlError {
   }
 }
 
-/** Matches the beginning of a collection, or a whole value of another type. */
-const JSON_START =
-  /\s*("[^"\\]*(?:\\.?[^"\\]*)*"?|[{[]|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|\S)/sy;
-/** Matches a bracket or a string, which may be unterminated. */
-const BRACE = /"[^"\\]*(?:\\.?[^"\\]*)*(?:"|$)|[{}[\]]/gs;
+/** Matches the beginning of a collection or string, or a whole value of another type. */
+const JSON_START = /\s*(["{[]|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|\S)/y;
 
 /** Splits a stream of JSON values, such as `{…}{…}`. */
 function* splitValues(text: string): Generator<DocumentSource> {
@@ -258,25 +255,40 @@ function* splitValues(text: string): Generator<DocumentSource> {
   for (let found = JSON_START.exec(text); found !== null; found = JSON_START.exec(text)) {
     const token = found[1] ?? '';
     const start = found.index + found[0].length - token.length;
-    const end = token === '{' || token === '[' ? findEnd(text, start) : start + token.length;
+    const end = /["{[]/.test(token) ? findEnd(text, start) : start + token.length;
     yield { start, end };
     JSON_START.lastIndex = end;
   }
 }
 
-/** Returns the offset after the bracket that closes a collection, or the length of the text. */
+/** Returns the offset after a string or collection, or the length of the text if it is unterminated. */
 function findEnd(text: string, start: number): number {
+  const pattern = /["{}[\]]/g;
   let depth = 0;
-  BRACE.lastIndex = start;
-  for (let found = BRACE.exec(text); found !== null; found = BRACE.exec(text)) {
+  pattern.lastIndex = start;
+  for (let found = pattern.exec(text); found !== null; found = pattern.exec(text)) {
     const [token] = found;
-    if (token === '{' || token === '[') depth++;
-    else if ((token === '}' || token === ']') && --depth === 0) return BRACE.lastIndex;
+    if (token === '"') pattern.lastIndex = endOfString(text, found.index);
+    else depth += token === '{' || token === '[' ? 1 : -1;
+    if (depth === 0) return pattern.lastIndex;
   }
   return text.length;
 }
 
-const JSON_TOKEN = /[\s,:]*("[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]]|[^\s,:{}[\]"]+)/y;
+/**
+ * Returns the offset after a JSON string, or the length of the text if it is unterminated. A regular expression would
+ * exceed the stack for a string with millions of escapes.
+ */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let backslash = end - 1;
+    while (text[backslash] === '\\') backslash--;
+    if ((end - backslash) % 2 === 1) return end + 1;
+  }
+  return text.length;
+}
+
+const JSON_TOKEN = /[\s,:]*(["{}[\]]|[^\s,:{}[\]"]+)/y;
 
 /**
  * Parses a JSON value that starts at `base`. Returns `undefined` for other text. JSON has its own parser, because a
@@ -306,7 +318,12 @@ function locateJson(text: string, base: number): Pick<Parsed, 'location' | 'repe
   let offset = 0;
   const advance = (): string => {
     token = JSON_TOKEN.exec(text)?.[1] ?? '';
-    offset = base + JSON_TOKEN.lastIndex - token.length;
+    const start = JSON_TOKEN.lastIndex - token.length;
+    if (token === '"') {
+      JSON_TOKEN.lastIndex = endOfString(text, start);
+      token = text.slice(start, JSON_TOKEN.lastIndex);
+    }
+    offset = base + start;
     return token;
   };
   const below = (step: string | number): Location => {

@@ -232,6 +232,12 @@ describe('readDocuments', () => {
     ]);
   });
 
+  test('decodes JSON with millions of escapes in a string', () => {
+    const { documents, errors } = readDocuments(`{"a": ${JSON.stringify('\n'.repeat(12_000_000))}, "b": 1}`, 'f');
+    assert.deepEqual(errors, []);
+    assert.deepEqual(documents[0]?.locate(['b']), { line: 1, column: 24_000_011 });
+  });
+
   test('decodes JSON to the same value as JSON.parse', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.integer({ min: 0, max: 3 }), (value, indent) => {
