@@ -69,8 +69,8 @@ const MAX_MESSAGE = 1024;
 
 /**
  * Evaluates pods on the leader. When the leader starts, it evaluates the pods that were created or received an
- * ephemeral container since the former leader's last renewal. Afterwards, it evaluates each new pod. This includes pods
- * that an API server admitted because it could not reach a running replica.
+ * ephemeral container since the former leader's last renewal or just before it. Afterwards, it evaluates each new pod.
+ * This includes pods that an API server admitted because it could not reach a running replica.
  */
 function createReconciler(context: ControllerContext): Reconciler {
   const { startMs } = context.replica;
@@ -137,8 +137,9 @@ function createReconciler(context: ControllerContext): Reconciler {
 }
 
 /**
- * Returns the pods that may have been admitted since the given time. The flag of a pod is true if no replica is known
- * to have reviewed it. Yields after each pod.
+ * Returns the pods that may have been admitted since the given time, or so shortly before it that the former leader may
+ * not have reevaluated them. The flag of a pod is true if no replica is known to have reviewed it. Yields after each
+ * pod.
  */
 function* findAdmitted(
   store: Store,
@@ -148,12 +149,14 @@ function* findAdmitted(
   if (sinceMs === Infinity) return admitted;
   // Rounds down to seconds, which is the precision of pod timestamps.
   const since = Math.floor(sinceMs / 1000) * 1000;
+  const from = since - CONFIRM.requeueAfterMs;
   for (const pod of store.list('Pod')) {
     const createdMs = parseTimestamp(pod.metadata?.creationTimestamp) ?? 0;
-    const isCreated = createdMs >= since;
-    const isChanged = ephemeralTimes(pod).some((timeMs) => timeMs === undefined || timeMs >= since);
-    // Pods that were created after this replica started are assumed to be reviewed.
-    if (isCreated || isChanged) admitted.push([pod, isChanged || createdMs <= startMs]);
+    const changes = ephemeralTimes(pod).map((timeMs = Infinity) => timeMs);
+    const isChanged = changes.some((timeMs) => timeMs >= since);
+    // Pods that were created while a leader or this replica was running are assumed to be reviewed.
+    const isUnreviewed = isChanged || (createdMs >= since && createdMs <= startMs);
+    if ([createdMs, ...changes].some((timeMs) => timeMs >= from)) admitted.push([pod, isUnreviewed]);
     yield;
   }
   return admitted;

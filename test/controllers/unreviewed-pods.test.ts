@@ -385,7 +385,7 @@ suite('unreviewed pods', () => {
       await createPod(name, name.startsWith('shop') ? BY_RESTRICTED : {}, name.startsWith('shop') ? RECORDED : {});
     }
     await addEphemeral('limited/before', { privileged: true });
-    await startEphemeral('limited/before', '2026-01-01T09:59:59Z');
+    await startEphemeral('limited/before', '2026-01-01T09:59:54Z');
     time = '2026-01-01T10:05:00Z';
     await addEphemeral('limited/debugged', { privileged: true });
     await addEphemeral('limited/late-clock', { privileged: true });
@@ -426,6 +426,18 @@ suite('unreviewed pods', () => {
     cluster.applyStatus = applyStatus;
     await start('2026-01-01T10:20:00Z');
     assert.deepEqual([reported()?.length, recorded()], [1, undefined]);
+  });
+
+  test('are evaluated by the next leader if the current leader stopped before it evaluated them twice', async () => {
+    const first = await start('2026-01-01T08:00:00Z');
+    time = '2026-01-01T10:00:00Z';
+    await createPod('limited/host', HOST);
+    await createPod('shop/creator', BY_ANYUID, BY_USER);
+    await first.stop();
+    assert.deepEqual(reported(), []);
+    time = '2026-01-01T10:00:20Z';
+    await start('2026-01-01T10:00:10Z', '2026-01-01T10:00:04Z');
+    assert.deepEqual(reported(), [`limited/host: ${HOST_NETWORK.slice(0, 73)}`]);
   });
 
   test('are not reported if exemptions apply to users and the replica reviewed them before it became the leader', async () => {
