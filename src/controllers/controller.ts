@@ -120,8 +120,8 @@ export interface Reconciler {
   /** Maximum delay before a failed key is retried. */
   readonly maxRetryMs?: number;
   /**
-   * Reconciles the state for the key. If it rejects, the key is retried with backoff. An `ApiError` 404 is not retried,
-   * because a deleted object needs no reconciliation.
+   * Reconciles the state for the key. If it rejects, the key is retried with backoff. An `ApiError` 404 or 409 is not
+   * logged as an error, because the object was usually deleted or changed in the meantime.
    */
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult>;
   /** Deletes the state that the controller has published. Called after the last reconcile. */
@@ -253,8 +253,8 @@ export function forEachYielding<T>(items: Iterable<T>, visit: (item: T) => void,
 }
 
 /**
- * Creates an object. If the cluster does not serve the kind, rejects with a plain `Error`, which is retried because the
- * CRD may be installed later.
+ * Creates an object. If the cluster does not serve the kind, rejects with a plain `Error`, which is logged because the
+ * CRD must be installed.
  */
 export async function createObject<K extends Kind>(
   cluster: Cluster,

@@ -224,7 +224,7 @@ async function writeLease(cluster: Cluster, lease: Lease, exists: boolean): Prom
     await (exists ? cluster.update('Lease', lease, OPTIONS) : cluster.create('Lease', lease, OPTIONS));
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // The Lease was deleted, or its namespace does not exist yet. The write is retried because this is a plain `Error`.
+    // The Lease was deleted, or its namespace does not exist yet. Throws a plain `Error`, which is logged.
     throw new Error(`Lease ${lease.metadata?.name ?? ''} cannot be written`, { cause: error });
   }
 }

@@ -383,7 +383,11 @@ function createPending() {
   };
 }
 
-/** Creates the retry state for failed keys. Does not retry a key whose object was deleted. */
+/**
+ * Creates the retry state for failed keys. A key is retried even if the API server responds with 404, because load
+ * balancers without a backend do so too. If the object was deleted, the retry does nothing once the store has received
+ * the deletion.
+ */
 function createRetry(
   { name, maxRetryMs }: NamedReconciler,
   queue: Pick<ReturnType<typeof createWorkQueue>, 'addAfter'>,
@@ -396,15 +400,11 @@ function createRetry(
     reset: delays.reset,
     add(key: string, err: unknown): void {
       const code = httpStatusCode(err);
-      if (code === 404) {
-        delays.reset(key);
-        return;
-      }
       const delayMs = delays.next(key, code === 409);
       retries.count++;
       queue.addAfter(key, delayMs);
-      if (code === 409) {
-        logger.debug({ key, err, delayMs }, 'conflict, retrying');
+      if (code === 404 || code === 409) {
+        logger.debug({ key, err, delayMs }, `${code === 404 ? 'object not found' : 'conflict'}, retrying`);
         return;
       }
       errors.count++;

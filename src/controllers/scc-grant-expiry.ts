@@ -105,11 +105,14 @@ function parseKey(key: string): readonly [kind: BindingKind, name: string, names
   return [kind as BindingKind, name, namespace];
 }
 
-/** Deletes the binding unless its expiry time has changed. */
+/**
+ * Deletes the binding unless its expiry time has changed. Rejects if the binding does not exist, because only the store
+ * shows whether it was deleted.
+ */
 async function remove(key: string, end: string, { cluster, logger, recordEvent }: ReconcileContext): Promise<void> {
   const [kind, name, namespace] = parseKey(key);
-  const current = await ignoreNotFound(cluster.get(kind, name, namespace));
-  if (!current || grantEnd(current) !== end) return;
+  const current = await cluster.get(kind, name, namespace);
+  if (grantEnd(current) !== end) return;
   await cluster.remove(kind, name, namespace);
   logger.info({ kind, name, namespace, role: current.roleRef.name }, 'temporary grant deleted');
   const message = `the binding was deleted because the grant expired at ${end}`;

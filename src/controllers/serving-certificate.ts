@@ -312,7 +312,7 @@ async function writeKeyring(write: KeyringWrite, { cluster }: ReconcileContext):
     return await cluster.create('Secret', created, OPTIONS);
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // Throws a plain `Error`, which is retried, because the namespace may be created later.
+    // Throws a plain `Error`, which is logged.
     throw new Error(`namespace ${ref.namespace} does not exist`, { cause: error });
   }
 }

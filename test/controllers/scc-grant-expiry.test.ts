@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { sccGrantExpiry } from '../../src/controllers/scc-grant-expiry.ts';
 import { createDevCluster, type DevCluster } from '../../src/dev-cluster/index.ts';
+import { ApiError, createStatus } from '../../src/kube/status.ts';
 import type { JsonObject } from '../../src/kube/types.ts';
 import { createUseBinding } from '../../src/policy/scc/index.ts';
 import { TEST_MANAGER } from '../support/certificates.ts';
@@ -109,6 +110,16 @@ suite('grants with an expiry time', () => {
       assert.deepEqual(names(), ['RoleBinding system:openshift:scc:anyuid']);
     });
   }
+
+  test('are deleted once the API server responds, if a load balancer responds with 404 before', async () => {
+    const { get } = cluster;
+    cluster.get = () => Promise.reject(new ApiError(createStatus(404, 'NotFound', 'default backend - 404')));
+    await pass(END, 31 * DAY_MS);
+    assert.deepEqual(names().toSorted(), ALL);
+    cluster.get = get;
+    await pass('2026-02-01T00:00:01Z', 1000);
+    assert.deepEqual(names(), ['RoleBinding system:openshift:scc:anyuid']);
+  });
 
   test('are kept if their expiry time is moved to the future or removed', async () => {
     const change = (end: string | null) =>
