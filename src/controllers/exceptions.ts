@@ -65,6 +65,8 @@ function createReconciler(context: ControllerContext): Reconciler {
     resyncMs: RESYNC_MS,
     sources: [
       watch(KIND, (object) => [objectKey(object)]),
+      // Without pods, the status would list no workloads, so the controller starts only once they have been read.
+      watchChanges('Pod', () => []),
       watchChanges('PortcullisConfiguration', (_object, store) => store.list(KIND).map(objectKey)),
       watchChanges('Namespace', ({ metadata }, store) => store.list(KIND, metadata?.name ?? '').map(objectKey)),
     ],

@@ -309,7 +309,8 @@ test('a replica becomes ready although it cannot list all pods, and only control
   await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'strict', labels } });
   const proxy = await startFaultProxy(await cluster.kubeconfig());
   await proxy.set({ hangingList: '/api/v1/pods' });
-  const running = await serve([`--kubeconfig=${proxy.kubeconfig}`, ...certificate]);
+  const initial = '--initial-settings={"podSecurity":{"exceptions":{"mode":"approved"}}}';
+  const running = await serve([`--kubeconfig=${proxy.kubeconfig}`, initial, ...certificate]);
   try {
     await running.logged('cluster synced');
     assert.deepEqual(await ask(running, 'strict'), { status: 200, verdict: false });
@@ -321,11 +322,22 @@ test('a replica becomes ready although it cannot list all pods, and only control
       await probe(running, '/readyz?verbose'),
       /^\[\+\]informer-sync ok: the controllers are waiting for Pod$/m,
     );
-    assert.ok(!started().includes('unreviewed-pods-controller'));
+    const readers = ['exception-controller', 'unreviewed-pods-controller'];
+    assert.deepEqual(
+      readers.filter((name) => started().includes(name)),
+      [],
+    );
     // Completes the list response.
     await proxy.set('resets');
     await proxy.set('none');
-    await eventually(() => assert.ok(started().includes('unreviewed-pods-controller')), 60_000);
+    await eventually(
+      () =>
+        assert.deepEqual(
+          readers.filter((name) => started().includes(name)),
+          readers,
+        ),
+      60_000,
+    );
   } finally {
     await running.stop();
     await proxy.stop();
