@@ -27,7 +27,6 @@ const REQUIREMENTS: Readonly<Record<keyof Features, string>> = {
   kubelet: 'the `kubelet` feature',
   kubeletTaint: '`spec.kubelet.taint`',
   olm: 'the `olm` feature',
-  exceptions: '`spec.podSecurity.exceptions.mode` is not `off`',
   podDefaults: '`spec.defaults.mode` is not `off`',
 };
 

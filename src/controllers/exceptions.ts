@@ -44,7 +44,8 @@ export const exceptions: ControllerDefinition = {
     'reports in the status of PodSecurityExceptions whether they apply, which workloads use them, and when they expire',
   runsOn: 'leader',
   permissions: [{ role: 'exceptions', clusterRules: [statusRule(['patch'], KIND)] }],
-  isEnabled: (features) => features.exceptions,
+  // The controller is always enabled, so the status changes when exceptions are turned off.
+  isEnabled: () => true,
   create: createReconciler,
 };
 

@@ -27,8 +27,6 @@ export interface Features {
   readonly kubeletTaint: boolean;
   /** True if Operator Lifecycle Manager support is installed. */
   readonly olm: boolean;
-  /** True if PodSecurityExceptions can apply (`spec.podSecurity.exceptions.mode` is not `off`). */
-  readonly exceptions: boolean;
   /** True if defaults are set in new pods (`spec.defaults.mode` is not `off`). */
   readonly podDefaults: boolean;
 }

@@ -84,7 +84,6 @@ function installedFeatures(settings: ManifestSettings): Features {
     evaluation: features.rollout,
     managedCertificate: settings.certificates === 'self-managed',
     kubeletTaint: decodePolicy(settings).kubelet.taint,
-    exceptions: true,
     podDefaults: decodePolicy(settings).defaults.mode !== 'off',
     settingsObject: true,
     replicas: true,

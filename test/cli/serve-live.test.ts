@@ -9,6 +9,7 @@ import type { Kind } from '../../src/kube/kinds.ts';
 import type { PortcullisConfiguration } from '../../src/kube/types.ts';
 import type { KeyPair } from '../../src/tls/certificate-pair.ts';
 import { createAuthority, createServing } from '../../src/tls/issue.ts';
+import { hashSpec } from '../../src/views/exceptions.ts';
 import { installCrds, installLaxSettings } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
 import { eventually } from '../support/eventually.ts';
@@ -250,6 +251,31 @@ suite('the PortcullisConfiguration of a live cluster', () => {
       const { spec } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
       assert.deepEqual(spec, { scc: { mode: 'report' }, webhooks: { timeoutSeconds: 9 } });
     });
+  });
+
+  test('turns exceptions on and off, which their status reports', async () => {
+    const { cluster: objects } = cluster;
+    const by = { fieldManager: 'test' };
+    const metadata = { name: 'gateway', namespace: 'strict' };
+    const allow = [{ check: 'hostNamespaces', values: ['hostNetwork'] }];
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d+/, '');
+    const spec = { serviceAccountName: 'gateway', allow, expiresAt, reason: 'SEC-123' };
+    const annotations = { 'portcullis.dev/authors': '["alice"]' };
+    await objects.create('PodSecurityException', { metadata: { ...metadata, annotations }, spec }, by);
+    const approval = { by: 'bob', at: new Date().toISOString().replace(/\.\d+/, ''), specHash: hashSpec(spec) };
+    await objects.applyStatus('PodSecurityException', { metadata, status: { approval } }, by);
+    const active = async (): Promise<string> => {
+      const { status } = await objects.get('PodSecurityException', metadata.name, metadata.namespace);
+      const condition = status?.conditions?.find(({ type }) => type === 'Active');
+      return `${condition?.status} ${condition?.reason}: ${condition?.message}`;
+    };
+    for (const [mode, expected] of [
+      ['approved', `True Applies: it applies to new pods until ${expiresAt}`],
+      ['off', 'False Off: spec.podSecurity.exceptions.mode is off: set it to approved'],
+    ] as const) {
+      await eventually(() => change({ podSecurity: { exceptions: { mode } } }));
+      await eventually(async () => assert.equal(await active(), expected));
+    }
   });
 });
 

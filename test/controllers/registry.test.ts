@@ -31,7 +31,6 @@ const ALL: Features = {
   kubeletTaint: true,
   olm: true,
   podDefaults: true,
-  exceptions: true,
 };
 
 const POLICIES = 'admission-policy-controller';

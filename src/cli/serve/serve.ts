@@ -118,7 +118,6 @@ function serverFeatures({ values, live }: Inputs, settings: Settings): Features 
     replicas: live || rollout.phase !== 'Disabled',
     managedWebhooks: live && webhooks.management === 'managed',
     kubeletTaint: kubelet.taint,
-    exceptions: settings.exceptions.mode !== 'off',
     podDefaults: defaults.mode !== 'off',
   };
 }
