@@ -45,6 +45,8 @@ interface WatchedKinds {
 
 const isRolloutOn = ({ settings }: WatchInput): boolean =>
   settings !== undefined && settings.rollout.phase !== 'Disabled';
+const hasRollout = (input: WatchInput): boolean =>
+  isRolloutOn(input) || (input.settings !== undefined && input.features.includes('rollout'));
 const hasKubelet = ({ features }: WatchInput): boolean => features.includes('kubelet');
 const hasOlm = ({ features }: WatchInput): boolean => features.includes('olm');
 
@@ -109,12 +111,16 @@ const WATCHED_KINDS: readonly WatchedKinds[] = [
   {
     kinds: ['ServiceAccount', 'PodTemplate', ...POD_SOURCES.filter((kind) => kind !== 'Pod')],
     feature: 'rollout',
-    isNeeded: (input) => isRolloutOn(input) || (input.settings !== undefined && input.features.includes('rollout')),
+    isNeeded: hasRollout,
     isForControllers: true,
   },
   { kinds: ['PSAEnforcementConfig', 'FeatureGate'], feature: 'rollout', isNeeded: isRolloutOn },
   // The ConfigMap contains the default level that the leader publishes.
   { kinds: ['ConfigMap'], feature: 'rollout', isNeeded: isRolloutOn, own: { name: POD_SECURITY_CONFIG_MAP } },
+  // The leader also reads these kinds in the Disabled phase, because a rollout may have ended while no leader ran. The
+  // rows above contain the permissions.
+  { kinds: ['PSAEnforcementConfig'], isNeeded: hasRollout, isForControllers: true },
+  { kinds: ['ConfigMap'], isNeeded: hasRollout, own: { name: POD_SECURITY_CONFIG_MAP }, isForControllers: true },
 ];
 
 /** A kind that a replica watches. */

@@ -371,6 +371,38 @@ test('a replica becomes ready although it cannot list all pods, and only control
   }
 });
 
+test('a replica removes the labels of a rollout that ended before the replica started', async () => {
+  const cluster = await startCluster();
+  const { cluster: objects } = cluster;
+  await installCrds(objects);
+  for (const name of ['portcullis', 'shop']) await cluster.admin.send('POST', NAMESPACES, { metadata: { name } });
+  const fieldManager = 'pod-security-admission-label-synchronization-controller';
+  const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
+  await objects.apply('Namespace', { metadata: { name: 'shop', labels } }, { fieldManager });
+  const configMap = { namespace: 'portcullis', name: 'portcullis-pod-security' };
+  const annotations = {
+    'portcullis.dev/pod-security-default': 'restricted',
+    'portcullis.dev/pod-security-generation': '2',
+    'portcullis.dev/label-sync-mode': 'Enforce',
+  };
+  await objects.create('ConfigMap', { metadata: { ...configMap, annotations } }, { fieldManager: 'test' });
+  const running = await serve([`--kubeconfig=${await cluster.kubeconfig()}`, '--features=scc,rollout', ...certificate]);
+  try {
+    await eventually(async () => {
+      const { metadata } = await objects.get('Namespace', 'shop');
+      assert.deepEqual(metadata?.labels, { 'kubernetes.io/metadata.name': 'shop' });
+      const published = await objects.get('ConfigMap', configMap.name, configMap.namespace);
+      assert.deepEqual(published.metadata?.annotations, {
+        'portcullis.dev/pod-security-default': 'privileged',
+        'portcullis.dev/pod-security-generation': '3',
+      });
+    }, 60_000);
+  } finally {
+    await running.stop();
+    await cluster.stop();
+  }
+});
+
 suite('an outage of the API server', () => {
   test('does not affect decisions or readiness', async () => {
     const cluster = await startCluster();
