@@ -104,9 +104,9 @@ function createPlanner({ settings, service, version }: Syncer, store: Store): Pl
   const { rollout, scc } = settings.value;
   const { syncer: mode } = getRolloutView({ store, namespace: service.namespace, version }, rollout);
   if (rollout.phase === 'Disabled') {
-    // If there has never been a rollout, the labels belong to OpenShift's controller, whose field manager has the same
-    // name.
-    const release = (namespace: Namespace) => (mode === 'Hold' ? undefined : releaseLabels(namespace));
+    // Waits for the lower default level. If there has never been a rollout, the labels belong to OpenShift's controller,
+    // whose field manager has the same name.
+    const release = (namespace: Namespace) => (mode === 'Advise' ? releaseLabels(namespace) : undefined);
     // oxlint-disable-next-line require-yield
     return function* plan(namespace) {
       return { isManaged: false, apply: release(namespace), events: [] };

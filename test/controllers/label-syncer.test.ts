@@ -313,6 +313,9 @@ suite('the label syncer', () => {
     assert.equal(getLabels('shop'), ENFORCED('restricted'));
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await running.pass(5_000);
+    assert.equal(getLabels('shop'), ENFORCED('restricted'), 'replicas may still run the default level');
+    await publish('Advise');
+    await settle();
     assert.equal(getLabels('shop'), '-:- -:- -:- -');
     assert.equal(getLabels('bank'), 'baseline:- -:- -:- -');
     const writes = await getChanges('Namespace', () => running.pass(600_000));
