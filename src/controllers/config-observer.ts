@@ -10,6 +10,7 @@ import {
 import type { Store } from '../cluster/store.ts';
 import { printYaml } from '../config/yaml.ts';
 import { type ConditionState, READY_TYPES, withTransitionTimes } from '../kube/conditions.ts';
+import { defined } from '../kube/defined.ts';
 import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import type { ConfigMap, Lease, Namespace } from '../kube/types.ts';
@@ -225,8 +226,10 @@ function createLabelReader(management: ManagementSettings) {
 
 const CONFIG_KEY = 'admission-configuration.yaml';
 
-type Publication = Pick<EnforcementStep, 'effect' | 'configMap' | 'namespace' | 'exemptions' | 'date'> & {
-  readonly view: Pick<RolloutView, 'published' | 'generation' | 'syncer'>;
+type Publication = Pick<EnforcementStep, 'configMap' | 'namespace' | 'exemptions' | 'date'> & {
+  /** There is no syncer mode after the rollout has ended. */
+  readonly effect: Pick<EnforcementPlan, 'enforce'> & { readonly syncer: EnforcementPlan['syncer'] | undefined };
+  readonly view: Pick<RolloutView, 'published' | 'generation'>;
   readonly raisedAtMs?: number | undefined;
 };
 
@@ -237,24 +240,28 @@ async function publish(outcome: Publication, { cluster, logger, recordEvent }: R
   const data = {
     [CONFIG_KEY]: printYaml([buildAdmissionConfiguration(podSecurityDefaultsFor(enforce), outcome.exemptions)]),
   };
-  const before = configMap?.metadata?.annotations ?? {};
+  const { [LABEL_SYNC_MODE_ANNOTATION]: mode, ...before } = configMap?.metadata?.annotations ?? {};
   const isRaise = enforce === 'restricted' && view.published !== 'restricted';
   const raisedMs = isRaise ? date.getTime() : raisedAtMs;
   const annotations = {
     [POD_SECURITY_DEFAULT_ANNOTATION]: enforce,
-    [LABEL_SYNC_MODE_ANNOTATION]: syncer,
     ...(raisedMs === undefined ? {} : { [RAISED_AT_ANNOTATION]: formatTimestamp(raisedMs) }),
   };
   const isSameData = deepEqual(configMap?.data, data);
   const isPublished = view.generation > 0 && Object.entries(annotations).every(([key, value]) => before[key] === value);
-  if (isPublished && isSameData) return;
+  if (isPublished && isSameData && mode === syncer) return;
   // The syncer mode is not compared, because it is not part of the replicas' configuration.
   const isSameConfig = view.generation > 0 && before[POD_SECURITY_DEFAULT_ANNOTATION] === enforce && isSameData;
   const generation = isSameConfig ? view.generation : nextGeneration(view, cluster.store.list('Lease', namespace));
   const metadata = {
     ...(configMap?.metadata ?? { name: POD_SECURITY_CONFIG_MAP, namespace }),
     labels: { ...configMap?.metadata?.labels, [PART_OF_LABEL]: PART_OF },
-    annotations: { ...before, ...annotations, [POD_SECURITY_GENERATION_ANNOTATION]: String(generation) },
+    annotations: {
+      ...before,
+      ...annotations,
+      ...defined({ [LABEL_SYNC_MODE_ANNOTATION]: syncer }),
+      [POD_SECURITY_GENERATION_ANNOTATION]: String(generation),
+    },
   };
   const object = { ...configMap, metadata, data };
   await (configMap ? cluster.update('ConfigMap', object, OPTIONS) : cluster.create('ConfigMap', object, OPTIONS));
@@ -296,7 +303,8 @@ const RELEASING: ConditionState = {
 
 /**
  * Cleans up the state of the previous rollout. Sets the default level to privileged and makes the syncer remove its
- * labels. The cleanup runs only once, so it does not remove the labels of another installation.
+ * labels. Then removes the syncer mode, so the cleanup runs only once and does not remove the labels of another
+ * installation.
  */
 async function endRollout(
   outcome: Omit<Publication, 'effect' | 'configMap'>,
@@ -304,10 +312,12 @@ async function endRollout(
 ): Promise<ReconcileResult> {
   const { store } = context.cluster;
   const configMap = store.get('ConfigMap', POD_SECURITY_CONFIG_MAP, outcome.namespace);
-  const isReleased =
-    outcome.view.syncer === 'Hold' || !store.list('Namespace').some((namespace) => releaseLabels(namespace));
-  const effect = { enforce: 'privileged', syncer: isReleased ? 'Hold' : 'Advise' } as const;
+  const hasLabels =
+    configMap?.metadata?.annotations?.[LABEL_SYNC_MODE_ANNOTATION] !== undefined &&
+    store.list('Namespace').some((namespace) => releaseLabels(namespace));
+  const effect = { enforce: 'privileged', syncer: hasLabels ? 'Advise' : undefined } as const;
   if (configMap) await publish({ ...outcome, configMap, effect }, context);
+  const isReleased = !hasLabels;
   const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   if (object?.status?.conditions) {
     const ended = [ENDED, isReleased ? RELEASED : RELEASING];

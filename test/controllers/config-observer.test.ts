@@ -337,14 +337,37 @@ plugins:
     );
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await running.pass(5_000);
-    assert.equal(published(), 'privileged 3 Hold');
-    assert.deepEqual(conditions(), {
-      Enforcing: 'False PhaseNotEnforcing: nothing is enforced in the Disabled phase',
-      Progressing: 'False AsExpected: ',
-    });
+    assert.equal(published(), 'privileged 3 ');
+    assert.deepEqual(conditions(), ENDED);
     const { metadata, status } = cluster.store.get('PSAEnforcementConfig', 'cluster') ?? {};
     const generations = status?.conditions?.map(({ observedGeneration }) => observedGeneration);
     assert.ok(generations?.includes(metadata?.generation) && metadata?.generation !== undefined);
+  });
+
+  const ENDED = {
+    Enforcing: 'False PhaseNotEnforcing: nothing is enforced in the Disabled phase',
+    Progressing: 'False AsExpected: ',
+  };
+  const SYNCER = 'pod-security-admission-label-synchronization-controller';
+
+  test('is published with the mode that removes labels, even if the Disabled phase begins before all replicas have reverted', async () => {
+    await raise();
+    const labels = { 'pod-security.kubernetes.io/enforce-version': 'latest' };
+    await cluster.apply('Namespace', { metadata: { name: 'shop', labels } }, { fieldManager: SYNCER });
+    settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
+    await running.idle();
+    assert.equal(published(), 'privileged 3 Hold');
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 Advise');
+    assert.equal(conditions()['Progressing'], 'True ReleasingLabels: enforce labels are being removed');
+    await cluster.apply('Namespace', { metadata: { name: 'shop' } }, { fieldManager: SYNCER });
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 ');
+    assert.deepEqual(conditions(), ENDED);
+    await cluster.apply('Namespace', { metadata: { name: 'shop', labels } }, { fieldManager: SYNCER });
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 ', 'the labels of another installation remain');
   });
 
   test('is not published in the Disabled phase', async () => {
