@@ -15,6 +15,7 @@ import { deepEqual } from '../kube/equality.ts';
 import { PSA_ENFORCEMENT_CONFIG, type PSAEnforcementConfig } from '../kube/psa-enforcement-config.ts';
 import type { ConfigMap, Lease, Namespace } from '../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../kube/units.ts';
+import { LABEL_SYNC_MANAGER } from '../kube/well-known.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/index.ts';
 import {
   buildAdmissionConfiguration,
@@ -116,6 +117,11 @@ interface EnforcementStep extends Observation {
 function createReconciler({ settings, service, version, date }: ControllerContext): Reconciler {
   const { namespace } = service;
   const observeReplicas = createReplicaObserver();
+  /** Returns true if the syncer runs. Otherwise, the labels that it has set remain. */
+  const hasSyncer = (): boolean => {
+    const { scc, disabledControllers } = settings.value;
+    return scc.mode !== 'off' && !disabledControllers.includes(LABEL_SYNC_MANAGER);
+  };
   const readLabels = createLabelReader(managementSettings(settings.value.scc));
   const timing = createTiming();
 
@@ -134,7 +140,8 @@ function createReconciler({ settings, service, version, date }: ControllerContex
       .map(({ lease }) => ({ level: publishedDefault(lease), generation: publishedGeneration(lease) }));
     const published = { level: view.published, generation: view.generation };
     const currentEnforce = defaultInForce(published, replicas, raisedAtMs !== undefined);
-    return { settings: rollout, view, configMap, raisedAtMs, labels: found, replicas, currentEnforce };
+    const labels = hasSyncer() ? found : { ...found, unreleased: [] };
+    return { settings: rollout, view, configMap, raisedAtMs, labels, replicas, currentEnforce };
   };
 
   return {
@@ -151,7 +158,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
       if (settings.value.rollout.phase === 'Disabled') {
         const { store } = context.cluster;
         const view = getRolloutView({ store, namespace, version }, settings.value.rollout);
-        return endRollout({ view, namespace, exemptions, date: date() }, context);
+        return endRollout({ view, namespace, exemptions, date: date(), hasSyncer: hasSyncer() }, context);
       }
       const observation = await observe(context);
       const { view, raisedAtMs, currentEnforce } = observation;
@@ -307,7 +314,7 @@ const RELEASING: ConditionState = {
  * installation.
  */
 async function endRollout(
-  outcome: Omit<Publication, 'effect' | 'configMap'>,
+  { hasSyncer, ...outcome }: Omit<Publication, 'effect' | 'configMap'> & { readonly hasSyncer: boolean },
   context: ReconcileContext,
 ): Promise<ReconcileResult> {
   const { store } = context.cluster;
@@ -317,7 +324,7 @@ async function endRollout(
     store.list('Namespace').some((namespace) => releaseLabels(namespace));
   const effect = { enforce: 'privileged', syncer: hasLabels ? 'Advise' : undefined } as const;
   if (configMap) await publish({ ...outcome, configMap, effect }, context);
-  const isReleased = !hasLabels;
+  const isReleased = !(hasLabels && hasSyncer);
   const object = store.get('PSAEnforcementConfig', PSA_ENFORCEMENT_CONFIG);
   if (object?.status?.conditions) {
     const ended = [ENDED, isReleased ? RELEASED : RELEASING];

@@ -370,6 +370,24 @@ plugins:
     assert.equal(published(), 'privileged 3 ', 'the labels of another installation remain');
   });
 
+  test('does not wait for labels that no syncer removes', async () => {
+    await raise();
+    const labels = { 'pod-security.kubernetes.io/enforce-version': 'latest' };
+    await cluster.apply('Namespace', { metadata: { name: 'shop', labels } }, { fieldManager: SYNCER });
+    settings.sccMode = 'off';
+    settings.rollout = { ...settings.rollout, phase: 'Evaluate' };
+    await running.idle();
+    await report('a', 'privileged', 3);
+    assert.deepEqual(conditions(), {
+      Enforcing: 'False PhaseNotEnforcing: nothing is enforced in the Evaluate phase',
+      Progressing: 'False AsExpected: ',
+    });
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 Advise');
+    assert.deepEqual(conditions(), ENDED);
+  });
+
   test('is not published in the Disabled phase', async () => {
     settings.rollout = { ...settings.rollout, phase: 'Disabled' };
     await run();
