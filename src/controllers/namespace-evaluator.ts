@@ -279,16 +279,17 @@ const SETTLE_MS = 5_000;
 /** Maximum time for which a sweep waits for changes to stop. */
 const MAX_SETTLE_MS = 60_000;
 
-/** Detects when changes that affect all namespaces have stopped. */
+/** Detects when changes that affect all namespaces have stopped. The clock may be set back in the meantime. */
 function createSettling() {
   let sinceMs = -Infinity;
   let lastMs = -Infinity;
   return {
     changed(nowMs: number): void {
-      if (nowMs - lastMs > SETTLE_MS) sinceMs = nowMs;
+      if (Math.abs(nowMs - lastMs) > SETTLE_MS) sinceMs = nowMs;
       lastMs = nowMs;
     },
-    delayMs: (nowMs: number): number => (nowMs - sinceMs > MAX_SETTLE_MS ? 0 : Math.max(0, lastMs + SETTLE_MS - nowMs)),
+    delayMs: (nowMs: number): number =>
+      Math.abs(nowMs - sinceMs) > MAX_SETTLE_MS ? 0 : Math.max(0, SETTLE_MS - Math.abs(nowMs - lastMs)),
   };
 }
 

@@ -40,7 +40,9 @@ export interface RemovedGrants {
  */
 export function followRemovedGrants(store: Store, date: () => Date): RemovedGrants {
   let retained: Retained[] = [];
-  const recent = (): Retained[] => retained.filter(({ removedMs }) => date().getTime() - removedMs <= RETAINED_MS);
+  // The clock may be set back after a removal.
+  const recent = (): Retained[] =>
+    retained.filter(({ removedMs }) => Math.abs(date().getTime() - removedMs) <= RETAINED_MS);
   store.subscribe(({ kind, before }) => {
     if (before === undefined || !KINDS.includes(kind) || JSON.stringify(before).length > MAX_BYTES) return;
     retained = [...recent(), { kind, object: before, removedMs: date().getTime() }].slice(-MAX_OBJECTS);

@@ -609,6 +609,17 @@ suite('the readiness controller', () => {
     ]);
   });
 
+  test('evaluates a cluster again after the clock is set back by an hour', async () => {
+    await run();
+    await cluster.patch('SecurityContextConstraints', { name: 'anyuid' }, { priority: 7 }, BY_TEST);
+    await minute();
+    passedMs -= 3_600_000;
+    const backMs = date().getTime();
+    await minute();
+    const evaluatedMs = Date.parse(config().status?.lastEvaluationTime ?? '');
+    assert.ok(evaluatedMs < backMs + 60_000);
+  });
+
   test('creates the object as soon as the cluster serves it', async () => {
     const name = 'psaenforcementconfigs.config.openshift.io';
     const definitions = { group: 'apiextensions.k8s.io', resource: 'customresourcedefinitions' };

@@ -286,6 +286,11 @@ suite('unreviewed pods', () => {
       await run.idle();
       await run.pass(5_000);
       assert.equal(reported()?.length, 1);
+      time = '2026-01-01T08:00:00Z';
+      await createPod('shop/set-back', BY_ANYUID, BY_ACCOUNT);
+      await run.idle();
+      await run.pass(5_000);
+      assert.equal(reported()?.length, 2, 'even if the clock is set back');
     });
   }
 
