@@ -75,7 +75,8 @@ const MAX_MESSAGE = 1024;
 function createReconciler(context: ControllerContext): Reconciler {
   const { startMs } = context.replica;
   const report = createReport();
-  const denied = new Set<string>();
+  /** UIDs of the pods that have been denied once, by key. */
+  const denied = new Map<string, string>();
   let isStarted = false;
 
   /**
@@ -120,8 +121,9 @@ function createReconciler(context: ControllerContext): Reconciler {
       const pod = reconcileContext.cluster.store.get('Pod', name, namespace);
       const scope = { ...context, ...reconcileContext };
       const denial = pod && (await runYielding(findDenial(pod, false, scope), reconcileContext));
-      if (denial !== undefined && !denied.has(key)) {
-        denied.add(key);
+      const { uid = '' } = pod?.metadata ?? {};
+      if (denial !== undefined && denied.get(key) !== uid) {
+        denied.set(key, uid);
         return CONFIRM;
       }
       denied.delete(key);

@@ -479,6 +479,10 @@ suite('unreviewed pods', () => {
     await run.idle();
     assert.deepEqual(reported(), []);
     await cluster.remove('Pod', 'short', 'shop');
+    await cluster.remove('Pod', 'host', 'limited');
+    await createPod('limited/host', HOST);
+    await run.idle();
+    assert.deepEqual(reported(), [], 'a new pod with the same name');
     await run.pass(5_000);
     assert.deepEqual(
       reported()?.map((line) => line.replace(/:.*/, '')),
