@@ -36,6 +36,8 @@ export function createStoreWriter({ kind, store, complete, clock }: StoreWriterO
     const { name, namespace } = readMetadata(projected);
     const before = store.get(kind, name, namespace);
     const after = complete(kind, projected);
+    // After a lost watch, a list may contain a new object with the name of an object whose deletion was not received.
+    if (before !== undefined && before.metadata?.uid !== after.metadata?.uid) store.remove(kind, name, namespace);
     if (before === undefined || !isSame(kind, before, after)) store.put(kind, after);
   };
   const removeObject = (uid: unknown, name: string, namespace: string | undefined): void => {

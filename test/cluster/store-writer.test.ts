@@ -45,6 +45,7 @@ describe('a store writer', () => {
       'put 8, remove 8, put 12',
     ],
     ['removes objects that a list does not contain', 'put 8, list 9 u2', 'put 8, remove 8'],
+    ['removes an object before it stores a new object with its name', 'put 8, put 12 u2', 'put 8, remove 8, put 12'],
     ['ignores an unchanged object in a list', 'put 8, put 8, list 9 u1', 'put 8'],
     ['keeps a write that is newer than a list', 'written 10, list 9 none', 'put 10'],
     ['removes a write that is older than a list', 'written 10, list 11 none', 'put 10, remove 10'],
