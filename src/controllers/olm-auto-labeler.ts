@@ -1,5 +1,5 @@
 import { CONFIGURATION_NAME } from '../api/names.ts';
-import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
+import { ignoreNotFound } from '../cluster/client.ts';
 import { selectObservable } from '../config/settings.ts';
 import { type ConditionState, withTransitionTimes } from '../kube/conditions.ts';
 import { deepEqual } from '../kube/equality.ts';
@@ -173,7 +173,7 @@ function createLabeler(triggers: Triggers) {
       try {
         if (patch) await cluster.patch('Namespace', { name }, patch, OPTIONS);
       } catch (error) {
-        if (!isNotFound(error)) triggers.restore(name, taken);
+        triggers.restore(name, taken);
         throw error;
       }
       releases.delete(name);

@@ -3,7 +3,6 @@
  * records the periods of the grants in annotations on namespaces, because a subject may have passed on its permission.
  */
 import { TEMPORARY_GRANTS_ANNOTATION, EXPIRY_NOTICE_MS } from '../api/names.ts';
-import { ignoreNotFound } from '../cluster/client.ts';
 import { deepEqual } from '../kube/equality.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { objectKey } from '../kube/resources.ts';
@@ -94,7 +93,7 @@ async function record(name: string, now: string, { cluster }: ReconcileContext):
   const after = recordTemporaryGrants(before, currentTemporaryGrants(store, name), now);
   if (deepEqual(before, after)) return;
   const annotations = { [TEMPORARY_GRANTS_ANNOTATION]: JSON.stringify(after) };
-  await ignoreNotFound(cluster.patch('Namespace', { name }, { metadata: { annotations } }, { fieldManager: NAME }));
+  await cluster.patch('Namespace', { name }, { metadata: { annotations } }, { fieldManager: NAME });
 }
 
 const EVENT = { type: 'Warning', action: 'Expire' } as const;

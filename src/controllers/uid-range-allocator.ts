@@ -1,4 +1,4 @@
-import { ignoreNotFound, isNotFound } from '../cluster/client.ts';
+import { ignoreNotFound } from '../cluster/client.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { httpStatusCode } from '../cluster/connection.ts';
 import { selectObservable } from '../config/settings.ts';
@@ -350,7 +350,7 @@ async function receive(
   } catch (error) {
     // After a client error, nothing was written. After any other error, the namespace may have received the block.
     if (error instanceof ApiError && error.status.code < 500) state.endReservation(name, { isReceived: false });
-    if (!isNotFound(error)) throw error;
+    throw error;
   }
 }
 

@@ -6,6 +6,7 @@ import { createDefaultSettings } from '../../src/config/portcullis-configuration
 import { createObservable, type Observable, type Settings } from '../../src/config/settings.ts';
 import { olmAutoLabeler } from '../../src/controllers/olm-auto-labeler.ts';
 import { type DevCluster, OLM_DEFINITIONS } from '../../src/dev-cluster/index.ts';
+import { ApiError, createStatus } from '../../src/kube/status.ts';
 import type { ObjectMeta } from '../../src/kube/types.ts';
 import { LABEL_SYNC_LABEL, LABEL_SYNC_MANAGER, OLM_MANAGED_ANNOTATION } from '../../src/kube/well-known.ts';
 import { type ControllerRun, createController, installCrds, runController } from '../support/controllers.ts';
@@ -181,6 +182,23 @@ suite('the OLM auto-labeler', () => {
     await cluster.patch('ClusterServiceVersion', { name: 'a.v1', namespace: NAME }, copied, BY_TEST);
     await settle();
     await running.pass(SETTLE_MS);
+    assert.equal(state(), '- -');
+  });
+
+  test('removes a label once the API server responds, if a load balancer responds with 404 before', async () => {
+    await installOlm();
+    await createNamespace(NAME);
+    await createCsv('a.v1', NAME);
+    await run();
+    assert.equal(state(), 'true true');
+    const { patch } = cluster;
+    cluster.patch = () => Promise.reject(new ApiError(createStatus(404, 'NotFound', 'default backend - 404')));
+    await cluster.remove('ClusterServiceVersion', 'a.v1', NAME);
+    await settle();
+    await running.pass(SETTLE_MS);
+    assert.equal(state(), 'true true');
+    cluster.patch = patch;
+    await running.pass(10);
     assert.equal(state(), '- -');
   });
 

@@ -14,7 +14,7 @@ import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import { type AdmissionRequest, allow, type Decision, deny } from '../../src/kube/admission.ts';
 import type { Kind } from '../../src/kube/kinds.ts';
 import type { RangeAllocation } from '../../src/kube/scc.ts';
-import { forbidden } from '../../src/kube/status.ts';
+import { ApiError, createStatus, forbidden } from '../../src/kube/status.ts';
 import type { Namespace } from '../../src/kube/types.ts';
 import { DEFAULT_RANGES, formatBlocks, parseBlocks, type RangeSettings } from '../../src/policy/uid-range/index.ts';
 import { blockIndexes, blockSet } from '../support/blocks.ts';
@@ -466,6 +466,18 @@ suite('the range allocator', () => {
       await webhook.stop();
       await one.pass(5);
       assert.deepEqual(getAnnotations('shop')[UIDS], '1040/10');
+    });
+
+    test('a block is allocated once the API server responds, if a load balancer responds with 404 before', async () => {
+      const one = await run();
+      const { apply } = cluster;
+      cluster.apply = () => Promise.reject(new ApiError(createStatus(404, 'NotFound', 'default backend - 404')));
+      await create('shop');
+      await one.idle();
+      assert.deepEqual(getAnnotations('shop'), {});
+      cluster.apply = apply;
+      await one.pass(10);
+      assert.equal(getAnnotations('shop')[UIDS], '1040/10');
     });
 
     test('the block is allocated to the next namespace if its namespace was deleted during the write', async () => {
