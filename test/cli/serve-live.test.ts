@@ -371,6 +371,44 @@ test('a replica becomes ready although it cannot list all pods, and only control
   }
 });
 
+test('controllers keep running after a change to settings that need unreadable kinds was reverted', async () => {
+  const cluster = await startCluster();
+  await installLaxSettings(cluster.cluster);
+  await installCrds(cluster.cluster);
+  await cluster.admin.send('POST', NAMESPACES, { metadata: { name: 'portcullis' } });
+  const proxy = await startFaultProxy(await cluster.kubeconfig());
+  await proxy.set({ hangingList: '/api/v1/namespaces/portcullis/configmaps' });
+  const running = await serve([`--kubeconfig=${proxy.kubeconfig}`, '--features=scc', ...certificate]);
+  const changed = (msg: string): readonly unknown[] =>
+    readLog(running).flatMap((line) => (line.msg === msg ? [line['controller']] : []));
+  const patch = { 'content-type': 'application/merge-patch+json' };
+  const change = async (spec: object): Promise<void> => {
+    const { status } = await cluster.admin.send('PATCH', CONFIGURATION, { spec }, patch);
+    assert.equal(status, 200);
+  };
+  const applied = async (expected: string): Promise<void> =>
+    eventually(async () => {
+      const { status } = (await cluster.admin.send('GET', CONFIGURATION)).body as PortcullisConfiguration;
+      const { status: value, reason } = status?.conditions?.find(({ type }) => type === 'Applied') ?? {};
+      assert.equal(`${status?.observedGeneration} ${value} ${reason}`, expected);
+    }, 60_000);
+  try {
+    await running.logged('cluster synced');
+    await applied('1 True InForce');
+    await change({ rollout: { phase: 'Evaluate' } });
+    await applied('2 False NotInForce');
+    await change({ rollout: null });
+    await applied('3 True InForce');
+    await change({ webhooks: { timeoutSeconds: 9 } });
+    await applied('4 True InForce');
+    assert.deepEqual(changed('controller stopped'), []);
+  } finally {
+    await running.stop();
+    await proxy.stop();
+    await cluster.stop();
+  }
+});
+
 test('a replica removes the labels of a rollout that ended before the replica started', async () => {
   const cluster = await startCluster();
   const { cluster: objects } = cluster;

@@ -109,6 +109,9 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
   let address: WebhookAddress | undefined;
   let followed: readonly WatchedKind[] = [];
   const follow = (kinds: readonly WatchedKind[]): Promise<void> => cluster.follow(kinds.map(({ scope }) => scope));
+  /** Omits kinds that only previous settings required, because the replica may not be permitted to read them. */
+  const unsyncedKinds = (): readonly Kind[] =>
+    cluster.unsyncedKinds().filter((kind) => followed.some(({ scope }) => scope.kind === kind));
   const isForReviews = (kind: Kind): boolean =>
     followed.some(({ scope, isForControllers }) => scope.kind === kind && !isForControllers);
   return {
@@ -116,7 +119,7 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
     version,
     service,
     certificate,
-    checks: [syncCheck(cluster, isForReviews)],
+    checks: [syncCheck({ ...cluster, unsyncedKinds }, isForReviews)],
     namedChecks: [watchCheck(cluster)],
     open(served) {
       address = served;
@@ -133,7 +136,7 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
       void follow(followed);
       return follow(followed.filter(isReadFirst));
     },
-    unsyncedKinds: () => cluster.unsyncedKinds(),
+    unsyncedKinds,
     run(controllers) {
       return Promise.resolve((running = runControllers(controllers, options)));
     },
