@@ -1,11 +1,12 @@
 import type { Store } from '../cluster/store.ts';
+import { type Observable, selectObservable } from '../config/settings.ts';
 import { findSccProblems, formatSccProblems, type SccProblems, type SccSettings } from '../policy/scc/index.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 interface SccHealthDeps {
   readonly store: Store;
-  settings(): Pick<SccSettings, 'mode' | 'compatibility'>;
+  readonly settings: Observable<{ readonly scc: Pick<SccSettings, 'mode' | 'compatibility'> }>;
   readonly logger: Logger;
   readonly metrics: Metrics['scc'];
 }
@@ -24,10 +25,11 @@ const NO_PROBLEMS: SccProblems = { broken: new Map(), missing: [], required: [],
 export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDeps) {
   const log = logger.child({ logger: 'scc' });
   let reported = NO_PROBLEMS;
-  const findProblems = (): SccProblems =>
-    settings().mode === 'off'
-      ? NO_PROBLEMS
-      : findSccProblems(store.list('SecurityContextConstraints'), settings().compatibility);
+  const sccSettings = selectObservable(settings, ({ scc }) => scc);
+  const findProblems = (): SccProblems => {
+    const { mode, compatibility } = sccSettings.value;
+    return mode === 'off' ? NO_PROBLEMS : findSccProblems(store.list('SecurityContextConstraints'), compatibility);
+  };
   let timer: NodeJS.Timeout | undefined;
   /** True while a check is due within `DELAY_MS`. Later changes do not delay the check. */
   let isDue = false;
@@ -63,6 +65,7 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
   const unsubscribe = store.subscribe(({ kind }) => {
     if (kind === 'SecurityContextConstraints') schedule();
   });
+  const unsubscribeSettings = sccSettings.subscribe(() => schedule());
   schedule(START_DELAY_MS);
   return {
     /** Returns the current problems on one line, or `undefined` if there are none. */
@@ -70,6 +73,7 @@ export function watchSccHealth({ store, settings, logger, metrics }: SccHealthDe
     stop(): void {
       clearTimeout(timer);
       unsubscribe();
+      unsubscribeSettings();
     },
   };
 }

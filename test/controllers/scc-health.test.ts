@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createStore } from '../../src/cluster/store.ts';
+import { createObservable } from '../../src/config/settings.ts';
 import { watchSccHealth } from '../../src/controllers/scc-health.ts';
 import { createRecorder } from '../support/recorder.ts';
 import { putStandardSccs } from '../support/scc-webhooks.ts';
@@ -16,7 +17,7 @@ test('a broken SCC denies every pod in OpenShift compatibility mode', (t) => {
   const { log, logger, metrics } = createRecorder();
   const health = watchSccHealth({
     store,
-    settings: () => ({ mode: 'enforce', compatibility: 'openshift' }),
+    settings: createObservable({ scc: { mode: 'enforce', compatibility: 'openshift' } }),
     logger,
     metrics: metrics.scc,
   });
@@ -37,9 +38,11 @@ test('each SCC problem is logged once, and the metrics and the summary contain a
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const store = createStore();
   const { log, logger, metrics } = createRecorder();
+  const scc = { mode: 'enforce', compatibility: 'portcullis' } as const;
+  const settings = createObservable<Parameters<typeof watchSccHealth>[0]['settings']['value']>({ scc });
   const health = watchSccHealth({
     store,
-    settings: () => ({ mode: 'enforce', compatibility: 'portcullis' }),
+    settings,
     logger,
     metrics: metrics.scc,
   });
@@ -66,6 +69,13 @@ test('each SCC problem is logged once, and the metrics and the summary contain a
     'portcullis_scc_broken{scc="broken"} 1',
     'portcullis_scc_missing{scc="nonroot"} 1',
   ]);
+
+  settings.set({ scc: { ...scc, mode: 'off' } });
+  t.mock.timers.tick(1000);
+  assert.deepEqual([logged(), await series()], [[], []], 'SCCs are off');
+  settings.set({ scc });
+  t.mock.timers.tick(1000);
+  assert.deepEqual([logged().length, (await series()).length], [2, 2], 'SCCs are on again');
 
   store.put('SecurityContextConstraints', { ...BROKEN, runAsUser: { type: 'MustRunAsRange', uidRangeMin: 1 } });
   t.mock.timers.tick(1000);

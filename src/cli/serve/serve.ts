@@ -450,7 +450,7 @@ function createProbes(parts: Parts, { connections }: AdmissionServer) {
 /** Creates a check that only adds notes about problems of SCCs. It never makes the replica unready. */
 function sccCheck({ served, settings, logger, metrics, defer }: Parts): HealthCheck {
   const { store } = served.cluster;
-  const problems = watchSccHealth({ store, settings: () => settings.value.scc, logger, metrics: metrics.scc });
+  const problems = watchSccHealth({ store, settings, logger, metrics: metrics.scc });
   defer(() => problems.stop());
   return { name: 'scc', check: () => undefined, note: () => problems.summary() };
 }
