@@ -94,6 +94,11 @@ function createReconciler({ settings, service, version, metrics }: ControllerCon
       }
       return undefined;
     },
+    onStop() {
+      const { namespaces, unlabeledManaged } = syncer.metrics;
+      for (const gauge of [namespaces, unlabeledManaged]) gauge.reset();
+      return Promise.resolve();
+    },
   };
 }
 

@@ -372,6 +372,8 @@ suite('the label syncer', () => {
     assert.match(text, /^psa_syncer_conflicts_total 1$/m);
     assert.match(text, /^psa_syncer_sync_errors_total 1$/m);
     assert.deepEqual(running.errors(), ['admission webhook "verdict.example.com" denied the request: no']);
+    await running.stop();
+    assert.doesNotMatch(await metrics.expose(), /^psa_syncer_namespaces\{/m, 'the next leader sets it');
   });
 });
 
