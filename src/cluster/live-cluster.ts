@@ -72,6 +72,11 @@ export interface LiveCluster extends Cluster {
    * already watched are not listed again. Writes of other kinds do not change the store.
    */
   follow(kinds: readonly (Kind | Scope)[]): Promise<void>;
+  /**
+   * Stops watching all other kinds that have not been listed yet. Previous settings may have required kinds that the
+   * replica is not permitted to read.
+   */
+  abandonOthers(kinds: readonly Kind[]): void;
   markSynced(): void;
   /** Stops the reflectors. Resolves when the store no longer changes. */
   stop(): Promise<void>;
@@ -139,6 +144,13 @@ export function createLiveCluster(options: LiveClusterOptions): LiveCluster {
       }
       const firstLists = scopes.flatMap(({ kind }) => followed.get(kind)?.firstList ?? []);
       await Promise.race([stopped.promise, Promise.all(firstLists)]);
+    },
+    abandonOthers(kinds) {
+      for (const [kind, { reflector, isListed }] of followed) {
+        if (isListed || kinds.includes(kind)) continue;
+        followed.delete(kind);
+        void reflector.stop();
+      }
     },
     markSynced: () => store.markSynced(),
     async stop() {

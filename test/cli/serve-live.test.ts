@@ -402,6 +402,11 @@ test('controllers keep running after a change to settings that need unreadable k
     await change({ webhooks: { timeoutSeconds: 9 } });
     await applied('4 True InForce');
     assert.deepEqual(changed('controller stopped'), []);
+    assert.equal(await probe(running, '/readyz/cluster'), 'ok');
+    assert.doesNotMatch(
+      await probe(running, '/metrics'),
+      /^portcullis_cluster_last_event_age_seconds\{kind="ConfigMap"\}/m,
+    );
   } finally {
     await running.stop();
     await proxy.stop();

@@ -109,9 +109,6 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
   let address: WebhookAddress | undefined;
   let followed: readonly WatchedKind[] = [];
   const follow = (kinds: readonly WatchedKind[]): Promise<void> => cluster.follow(kinds.map(({ scope }) => scope));
-  /** Omits kinds that only previous settings required, because the replica may not be permitted to read them. */
-  const unsyncedKinds = (): readonly Kind[] =>
-    cluster.unsyncedKinds().filter((kind) => followed.some(({ scope }) => scope.kind === kind));
   const isForReviews = (kind: Kind): boolean =>
     followed.some(({ scope, isForControllers }) => scope.kind === kind && !isForControllers);
   return {
@@ -119,7 +116,7 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
     version,
     service,
     certificate,
-    checks: [syncCheck({ ...cluster, unsyncedKinds }, isForReviews)],
+    checks: [syncCheck(cluster, isForReviews)],
     namedChecks: [watchCheck(cluster)],
     open(served) {
       address = served;
@@ -128,6 +125,7 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
     },
     follow(settings) {
       followed = listWatched(values, service.namespace, settings);
+      cluster.abandonOthers(followed.map(({ scope }) => scope.kind));
       void follow(followed.filter(isReadFirst));
       return follow(followed.filter(({ isForControllers }) => !isForControllers));
     },
@@ -136,7 +134,7 @@ function createRunningCluster(options: LiveOptions): RunningCluster {
       void follow(followed);
       return follow(followed.filter(isReadFirst));
     },
-    unsyncedKinds,
+    unsyncedKinds: () => cluster.unsyncedKinds(),
     run(controllers) {
       return Promise.resolve((running = runControllers(controllers, options)));
     },
