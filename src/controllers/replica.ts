@@ -120,8 +120,9 @@ function secretRef({ namespace }: Service): SecretRef {
 }
 
 /**
- * Creates a function that writes the Lease, which contains the fingerprint of the served certificate and, during a
- * rollout, the default level that the replica enforces.
+ * Creates a function that writes the Lease, which contains the fingerprint of the served certificate and the default
+ * level of the rollout that the replica enforces. The level is also written in the Disabled phase, because a level of
+ * an earlier rollout would be mistaken for the current level.
  */
 function createLeaseWriter(context: ControllerContext) {
   const { settings, settingsStatus, version, certificate, date, metrics } = context;
@@ -129,12 +130,8 @@ function createLeaseWriter(context: ControllerContext) {
   const { namespace } = context.service;
   const observeReplicas = createReplicaObserver();
   let published = '';
-  const rolloutAnnotations = (store: Store): Readonly<Record<string, string>> => {
-    const { rollout } = settings.value;
-    return rollout.phase === 'Disabled'
-      ? {}
-      : replicaAnnotations(getRolloutView({ store, namespace, version }, rollout));
-  };
+  const rolloutAnnotations = (store: Store): Readonly<Record<string, string>> =>
+    replicaAnnotations(getRolloutView({ store, namespace, version }, settings.value.rollout));
   return {
     isCurrent: (store: Store): boolean => JSON.stringify(rolloutAnnotations(store)) === published,
     async renew({ cluster, now }: ReconcileContext): Promise<ReconcileResult> {

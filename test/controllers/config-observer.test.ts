@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { createAll } from '../../src/cli/serve/dev-cluster.ts';
 import { configObserver } from '../../src/controllers/config-observer.ts';
+import { replica } from '../../src/controllers/replica.ts';
 import type { DevCluster } from '../../src/dev-cluster/index.ts';
 import type { EnforcementMode } from '../../src/kube/psa-enforcement-config.ts';
 import {
@@ -11,6 +12,7 @@ import {
   createTestSettings,
   installCrds,
   runController,
+  runControllers,
   type TestSettings,
 } from '../support/controllers.ts';
 import { startCluster, type TestCluster } from '../support/dev-cluster.ts';
@@ -386,6 +388,24 @@ plugins:
     await running.pass(5_000);
     assert.equal(published(), 'privileged 3 Advise');
     assert.deepEqual(conditions(), ENDED);
+  });
+
+  test('is raised only after all namespaces have labels if the rollout begins again after the Disabled phase', async () => {
+    const context = { settings, date: () => date() };
+    const controllers = [configObserver, replica].map((definition) => createController(definition, context));
+    running = runControllers(controllers, cluster);
+    await running.idle();
+    await label('baseline');
+    await decide('Restricted');
+    await wait(60);
+    assert.equal(published(), 'restricted 2 Enforce');
+    settings.rollout = { ...settings.rollout, phase: 'Disabled' };
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 ');
+    await label(undefined);
+    settings.rollout = { ...settings.rollout, phase: 'Enforce' };
+    await running.pass(5_000);
+    assert.equal(published(), 'privileged 3 Enforce');
   });
 
   test('is not published in the Disabled phase', async () => {
