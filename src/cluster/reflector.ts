@@ -88,8 +88,8 @@ const MAX_TIMEOUT_FACTOR = 10;
 
 /** State and options of a reflector. */
 interface Progress extends ReflectorOptions {
-  pageSize: number;
-  timeoutFactor: number;
+  /** Divisor of the page size and multiplier for the time limit, which doubles after each timeout of a list. */
+  easing: number;
   lastEventMs: number;
   /** Version from which the watch continues. Absent until the first list. */
   version: string | undefined;
@@ -109,8 +109,7 @@ export function createReflector(options: ReflectorOptions): Reflector {
   const { signal } = stopped;
   const progress: Progress = {
     ...options,
-    pageSize: options.pageSize ?? PAGE_SIZE,
-    timeoutFactor: 1,
+    easing: 1,
     lastEventMs: clock.now(),
     version: undefined,
     isFailing: false,
@@ -158,7 +157,11 @@ function setAlive(progress: Progress): void {
 
 async function listIfRequired(progress: Progress): Promise<void> {
   if (progress.version !== undefined) return;
-  const { connection, parser, kind, path, query = {}, accept, pageSize, timeoutFactor, signal, sink } = progress;
+  const { connection, parser, kind, path, query = {}, accept, easing, signal, sink } = progress;
+  const { pageSize: fullSize = PAGE_SIZE } = progress;
+  // A busy API server may take longer to send large pages.
+  const pageSize = Math.max(Math.min(fullSize, MIN_PAGE_SIZE), Math.ceil(fullSize / easing));
+  const timeoutFactor = Math.min(MAX_TIMEOUT_FACTOR, easing);
   const request = { parser, kind, path, query, accept: accept?.list, pageSize, timeoutFactor, signal };
   let uids = new Set<unknown>();
   const version = await readPages(connection, request, () => {
@@ -174,6 +177,7 @@ async function listIfRequired(progress: Progress): Promise<void> {
   sink.retain(uids, version);
   progress.version = version;
   progress.soonRetries = 0;
+  progress.easing = 1;
   progress.onListed();
 }
 
@@ -215,7 +219,7 @@ async function handleFailure(progress: Progress, backoff: Backoff, error: unknow
     await waitUntilServed(progress);
     return;
   }
-  if (isListing && error instanceof ConnectionError && error.timedOut) easeList(progress);
+  if (isListing) progress.easing = nextEasing(error, progress.easing);
   const delayMs = Math.max(requestedDelayMs(error, random), backoff.nextMs());
   progress.isFailing = true;
   progress.onFailure(error, delayMs);
@@ -234,11 +238,10 @@ async function waitUntilServed(progress: Progress): Promise<void> {
   await sleep(clock, isSoon ? SOON_MS : UNSERVED_MS * (0.5 + random() / 2), wake.signal);
 }
 
-/** Halves the page size and doubles the time limit, because a busy API server may take longer to send large pages. */
-function easeList(progress: Progress): void {
-  const { pageSize, timeoutFactor } = progress;
-  progress.pageSize = Math.max(Math.min(pageSize, MIN_PAGE_SIZE), Math.ceil(pageSize / 2));
-  progress.timeoutFactor = Math.min(MAX_TIMEOUT_FACTOR, timeoutFactor * 2);
+/** Doubles the easing after a timeout. Resets it if a list is invalid, because it may have too many small pages. */
+function nextEasing(error: unknown, easing: number): number {
+  if (error instanceof ConnectionError) return error.timedOut ? easing * 2 : easing;
+  return error instanceof ApiError ? easing : 1;
 }
 
 async function isUnserved(error: unknown, { unserved, signal }: Progress): Promise<boolean> {

@@ -296,12 +296,12 @@ describe('a reflector follows its resource:', () => {
       },
     ));
 
-  test('after a timeout, lists use smaller pages and longer timeouts', async () => {
+  test('after a timeout, lists use smaller pages and longer timeouts until a list is complete', async () => {
     const silent: Responder = () => undefined;
     const clock = createFakeClock();
     const through = await server.connect({ timeoutMs: 1000, clock });
     await play(
-      [silent, silent, list(5, [role('a', 1)])],
+      [silent, silent, list(5, [role('a', 1)]), status(410, 'too old'), list(9, [role('a', 1)])],
       async ({ requests, failures, soon }) => {
         await requests(1);
         clock.advance(1000);
@@ -311,12 +311,36 @@ describe('a reflector follows its resource:', () => {
         clock.advance(2000);
         await soon(() => failures.length === 2);
         clock.advance(1600);
-        await requests(4);
+        await soon(() => failures.length === 3);
+        clock.advance(3200);
+        await requests(6);
         const reason = (seconds: number) =>
           `ConnectionError: Unable to connect to the server: no response from ${server.url} within ${seconds} s`;
-        assert.deepEqual(failures, [`${reason(1)} +800`, `${reason(2)} +1600`]);
+        assert.deepEqual(failures.slice(0, 2), [`${reason(1)} +800`, `${reason(2)} +1600`]);
         const limits = server.requests.map(({ url }) => new URLSearchParams(url.slice(PAGE.length)).get('limit'));
-        assert.deepEqual(limits, ['500', '250', '125', null]);
+        assert.deepEqual(limits, ['500', '250', '125', null, '500', null]);
+      },
+      { pageSize: 500, through, clock },
+    );
+  });
+
+  test('lists use large pages again if a list has too many small pages', async () => {
+    const silent: Responder = () => undefined;
+    const clock = createFakeClock();
+    const through = await server.connect({ timeoutMs: 1000, clock });
+    const endless = list(5, [role('a', 1)], { continue: 'c' });
+    await play(
+      [silent, endless, endless, list(5, [role('a', 1)])],
+      async ({ requests, failures, soon }) => {
+        await requests(1);
+        clock.advance(1000);
+        await soon(() => failures.length === 1);
+        clock.advance(800);
+        await soon(() => failures.length === 2);
+        clock.advance(1600);
+        await requests(5);
+        const limits = server.requests.map(({ url }) => new URLSearchParams(url.slice(PAGE.length)).get('limit'));
+        assert.deepEqual(limits, ['500', '250', '250', '500', null]);
       },
       { pageSize: 500, through, clock },
     );
