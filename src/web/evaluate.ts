@@ -131,10 +131,15 @@ interface ClusterObjects {
 function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number): ClusterObjects {
   const ofKind = (kind: string): readonly JsonObject[] =>
     objects.filter((object) => object.kind === kind).map(({ value }) => value);
+  const ofNamespacedKind = (kind: string): readonly JsonObject[] =>
+    ofKind(kind).map((value) => {
+      const namespace = fieldNamespace(value, []) ?? NAMESPACE;
+      return { ...value, metadata: { ...objectMember(value, 'metadata'), namespace } };
+    });
   const authorize = createAuthorizer({
-    roles: ofKind('Role'),
+    roles: ofNamespacedKind('Role'),
     clusterRoles: [...STANDARD_CLUSTER_ROLES, ...ofKind('ClusterRole')],
-    roleBindings: ofKind('RoleBinding') as readonly RoleBinding[],
+    roleBindings: ofNamespacedKind('RoleBinding') as readonly RoleBinding[],
     clusterRoleBindings: [
       ...STANDARD_CLUSTER_ROLE_BINDINGS,
       ...(ofKind('ClusterRoleBinding') as readonly ClusterRoleBinding[]),

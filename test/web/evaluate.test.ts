@@ -126,6 +126,23 @@ subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
       '1 of other kinds',
     ],
     [
+      'a pod with a granted SCC and without a namespace',
+      `${POD.replace(', namespace: shop', '').replace('image: i', 'image: i\n      securityContext: { runAsUser: 0 }')}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: b }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: r }
+subjects: [{ kind: ServiceAccount, name: default }]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: { name: r }
+rules: [{ apiGroups: [security.openshift.io], resources: [securitycontextconstraints], resourceNames: [anyuid], verbs: [use] }]
+`,
+      '2: Pod default/a: privileged 0, baseline 0, restricted 5; SCC anyuid',
+      '2 of other kinds',
+    ],
+    [
       'a custom workload',
       'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: { name: r }\nspec:\n  template:\n    spec: { hostNetwork: true, containers: [] }\n',
       '5: Rollout default/r: privileged 0, baseline 1, restricted 1; SCC denied',
