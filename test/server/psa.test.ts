@@ -498,6 +498,15 @@ suite('planned enforcement causes a warning about', () => {
       [`enforcement will deny these pods because they violate ${HOST_NETWORK}`],
     ],
     [
+      'a pod in a namespace that has only a version label, which enforcement keeps',
+      {
+        settings: ENFORCE,
+        labels: { 'pod-security.kubernetes.io/enforce-version': 'v1.33' },
+        request: podRequest(hostNetworkPod()),
+      },
+      [`enforcement will deny these pods because they violate ${HOST_NETWORK.replace('latest', 'v1.33')}`],
+    ],
+    [
       'a pod although the readiness controller has set Legacy mode',
       {
         settings: ENFORCE,
