@@ -5,7 +5,7 @@ import { printCount, summarizeNames } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { type ExceptionRule, isBaselineCheck, isSameControl, PRIVILEGED } from '../pss/index.ts';
+import { coversBaseline, type ExceptionRule, isSameControl, PRIVILEGED } from '../pss/index.ts';
 import { isStricter, type Labels, type Policies, resolvePolicies } from './policy.ts';
 
 export interface ExceptionSettings {
@@ -197,10 +197,7 @@ export function findShadow(
   const { [ENFORCE_LABEL]: own, ...others } = labels;
   const enforced = resolvePolicies(labels, defaults).enforce.level;
   const upstream = resolvePolicies(others, defaults).enforce.level;
-  const isBaseline = spec.allow.some(
-    ({ check, values = [] }) => isBaselineCheck(check) || values.some((value) => value !== 'nil'),
-  );
-  const left = isBaseline ? 'privileged' : 'baseline';
+  const left = spec.allow.some(coversBaseline) ? 'privileged' : 'baseline';
   if (!isStricter(upstream, left)) return undefined;
   const changes = [
     ...(own === enforced ? [] : [`${ENFORCE_LABEL}=${enforced}`]),

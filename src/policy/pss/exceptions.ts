@@ -6,10 +6,10 @@
 import type { FieldError } from '../../kube/field-error.ts';
 import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
-import { type ContainerFields, type PodFields, VOLUME_SOURCES } from '../pod/index.ts';
+import { type ContainerFields, DEFAULT_CAPABILITIES, type PodFields, VOLUME_SOURCES } from '../pod/index.ts';
 import type { Finding } from './check.ts';
 import { checks } from './checks/index.ts';
-import { evaluateDecoded, type EvaluateOptions, type Evaluation } from './evaluate.ts';
+import { evaluateDecoded, type EvaluateOptions, type Evaluation, isBaselineCheck } from './evaluate.ts';
 
 /** An approved exception in the pod's namespace. */
 export interface ExceptionRule {
@@ -133,6 +133,16 @@ const RELATED: ReadonlyMap<string, ReadonlySet<string>> = new Map(
 /** Returns true if an entry for one check also covers the findings of the other. */
 export function isSameControl(check: string, other: string): boolean {
   return RELATED.get(check)?.has(other) === true;
+}
+
+/**
+ * Returns true if an entry can cover a violation that the baseline level also denies. The baseline level allows some of
+ * the values that only checks of the restricted level report.
+ */
+export function coversBaseline({ check, values = [] }: ExceptionEntry): boolean {
+  const isRestrictedOnly = (value: string): boolean =>
+    value === UNSET || value === 'unknown' || DEFAULT_CAPABILITIES.has(value) || VOLUME_SOURCES.includes(value);
+  return isBaselineCheck(check) || !values.every(isRestrictedOnly);
 }
 
 /** Returns the unexpired exceptions. */

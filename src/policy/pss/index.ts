@@ -32,6 +32,7 @@ export {
 } from './evaluate.ts';
 export {
   CHECKS_WITHOUT_VALUES,
+  coversBaseline,
   evaluateExcepted,
   type ExceptedEvaluation,
   type ExceptionIndex,

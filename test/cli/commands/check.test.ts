@@ -616,6 +616,26 @@ spec:
     assert.equal((await check(manifests + own, '--at', '2027-01-14')).stderr, '');
   });
 
+  const shadowed: readonly (readonly [entry: string, upstream: string, left: string | undefined])[] = [
+    ['check: restrictedVolumes, values: [nfs]', 'baseline', undefined],
+    ['check: restrictedVolumes, values: [nfs, /data]', 'baseline', 'privileged'],
+    ['check: restrictedVolumes, values: [nfs]', 'restricted', 'baseline'],
+    ['check: capabilities_restricted, container: c, image: a.io/i, values: [CHOWN, nil]', 'baseline', undefined],
+  ];
+  for (const [entry, upstream, left] of shadowed) {
+    test(`conflict with the upstream level ${upstream} only if it denies the values: ${entry}`, async () => {
+      const namespace = `---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {pod-security.kubernetes.io/enforce: ${upstream}}}\n`;
+      const own = exception('"2027-01-15T00:00:00Z"').replace('check: hostNamespaces, values: [hostPID]', entry);
+      const { stderr } = await check(POD + own + namespace, '--at', '2027-01-14');
+      const labels = `portcullis.dev/enforce=${upstream} pod-security.kubernetes.io/enforce=${left}`;
+      assert.equal(
+        stderr.split('\n').find((line) => line.includes('regardless of exceptions')),
+        left &&
+          `warning: stdin:6:1: the exception "host": the PodSecurity plugin of the API server and the floor, if enabled, deny its pods at the ${upstream} level, regardless of exceptions. To let Portcullis alone enforce the level: kubectl label namespace default ${labels} --overwrite`,
+      );
+    });
+  }
+
   test('apply only in their namespace', async () => {
     const manifests =
       POD + exception('"2027-01-15T00:00:00Z"').replace('{name: host}', '{name: host, namespace: other}');
