@@ -39,6 +39,10 @@ const VARIABLES = [
 
 /** Matches a username that contains no quotes, and more than the separators of a JSON list. */
 const PLAIN_NAME = '^[^"]*[^",\\s][^"]*$';
+/** The username as it occurs in a JSON list, in which backslashes are doubled. */
+const JSON_NAME = 'request.userInfo.username.split("\\\\").join("\\\\\\\\")';
+/** Matches a text whose only escapes are doubled backslashes. */
+const PLAIN_JSON = '^(?:[^\\\\]|\\\\\\\\)*$';
 
 const VALIDATIONS = [
   {
@@ -61,7 +65,7 @@ const VALIDATIONS = [
   {
     // If the webhook is not called, the user writes the list of authors, and could hide in it with escapes or with
     // quotes in the username.
-    expression: `variables.new.spec != variables.old.spec ? variables.authors.contains("\\"" + request.userInfo.username + "\\"") && !variables.authors.contains("\\\\") && request.userInfo.username.matches(${celString(PLAIN_NAME)}) : variables.authors == variables.oldAuthors`,
+    expression: `variables.new.spec != variables.old.spec ? variables.authors.contains("\\"" + ${JSON_NAME} + "\\"") && variables.authors.matches(${celString(PLAIN_JSON)}) && request.userInfo.username.matches(${celString(PLAIN_NAME)}) : variables.authors == variables.oldAuthors`,
     message:
       'the author is not recorded: spec.podSecurity.exceptions.mode in the settings is off (to accept exceptions, set it to approved), or the webhook mutate.objects.portcullis.dev is not called',
   },

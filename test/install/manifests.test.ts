@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
-import type { V1ClusterRole, V1Deployment } from '@kubernetes/client-node';
+import type { V1ClusterRole, V1Deployment, V1ValidatingAdmissionPolicy } from '@kubernetes/client-node';
 import { INSTALLATION, OPTIONAL_FEATURES, PART_OF, PART_OF_LABEL } from '../../src/api/names.ts';
 import { CONFIGURATION_NAMES } from '../../src/api/webhooks.ts';
 import { resolveValues } from '../../src/cli/options.ts';
@@ -24,6 +24,7 @@ import { evaluatePod } from '../../src/policy/pss/index.ts';
 import { DEFAULT_ROLLOUT } from '../../src/policy/rollout/index.ts';
 import { WEBHOOK_REGISTRATIONS } from '../../src/server/webhooks/index.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
+import { compilePolicy } from '../support/cel.ts';
 
 // The manifests must match the program, API servers, and the Pod Security level of their namespace.
 
@@ -266,6 +267,36 @@ function schemaGaps(schema: Schema, path: string): readonly string[] {
     ...(typeof additionalProperties === 'object' ? schemaGaps(additionalProperties, `${path}.*`) : []),
   ];
 }
+
+suite('the policy for exceptions verifies that the list of authors contains the user:', () => {
+  const policy = find<V1ValidatingAdmissionPolicy>(
+    buildManifests(DEFAULTS),
+    'ValidatingAdmissionPolicy',
+    'portcullis-exceptions',
+  );
+  const evaluate = compilePolicy({ spec: { matchConstraints: {}, ...policy.spec } });
+  const DENIED =
+    'the author is not recorded: spec.podSecurity.exceptions.mode in the settings is off (to accept exceptions, set it to approved), or the webhook mutate.objects.portcullis.dev is not called';
+  const CASES: readonly (readonly [username: string, authors: string | undefined, message?: string])[] = [
+    ['alice', '["alice"]'],
+    ['alice', '["alice","bob"]'],
+    ['alice', undefined, DENIED],
+    ['alice', '["bob"]', DENIED],
+    ['alice', String.raw`["x\"alice"]`, DENIED],
+    ['alice', String.raw`["\u0061lice","alice\u0062"]`, DENIED],
+    ['","', '["a","b"]', DENIED],
+    [String.raw`CORP\alice`, JSON.stringify([String.raw`CORP\alice`])],
+    [String.raw`CORP\alice`, String.raw`["CORP\alice"]`, DENIED],
+    [String.raw`CORP\alice`, String.raw`["\u0043ORP\\alice"]`, DENIED],
+  ];
+  for (const [username, authors, message] of CASES) {
+    test(`${username} in ${authors}`, () => {
+      const annotations = authors === undefined ? {} : { 'portcullis.dev/authors': authors };
+      const object = { metadata: { name: 'a', annotations }, spec: { reason: 'SEC-123' } };
+      assert.equal(evaluate({ object, request: { userInfo: { username } } }).message, message);
+    });
+  }
+});
 
 test('every CRD has a category and a short name, each array a list type, and each field a description', () => {
   const gaps = CRDS.flatMap(({ metadata, spec }) => {

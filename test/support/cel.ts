@@ -29,7 +29,11 @@ interface PolicySpec {
   readonly matchConstraints: Matching;
   readonly variables: readonly CelVariable[];
   readonly matchConditions?: readonly { readonly expression: string }[];
-  readonly validations?: readonly { readonly expression: string; readonly messageExpression: string }[];
+  readonly validations?: readonly {
+    readonly expression: string;
+    readonly message?: string;
+    readonly messageExpression?: string;
+  }[];
   readonly auditAnnotations?: readonly { readonly key: string; readonly valueExpression: string }[];
 }
 
@@ -66,7 +70,7 @@ function celInput(given: PolicyRequest): Readonly<Record<string, unknown>> {
 }
 
 /** Compiles a policy. The compiled policy ignores the match constraints of the policy and its bindings. */
-export function compilePolicy({ spec }: PolicyObject) {
+export function compilePolicy({ spec }: Pick<PolicyObject, 'spec'>) {
   const { variables, matchConditions = [], validations = [], auditAnnotations = [] } = spec as unknown as PolicySpec;
   const evaluate = compileVariables(variables);
   return (request: PolicyRequest): PolicyAnswer => {
@@ -78,7 +82,9 @@ export function compilePolicy({ spec }: PolicyObject) {
     const failed = validations.find(({ expression }) => run(expression) !== true);
     return {
       isEvaluated: true,
-      ...(failed && { message: String(run(failed.messageExpression)) }),
+      ...(failed && {
+        message: failed.messageExpression === undefined ? failed.message : String(run(failed.messageExpression)),
+      }),
       annotations: Object.fromEntries(published.filter(([, value]) => value !== '')),
     };
   };
