@@ -6,6 +6,7 @@ import { isWorkloadController } from '../kube/controller-pod.ts';
 import { isObject, type JsonObject, type Lease } from '../kube/types.ts';
 import type { PodSecurityConfiguration } from '../policy/psa/index.ts';
 import { findGrants, matchesUser, RBAC_KINDS } from '../policy/rbac/index.ts';
+import { storedRbacObjects } from './scc-grants.ts';
 
 type Exemptions = PodSecurityConfiguration['exemptions'];
 
@@ -23,7 +24,13 @@ export interface ExemptionProblem {
  */
 export const EXEMPTION_KINDS = ['Namespace', 'RuntimeClass', ...RBAC_KINDS] as const;
 
-const CREATE_PODS = { verb: 'create', apiGroup: '', resource: 'pods' };
+/** Writes to which user exemptions apply. An update can change images and add ephemeral containers. */
+const POD_WRITES = [
+  { verb: 'create', apiGroup: '', resource: 'pods' },
+  ...['', 'ephemeralcontainers'].flatMap((subresource) =>
+    ['update', 'patch'].map((verb) => ({ verb, apiGroup: '', resource: 'pods', subresource })),
+  ),
+];
 
 const OWN_PODS =
   'only pods that the user creates directly are exempt, because controllers create the pods of workloads';
@@ -42,15 +49,7 @@ export function findExemptionProblems(
   const grants =
     usernames.length === 0 || clusterRoles.length === 0
       ? undefined
-      : findGrants(
-          {
-            clusterRoles,
-            roles: store.list('Role'),
-            roleBindings: store.list('RoleBinding'),
-            clusterRoleBindings: store.list('ClusterRoleBinding'),
-          },
-          CREATE_PODS,
-        );
+      : POD_WRITES.flatMap((action) => findGrants(storedRbacObjects(store), action));
   const userProblem = (name: string): string | undefined => {
     if (isWorkloadController({ username: name })) {
       return 'creates the pods of the workloads of all users, so all of these pods are exempt';
@@ -61,8 +60,8 @@ export function findExemptionProblems(
       return 'its namespace does not exist, so users who can create the namespace can use the service account';
     }
     const user = impersonatedUser(name, []);
-    const mayCreate = grants?.some(({ subject }) => matchesUser(subject, user)) ?? true;
-    return mayCreate ? undefined : 'has no effect, because the service account may not create pods';
+    const mayWrite = grants?.some(({ subject }) => matchesUser(subject, user)) ?? true;
+    return mayWrite ? undefined : 'exempts no pods, because the service account may neither create nor change pods';
   };
   const isMissingClass = (name: string): boolean => readsCluster && store.get('RuntimeClass', name) === undefined;
   const warn = (kind: ExemptionProblem['kind'], name: string, problem: string): ExemptionProblem => {

@@ -118,7 +118,8 @@ describe('the list of exemptions', () => {
 
   test('contains warnings about exemptions that have no effect or exempt too many users', async () => {
     const account = (name: string): string => `"system:serviceaccount:${name}"`;
-    const users = [account('kube-system:replicaset-controller'), account('shop:web'), account('shop:ci')].join();
+    const names = ['kube-system:replicaset-controller', 'shop:web', 'shop:ci', 'shop:debugger'];
+    const users = names.map(account).join();
     const objects = `${config.replace('usernames: [bob]', `namespaces: [old, shop], usernames: [${users}]`)}
 ---
 { apiVersion: v1, kind: Namespace, metadata: { name: shop } }
@@ -133,6 +134,17 @@ kind: RoleBinding
 metadata: { name: ci, namespace: shop }
 roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit }
 subjects: [{ kind: ServiceAccount, name: ci }]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: { name: debug, namespace: shop }
+rules: [{ apiGroups: [''], resources: [pods/ephemeralcontainers], verbs: [patch] }]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: debug, namespace: shop }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: debug }
+subjects: [{ kind: ServiceAccount, name: debugger }]
 `;
     const { stdout } = await audit(['-o', 'json'], objects);
     const { problems } = JSON.parse(stdout) as { problems: readonly { readonly name: string; problem: string }[] };
@@ -141,7 +153,7 @@ subjects: [{ kind: ServiceAccount, name: ci }]
       [
         'old: does not exist, so any user who can create it can run exempt pods in it',
         'system:serviceaccount:kube-system:replicaset-controller: creates the pods of the workloads of all users, so all of these pods are exempt',
-        'system:serviceaccount:shop:web: has no effect, because the service account may not create pods',
+        'system:serviceaccount:shop:web: exempts no pods, because the service account may neither create nor change pods',
       ],
     );
   });
