@@ -9,7 +9,13 @@ import { quote } from '../../kube/text.ts';
 import { valueAt } from '../../kube/types.ts';
 import { printFieldPath, type PodFields } from '../../policy/pod/index.ts';
 import { type Mode, findUnusedKeys, type NamespacePolicy, findShadow, type Labels } from '../../policy/psa/index.ts';
-import { evaluateExcepted, findUnusable, indexExceptions, type Policy } from '../../policy/pss/index.ts';
+import {
+  evaluateExcepted,
+  type ExceptionIndex,
+  findUnusable,
+  indexExceptions,
+  type Policy,
+} from '../../policy/pss/index.ts';
 import { SCC_MODE_LABEL, SCC_MODES, sccMode } from '../../policy/scc/index.ts';
 import type { FieldPosition, ViolatedCheck, OtherCheck } from '../output/findings.ts';
 
@@ -130,6 +136,7 @@ interface ExceptionContext {
   readonly namespace: string;
   readonly at: Date;
   getNamespaceLabels(name: string): Labels;
+  getExceptions(namespace: string): ExceptionIndex | undefined;
   /** Returns the pods that use a service account, and the policy that is enforced on them. */
   getPods(namespace: string, serviceAccount: string): { readonly pods: readonly PodFields[]; readonly policy: Policy };
 }
@@ -155,9 +162,11 @@ export function exceptionWarnings(object: ManifestObject, context: ExceptionCont
   const { pods, policy } = context.getPods(namespace, spec.serviceAccountName);
   // Without pods, an entry may still match pods that the manifests do not contain.
   if (pods.length === 0) return unusable;
-  // Each entry is evaluated as a separate exception, which is named after the entry's index.
+  // Each entry is evaluated as a separate exception, which is named after the entry's index. Other exceptions may cover
+  // the remaining fields of a violation. Their name follows the indexes, so the entries are preferred.
   const entries = spec.allow.map((entry, index) => ({ ...rule, name: String(index), allow: [entry] }));
-  const index = indexExceptions(entries);
+  const others = (context.getExceptions(namespace)?.rules ?? []).filter((other) => other.name !== rule.name);
+  const index = indexExceptions([...entries, ...others.map((other) => ({ ...other, name: 'other' }))]);
   const reported = parts.map(({ path }) => String(path[2]));
   const used = new Set(pods.flatMap((pod) => evaluateExcepted(pod, { ...policy, fields: true }, index).exceptions));
   const unused = entries

@@ -711,6 +711,17 @@ spec:
     });
   }
 
+  test('cause no warning if several of them together cover a violation', async () => {
+    const container = (name: string): string => `{name: ${name}, image: i, securityContext: {privileged: true}}`;
+    const pod = POD.replace('hostPID: true, ', '').replace(/\{name: c.*?\}/, `${container('a')}, ${container('b')}`);
+    const covering = (name: string): string =>
+      exception('"2027-01-15T00:00:00Z"')
+        .replace('name: host', `name: host-${name}`)
+        .replace('hostNamespaces, values: [hostPID]', `privileged, container: ${name}, image: docker.io/library/i`);
+    const { stdout, stderr } = await check(pod + covering('a') + covering('b'), '--at', '2027-01-14');
+    assert.deepEqual([stdout, stderr], ['1 passed, 0 failed, 2 of other kinds\n', '']);
+  });
+
   test('are not evaluated, and check fails, if the value of --at is invalid', async () => {
     const { code, stderr } = await check(POD, '--at', 'tomorrow');
     assert.equal(code, 2);
