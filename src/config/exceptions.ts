@@ -2,6 +2,7 @@
 import { invalidValue, notSupported, requiredField } from '../kube/field-error.ts';
 import { type FieldShape, findShapeErrors, type ShapeValue } from '../kube/field-shape.ts';
 import { dnsLabelErrors, dnsSubdomainErrors } from '../kube/names.ts';
+import { MAX_EXCEPTION_ITEMS } from '../kube/pod-security-exception.ts';
 import { getApiVersion, RESOURCES } from '../kube/resources.ts';
 import { findSimilar, quote } from '../kube/text.ts';
 import { parseTimestamp } from '../kube/units.ts';
@@ -74,14 +75,14 @@ const RULES: Readonly<Record<string, { readonly detail: string; readonly fix: st
     },
   };
 
-/** Maximum number of items in each list of an exception. */
-const MAX_ITEMS = 32;
-
 /**
  * Returns an error for each field of an exception that API servers reject. Each unknown field is an error, as in
  * kubectl.
  */
-export function exceptionErrors({ apiVersion, value }: ManifestObject): readonly WrongType[] {
+export function exceptionErrors({
+  apiVersion,
+  value,
+}: Pick<ManifestObject, 'apiVersion' | 'value'>): readonly WrongType[] {
   const expected = getApiVersion('PodSecurityException');
   if (apiVersion !== expected) {
     const error = notSupported('apiVersion', apiVersion, [expected]);
@@ -132,8 +133,8 @@ function listErrors(path: Path, list: readonly string[]): readonly WrongType[] {
 }
 
 function lengthErrors(path: Path, list: readonly unknown[]): readonly WrongType[] {
-  if (list.length > 0 && list.length <= MAX_ITEMS) return [];
-  const detail = `must have 1 to ${MAX_ITEMS} items`;
+  if (list.length > 0 && list.length <= MAX_EXCEPTION_ITEMS) return [];
+  const detail = `must have 1 to ${MAX_EXCEPTION_ITEMS} items`;
   const fix = list.length === 0 ? 'Add an item to the list.' : 'Remove items from the list.';
   return [{ path, error: invalidValue(printFieldPath(path), list.length, detail), fix }];
 }

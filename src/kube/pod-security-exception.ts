@@ -1,6 +1,9 @@
 import type { Condition } from './conditions.ts';
 import type { KubeObject } from './types.ts';
 
+/** Maximum number of items in each list of an exception. */
+export const MAX_EXCEPTION_ITEMS = 32;
+
 /** An entry of an exception. It covers findings of one check. */
 export interface ExceptionEntry {
   readonly check: string;

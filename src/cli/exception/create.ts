@@ -7,7 +7,7 @@ import type { Namespace } from '../../kube/types.ts';
 import { formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { findShadow, isStricter, type PodSecurity } from '../../policy/psa/index.ts';
-import { type Policy, suggestEntries } from '../../policy/pss/index.ts';
+import { type Policy, splitEntries, suggestEntries } from '../../policy/pss/index.ts';
 import { getTemplatePod, type ManagementSettings, managementSettings } from '../../policy/rollout/index.ts';
 import { templateContext } from '../../views/evaluation.ts';
 import { effectivePodSecurity, namespacePolicies } from '../../views/rollout.ts';
@@ -21,8 +21,8 @@ import { addFlags, getClusterFlags } from '../output/shell.ts';
 
 const DETAILS = `
 Prints the smallest PodSecurityException that admits the pods of a workload at the level of its namespace, as
-YAML that can be reviewed in Git. The command changes nothing. The pods are evaluated with the fields that SCC
-admission or the pod defaults set.
+YAML that can be reviewed in Git. If a single object cannot list all violations, prints several objects. The
+command changes nothing. The pods are evaluated with the fields that SCC admission or the pod defaults set.
 
 The exception applies to all pods of the service account in the namespace, and to every tag of the image. To
 restrict it further, specify the digest of the image.
@@ -88,20 +88,22 @@ export const command = defineCommand({
     if (entries.length === 0) {
       throw new UserError(`${resource} needs no exception: its pods satisfy the ${policy.level} level`);
     }
-    const exception = {
-      ...typeMeta('PodSecurityException'),
-      metadata: { name: values.name ?? workload.name, namespace: name },
-      spec: {
-        serviceAccountName: pod.serviceAccountName || 'default',
-        allow: entries,
-        expiresAt: formatTimestamp(Date.now() + lifetime),
-        reason,
-      },
+    const spec = {
+      serviceAccountName: pod.serviceAccountName || 'default',
+      allow: entries,
+      expiresAt: formatTimestamp(Date.now() + lifetime),
+      reason,
     };
-    printObjects(io, values.output, [exception]);
+    const ownName = values.name ?? workload.name;
+    const exceptions = splitEntries(entries).map((allow, index) => ({
+      ...typeMeta('PodSecurityException'),
+      metadata: { name: index === 0 ? ownName : `${ownName}-${index + 1}`, namespace: name },
+      spec: { ...spec, allow },
+    }));
+    printObjects(io, values.output, exceptions);
     const { labels = {} } = scope.namespace.metadata ?? {};
-    const shadow = findShadow({ namespace: name, spec: exception.spec }, labels, getPodSecurity(scope).defaults);
-    if (exception.spec.serviceAccountName === 'default') io.stderr.write(`warning: ${SHARED_ACCOUNT}\n`);
+    const shadow = findShadow({ namespace: name, spec }, labels, getPodSecurity(scope).defaults);
+    if (spec.serviceAccountName === 'default') io.stderr.write(`warning: ${SHARED_ACCOUNT}\n`);
     // The text ends with a command.
     if (shadow !== undefined) io.stderr.write(`warning: ${printable(addFlags(shadow, getClusterFlags(values)))}\n`);
     return EXIT.passed;

@@ -5,14 +5,14 @@ import type { PodCreator } from '../../kube/controller-pod.ts';
 import { objectName, typeMeta } from '../../kube/resources.ts';
 import { ApiError } from '../../kube/status.ts';
 import { finishSteps } from '../../kube/steps.ts';
-import { plural, printable, printCount, sortedSet } from '../../kube/text.ts';
+import { plural, printable, printCount, sortedSet, summarizeNames } from '../../kube/text.ts';
 import { type JsonObject, type KubeObject, type Namespace, objectsIn, stringsIn } from '../../kube/types.ts';
 import { DAY_MS, formatTimestamp } from '../../kube/units.ts';
 import { UserError } from '../../kube/user-error.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
 import { decodePod } from '../../policy/pod/index.ts';
 import { isSamePolicy, isStricter, type Mode, MODES } from '../../policy/psa/index.ts';
-import { isLevel, PRIVILEGED, suggestEntries } from '../../policy/pss/index.ts';
+import { isLevel, PRIVILEGED, splitEntries, suggestEntries } from '../../policy/pss/index.ts';
 import { admitTemplatePod, getTemplatePod } from '../../policy/rollout/index.ts';
 import { templateContext } from '../../views/evaluation.ts';
 import { listPodCreators, POD_SOURCES } from '../../views/workloads.ts';
@@ -373,24 +373,31 @@ async function exceptionCreator(
         const own = exclusions.flatMap((needed) => needed ?? []);
         used.push(...own);
         const ends = own.flatMap(({ expiresAt }) => (expiresAt === undefined ? [] : [Date.parse(expiresAt)]));
-        const sources = sortedSet(own.map((exclusion) => exclusion.source));
-        const unique = taken.has(workload.name) ? `${workload.name}-${workload.kind.toLowerCase()}` : workload.name;
-        taken.add(unique);
-        const exception = {
+        const sources = own.map((exclusion) => exclusion.source);
+        const base = taken.has(workload.name) ? `${workload.name}-${workload.kind.toLowerCase()}` : workload.name;
+        return splitEntries(entries).map((allow, index) => ({
           ...typeMeta('PodSecurityException'),
-          metadata: { name: unique, namespace: name },
+          metadata: { name: uniqueName(index === 0 ? base : `${base}-${index + 1}`, taken), namespace: name },
           spec: {
             serviceAccountName: pod.serviceAccountName || 'default',
-            allow: entries,
+            allow,
             expiresAt: formatTimestamp(Math.min(nowMs + lifetime, ...ends)),
-            reason: sources.length === 0 ? 'not checked by the migrated policies' : `excluded by ${sources.join(', ')}`,
+            reason:
+              sources.length === 0 ? 'not checked by the migrated policies' : `excluded by ${summarizeNames(sources)}`,
           },
-        };
-        return [exception];
+        }));
       },
     );
     return { objects, used };
   };
+}
+
+/** Adds a name to the taken names, with a number if it is taken already. */
+function uniqueName(name: string, taken: Set<string>): string {
+  let unique = name;
+  for (let number = 2; taken.has(unique); number++) unique = `${name}-${number}`;
+  taken.add(unique);
+  return unique;
 }
 
 function describeWorkload(

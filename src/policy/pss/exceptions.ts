@@ -4,7 +4,7 @@
  * covered by a single exception entry.
  */
 import type { FieldError } from '../../kube/field-error.ts';
-import type { ExceptionEntry } from '../../kube/pod-security-exception.ts';
+import { type ExceptionEntry, MAX_EXCEPTION_ITEMS } from '../../kube/pod-security-exception.ts';
 import { compareBytes, sortedSet } from '../../kube/text.ts';
 import { type ContainerFields, DEFAULT_CAPABILITIES, type PodFields, VOLUME_SOURCES } from '../pod/index.ts';
 import type { Finding } from './check.ts';
@@ -229,7 +229,7 @@ export function evaluateExcepted(
 /** Maximum length of a value in a suggested entry. */
 const MAX_VALUE = 512;
 
-/** Returns the narrowest entries that cover all findings in a pod. */
+/** Returns the narrowest entries that cover all findings in a pod. Each entry is valid. */
 export function suggestEntries(
   pod: PodFields,
   options: EvaluateOptions,
@@ -238,25 +238,56 @@ export function suggestEntries(
   /** Paths of findings that no entry can cover. */
   readonly uncovered: readonly string[];
 } {
-  const entries = new Map<string, ExceptionEntry>();
+  const lists = new Map<string, ValueList>();
   const uncovered: string[] = [];
   const isCovered = (check: string, finding: Finding): boolean => {
     for (const { path, values, container, image } of listFindings(pod, check, finding)) {
-      const isListable = values?.every((value) => value !== '' && value.length <= MAX_VALUE) === true;
-      if (!isListable || (container && image === undefined) || container?.list === 'ephemeralContainers') {
+      if (!isListable(values) || (container && image === undefined) || container?.list === 'ephemeralContainers') {
         uncovered.push(path);
         continue;
       }
       const owner = container && image ? { container: container.name, image: image.repository } : {};
-      const isListed = !CHECKS_WITHOUT_VALUES.includes(check);
       const key = JSON.stringify([check, owner]);
-      const known = entries.get(key)?.values ?? [];
-      entries.set(key, { check, ...owner, ...(isListed ? { values: sortedSet([...known, ...values]) } : {}) });
+      const list = lists.get(key) ?? { entry: { check, ...owner }, sets: [] };
+      lists.set(key, list);
+      addValues(list, values);
     }
     return true;
   };
   evaluateDecoded({ pod }, { ...options, isCovered });
-  return { entries: [...entries.values()], uncovered };
+  const entries = [...lists.values()].flatMap(({ entry, sets }) =>
+    CHECKS_WITHOUT_VALUES.includes(entry.check) ? [entry] : sets.map((set) => ({ ...entry, values: sortedSet(set) })),
+  );
+  return { entries, uncovered };
+}
+
+/** The values of the findings of one check in one container or in the fields of the pod. */
+interface ValueList {
+  readonly entry: ExceptionEntry;
+  /** A set for each entry that the values need. */
+  readonly sets: Set<string>[];
+}
+
+function isListable(values: readonly string[] | undefined): values is readonly string[] {
+  if (values === undefined || new Set(values).size > MAX_EXCEPTION_ITEMS) return false;
+  return values.every((value) => value !== '' && value.length <= MAX_VALUE);
+}
+
+/** Adds the values of a finding to one of the sets, because a single entry must cover the finding. */
+function addValues({ sets }: ValueList, values: readonly string[]): void {
+  const added = new Set(values);
+  const last = sets.at(-1);
+  if (sets.some((set) => added.isSubsetOf(set))) return;
+  const merged = last?.union(added) ?? added;
+  if (last === undefined || merged.size > MAX_EXCEPTION_ITEMS) sets.push(added);
+  else sets.splice(-1, 1, merged);
+}
+
+/** Splits entries into lists that a single exception can have. Exceptions with these lists cover the same findings. */
+export function splitEntries(entries: readonly ExceptionEntry[]): readonly (readonly ExceptionEntry[])[] {
+  return Array.from({ length: Math.ceil(entries.length / MAX_EXCEPTION_ITEMS) }, (_, index) =>
+    entries.slice(index * MAX_EXCEPTION_ITEMS, (index + 1) * MAX_EXCEPTION_ITEMS),
+  );
 }
 
 interface Located {

@@ -41,6 +41,7 @@ export {
   indexExceptions,
   isSameControl,
   NO_EXCEPTIONS,
+  splitEntries,
   suggestEntries,
   unexpired,
 } from './exceptions.ts';

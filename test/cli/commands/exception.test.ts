@@ -79,15 +79,50 @@ seccompProfiles: [runtime/default]
   );
 });
 
+const workloadWith = (spec: object): JsonObject => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'web', namespace: 'shop' },
+  spec: {
+    selector: { matchLabels: { a: 'b' } },
+    template: { metadata: { labels: { a: 'b' } }, spec: { serviceAccountName: 'web', ...spec } },
+  },
+});
+const hostPorts = (from: number, count: number): readonly object[] =>
+  Array.from({ length: count }, (_, index) => ({ containerPort: 80, hostPort: from + index }));
+
+describe('exception create prints as many exceptions as API servers require for', () => {
+  const cases: readonly (readonly [claim: string, spec: object, names: readonly string[]])[] = [
+    ['33 values of one check', { containers: [{ name: 'a', image: 'i', ports: hostPorts(8000, 33) }] }, ['web']],
+    [
+      '33 entries',
+      {
+        containers: Array.from({ length: 33 }, (_, index) => {
+          return { name: `c${index}`, image: 'i', ports: hostPorts(8000 + index, 1) };
+        }),
+      },
+      ['web', 'web-2'],
+    ],
+  ];
+  for (const [claim, spec, expected] of cases) {
+    test(claim, async () => {
+      const list = `---\n${JSON.stringify(workloadWith(spec))}\n`;
+      const flags = ['-f', '-', '--offline', '-n', 'shop', '--for=1h', '--reason=x', '--level=baseline'];
+      const { stdout } = await runProgram(['exception', 'create', 'deployment/web', ...flags], { stdin: list });
+      assert.deepEqual(stdout.match(/(?<=^ {2}name: ).*/gm), expected);
+      const check = ['check', '--level=baseline', '-f', '-'];
+      const checked = await runProgram(check, { stdin: `${list}---\n${stdout}` });
+      assert.deepEqual([checked.code, checked.stderr], [0, ''], checked.stdout);
+    });
+  }
+});
+
 test('exception create fails instead of printing an exception that API servers reject', async () => {
   const path = `/${'x'.repeat(512)}`;
-  const spec = { containers: [{ name: 'web', image: 'i' }], volumes: [{ name: 'v', hostPath: { path } }] };
-  const deployment = {
-    apiVersion: 'apps/v1',
-    kind: 'Deployment',
-    metadata: { name: 'web', namespace: 'shop' },
-    spec: { selector: { matchLabels: { a: 'b' } }, template: { metadata: { labels: { a: 'b' } }, spec } },
-  };
+  const deployment = workloadWith({
+    containers: [{ name: 'web', image: 'i' }],
+    volumes: [{ name: 'v', hostPath: { path } }],
+  });
   const args = [
     'exception',
     'create',

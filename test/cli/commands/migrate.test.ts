@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { exceptionErrors } from '../../../src/config/exceptions.ts';
 import type { JsonObject } from '../../../src/kube/types.ts';
 import { startCluster } from '../../support/dev-cluster.ts';
 import { definition } from '../../support/feature-gate.ts';
@@ -297,6 +298,27 @@ no counterpart: ClusterPolicy/future, rule strict: podSecurity.level must be bas
     assert.deepEqual(names(output), [
       ['bare', ['capabilities_baseline'], 'excluded by ClusterPolicy/a, rule baseline'],
     ]);
+  });
+
+  test('exceptions that API servers accept for 33 containers that 40 rules exclude', async () => {
+    const large = (name: string): JsonObject => {
+      const containers = Array.from({ length: 33 }, (_, index) => {
+        return { name: `c${index}`, image: 'redis:7', securityContext: ADMIN };
+      });
+      const template = { metadata: { labels: { app: name } }, spec: { serviceAccountName: name, containers } };
+      return { ...deployment(name, 'redis:7'), spec: { selector: { matchLabels: { app: name } }, template } };
+    };
+    const policies = Array.from({ length: 40 }, (_, index) =>
+      clusterPolicy(`policy-${index}-with-a-long-name`, levelRule('baseline', {}, CAPABILITIES)),
+    );
+    const output = await convert('kyverno', [...policies, deployment('cache-2', 'redis:7', ADMIN), large('cache')]);
+    const exceptions = output.objects.filter(({ kind }) => kind === 'PodSecurityException');
+    assert.deepEqual(
+      exceptions.map(({ metadata }) => (metadata as { readonly name: string }).name),
+      ['cache', 'cache-2', 'cache-2-deployment'],
+    );
+    const errors = exceptions.flatMap((value) => exceptionErrors({ apiVersion: String(value['apiVersion']), value }));
+    assert.deepEqual(errors, []);
   });
 
   test('the expiry time of a PolicyException if it is earlier than the default expiry time', async () => {
