@@ -1,6 +1,9 @@
 import { INSTALLATION } from '../../api/names.ts';
 import type { Store } from '../../cluster/store.ts';
+import { exceptionErrors } from '../../config/exceptions.ts';
 import type { Settings } from '../../config/settings.ts';
+import { formatFieldErrors, invalidValue } from '../../kube/field-error.ts';
+import { dnsSubdomainErrors } from '../../kube/names.ts';
 import { typeMeta } from '../../kube/resources.ts';
 import { finishSteps } from '../../kube/steps.ts';
 import type { Namespace } from '../../kube/types.ts';
@@ -100,6 +103,11 @@ export const command = defineCommand({
       metadata: { name: index === 0 ? ownName : `${ownName}-${index + 1}`, namespace: name },
       spec: { ...spec, allow },
     }));
+    const errors = exceptions.flatMap(({ metadata, ...value }) => [
+      ...dnsSubdomainErrors(metadata.name).map((detail) => invalidValue('metadata.name', metadata.name, detail)),
+      ...exceptionErrors({ apiVersion: value.apiVersion, value }).map(({ error }) => error),
+    ]);
+    if (errors.length > 0) throw new UserError(`the exception would be invalid: ${formatFieldErrors(errors)}`);
     printObjects(io, values.output, exceptions);
     const { labels = {} } = scope.namespace.metadata ?? {};
     const shadow = findShadow({ namespace: name, spec }, labels, getPodSecurity(scope).defaults);

@@ -117,30 +117,41 @@ describe('exception create prints as many exceptions as API servers require for'
   }
 });
 
-test('exception create fails instead of printing an exception that API servers reject', async () => {
+describe('exception create fails instead of printing an exception that API servers reject because of', () => {
   const path = `/${'x'.repeat(512)}`;
-  const deployment = workloadWith({
-    containers: [{ name: 'web', image: 'i' }],
-    volumes: [{ name: 'v', hostPath: { path } }],
-  });
-  const args = [
-    'exception',
-    'create',
-    'deployment/web',
-    '-f',
-    '-',
-    '--offline',
-    '-n',
-    'shop',
-    '--for=1h',
-    '--reason=x',
+  const hostPath = { containers: [{ name: 'web', image: 'i' }], volumes: [{ name: 'v', hostPath: { path } }] };
+  const hostNetwork = { containers: [{ name: 'web', image: 'i' }], hostNetwork: true };
+  const name = `${'x'.repeat(252)}_`;
+  const cases: readonly (readonly [claim: string, spec: object, flags: readonly string[], error: RegExp])[] = [
+    [
+      'a long value',
+      hostPath,
+      ['--reason=x'],
+      /^no exception can cover spec\.volumes\[0\]\.hostPath of deployment\/web$/,
+    ],
+    [
+      'a long reason',
+      hostNetwork,
+      [`--reason=${'x'.repeat(1025)}`],
+      /^the exception would be invalid: spec\.reason: Invalid value: "x+\.*": must have 1 to 1024 characters$/,
+    ],
+    [
+      'an invalid name',
+      hostNetwork,
+      ['--reason=x', `--name=${name}`],
+      /^the exception would be invalid: metadata\.name: Invalid value: /,
+    ],
   ];
-  const outcome = await runProgram([...args, '--level=baseline'], { stdin: JSON.stringify(deployment) });
-  assert.deepEqual(outcome, {
-    code: 2,
-    stdout: '',
-    stderr: 'error: no exception can cover spec.volumes[0].hostPath of deployment/web\n',
-  });
+  for (const [claim, spec, flags, error] of cases) {
+    test(claim, async () => {
+      const args = ['exception', 'create', 'deployment/web', '-f', '-', '--offline', '-n', 'shop', '--for=1h'];
+      const { code, stdout, stderr } = await runProgram([...args, '--level=baseline', ...flags], {
+        stdin: JSON.stringify(workloadWith(spec)),
+      });
+      assert.deepEqual([code, stdout], [2, '']);
+      assert.match(stderr.replace(/^error: /, '').trim(), error);
+    });
+  }
 });
 
 describe('where the PodSecurity plugin ignores exceptions,', () => {
