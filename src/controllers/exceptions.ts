@@ -19,7 +19,7 @@ import {
   resolvePolicies,
 } from '../policy/psa/index.ts';
 import { evaluateExcepted, indexExceptions } from '../policy/pss/index.ts';
-import { readException, unapproved } from '../views/exceptions.ts';
+import { activeExceptions, readException, unapproved } from '../views/exceptions.ts';
 import { readExemptionUses } from '../views/exemptions.ts';
 import { effectivePodSecurity } from '../views/rollout.ts';
 import { findPodWorkload, type WorkloadReference } from '../views/workloads.ts';
@@ -85,7 +85,7 @@ function createReconciler(context: ControllerContext): Reconciler {
       }
       const nowMs = date().getTime();
       const problem = findExceptionProblem(exception, settings.value.exceptions, nowMs);
-      const users = findUsers(exception, context, store);
+      const users = findUsers(exception, { context, store, nowMs });
       const pods = problem === undefined ? await runYielding(users, reconcileContext) : [];
       const counted = readExemptionUses(store.list('Lease', context.service.namespace));
       const added = uses.count(key, counted?.counts ?? new Map());
@@ -130,21 +130,34 @@ function findPolicies(name: string, { settings, service, version }: ControllerCo
   };
 }
 
-/** Returns the running pods that the policy would deny without the exception. Yields after each pod. */
+interface UserScope {
+  readonly context: ControllerContext;
+  readonly store: Store;
+  readonly nowMs: number;
+}
+
+/**
+ * Returns the running pods that an exception helps to admit. A pod may also need other exceptions for the same
+ * violation. Yields after each pod.
+ */
 function* findUsers(
   { namespace, rule }: PreparedException,
-  context: ControllerContext,
-  store: Store,
+  { context, store, nowMs }: UserScope,
 ): Generator<undefined, readonly Pod[]> {
   const { labels, defaults } = findPolicies(namespace, context, store);
   const { level, version } = resolvePolicies(labels, defaults).enforce;
   const options = { level, version, emulationVersion: store.emulationVersion };
-  const index = indexExceptions([rule]);
+  const active = activeExceptions(store, context.settings.value.exceptions, namespace, nowMs);
+  const others = active.rules.filter(
+    (other) => other.name !== rule.name && other.serviceAccountName === rule.serviceAccountName,
+  );
+  // The empty name precedes the other names, so this exception is preferred where others cover the same field.
+  const index = indexExceptions([{ ...rule, name: '' }, ...others]);
   const users: Pod[] = [];
   for (const pod of store.list('Pod', namespace)) {
     if (hasFinished(pod) || (pod.spec?.serviceAccountName ?? 'default') !== rule.serviceAccountName) continue;
     const decoded = decodePod(pod).pod;
-    if (decoded !== undefined && evaluateExcepted(decoded, options, index).exceptions.length > 0) users.push(pod);
+    if (decoded !== undefined && evaluateExcepted(decoded, options, index).exceptions.includes('')) users.push(pod);
     yield;
   }
   return users;

@@ -204,6 +204,37 @@ suite('the status of a PodSecurityException', () => {
     assert.equal(await unused('2026-01-06T09:03:00Z'), 'Unused=False RecentlyActive: running pods that need it: 0');
   });
 
+  test('lists a pod that needs several exceptions for one violation', async () => {
+    const partOf = (container: string) => ({
+      ...spec,
+      serviceAccountName: 'node',
+      allow: [{ check: 'privileged', container, image: 'r.io/agent' }],
+    });
+    const specs = { e: partOf('a'), other: partOf('b') };
+    await cluster.remove('PodSecurityException', 'e', 'shop');
+    for (const [name, own] of Object.entries(specs)) {
+      const metadata = { name, namespace: 'shop', annotations: { 'portcullis.dev/authors': '["alice"]' } };
+      await cluster.create('PodSecurityException', { metadata, spec: own }, TEST_MANAGER);
+      const approval = { by: 'bob', at: time, specHash: hashSpec(own) };
+      await cluster.applyStatus(
+        'PodSecurityException',
+        { metadata: { name, namespace: 'shop' }, status: { approval } },
+        TEST_MANAGER,
+      );
+    }
+    const containers = ['a', 'b'].map((name) => {
+      return { name, image: 'r.io/agent', securityContext: { privileged: true } };
+    });
+    const pod = { serviceAccountName: 'node', containers };
+    await cluster.create('ServiceAccount', { metadata: { name: 'node', namespace: 'shop' } }, TEST_MANAGER);
+    await cluster.create('Pod', { metadata: { name: 'node', namespace: 'shop' }, spec: pod }, TEST_MANAGER);
+    await run.pass(60_000);
+    assert.deepEqual((await status())['workloads'], ['Pod/node']);
+    await cluster.remove('PodSecurityException', 'other', 'shop');
+    await run.pass(60_000);
+    assert.deepEqual((await status())['workloads'], []);
+  });
+
   test('does not count finished pods as uses', async () => {
     const finished = { metadata: { name: 'gateway', namespace: 'shop' }, status: { phase: 'Succeeded' } };
     await cluster.applyStatus('Pod', finished, TEST_MANAGER);
