@@ -20,6 +20,7 @@ import { type ManifestError, parsePath, type Position, readDocuments } from '../
 import type { PodCreator } from '../kube/controller-pod.ts';
 import type { Kind } from '../kube/kinds.ts';
 import { LIMITS } from '../kube/limits.ts';
+import { objectKey } from '../kube/resources.ts';
 import type { SecurityContextConstraints } from '../kube/scc.ts';
 import {
   type ClusterRoleBinding,
@@ -33,7 +34,7 @@ import {
 import { type FieldPath, printFieldPath } from '../policy/pod/index.ts';
 import { isKnownKind } from '../policy/psa/index.ts';
 import { type ExceptionIndex, type Level, LEVELS, type Policy, type Version } from '../policy/pss/index.ts';
-import { createAuthorizer, USE_SCC } from '../policy/rbac/index.ts';
+import { CLUSTER_ADMIN, createAuthorizer, USE_SCC } from '../policy/rbac/index.ts';
 import type { FixableViolation } from '../policy/rollout/index.ts';
 import {
   type SccAccess,
@@ -137,13 +138,13 @@ function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number
       return { ...value, metadata: { ...objectMember(value, 'metadata'), namespace } };
     });
   const authorize = createAuthorizer({
-    roles: ofNamespacedKind('Role'),
-    clusterRoles: [...STANDARD_CLUSTER_ROLES, ...ofKind('ClusterRole')],
-    roleBindings: ofNamespacedKind('RoleBinding') as readonly RoleBinding[],
-    clusterRoleBindings: [
+    roles: latest(ofNamespacedKind('Role')),
+    clusterRoles: latest([CLUSTER_ADMIN, ...STANDARD_CLUSTER_ROLES, ...ofKind('ClusterRole')]),
+    roleBindings: latest(ofNamespacedKind('RoleBinding') as readonly RoleBinding[]),
+    clusterRoleBindings: latest([
       ...STANDARD_CLUSTER_ROLE_BINDINGS,
       ...(ofKind('ClusterRoleBinding') as readonly ClusterRoleBinding[]),
-    ],
+    ]),
   });
   const own = ofKind('SecurityContextConstraints').map(defaultScc);
   const named = new Map(STANDARD_SCCS.map(({ scc }) => [scc.metadata?.name, scc]));
@@ -161,6 +162,12 @@ function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number
       return { metadata: { ...namespace.metadata, annotations: { ...namespace.metadata.annotations, ...ranges } } };
     },
   };
+}
+
+/** Returns the objects without those that a later object with the same name replaces. */
+function latest<T extends KubeObject>(objects: readonly T[]): readonly T[] {
+  const byName = new Map(objects.map((object) => [objectKey(object), object]));
+  return [...byName.values()];
 }
 
 function textMap(map: object): Readonly<Record<string, string>> {

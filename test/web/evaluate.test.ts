@@ -143,6 +143,30 @@ rules: [{ apiGroups: [security.openshift.io], resources: [securitycontextconstra
       '2 of other kinds',
     ],
     [
+      'a pod whose SCC a replaced binding no longer grants',
+      `${POD}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: { name: 'system:openshift:scc:restricted-v2' }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: 'system:openshift:scc:restricted-v2' }
+subjects: []
+`,
+      '2: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC denied',
+      '1 of other kinds',
+    ],
+    [
+      'a pod whose service account is an administrator',
+      `${POD.replace('image: i', 'image: i\n      securityContext: { privileged: true }')}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: b, namespace: shop }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin }
+subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
+`,
+      '2: Pod shop/a: privileged 0, baseline 1, restricted 5; SCC privileged',
+      '1 of other kinds',
+    ],
+    [
       'a custom workload',
       'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: { name: r }\nspec:\n  template:\n    spec: { hostNetwork: true, containers: [] }\n',
       '5: Rollout default/r: privileged 0, baseline 1, restricted 1; SCC denied',

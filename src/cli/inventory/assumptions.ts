@@ -9,7 +9,8 @@ import type { Kind } from '../../kube/kinds.ts';
 import { getPodTemplate, podTemplatePath } from '../../kube/pod.ts';
 import { objectName, RESOURCES } from '../../kube/resources.ts';
 import { sortedSet, summarizeNames } from '../../kube/text.ts';
-import { type ClusterRole, isObject, type Namespace } from '../../kube/types.ts';
+import { isObject, type Namespace } from '../../kube/types.ts';
+import { CLUSTER_ADMIN } from '../../policy/rbac/index.ts';
 import {
   type Compatibility,
   STANDARD_CLUSTER_ROLE_BINDINGS,
@@ -58,16 +59,6 @@ export function assumeBuilt(objects: readonly ManifestObject[]): readonly string
   const files = objects.filter(isKustomization).map(({ document }) => document.file);
   return files.length === 0 ? [] : [`no changes by kustomizations: ${summarizeNames(files, MAX_SHOWN)}`];
 }
-
-const CLUSTER_ADMIN: ClusterRole = {
-  apiVersion: 'rbac.authorization.k8s.io/v1',
-  kind: 'ClusterRole',
-  metadata: { name: 'cluster-admin' },
-  rules: [
-    { apiGroups: ['*'], resources: ['*'], verbs: ['*'] },
-    { nonResourceURLs: ['*'], verbs: ['*'] },
-  ],
-};
 
 /**
  * Adds the cluster-admin ClusterRole if a binding refers to it. The role exists in every cluster and grants all SCCs.

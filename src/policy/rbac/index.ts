@@ -10,6 +10,7 @@ export {
 } from './authorizer.ts';
 export {
   type Action,
+  CLUSTER_ADMIN,
   RBAC_KINDS,
   type RbacKind,
   type RbacObjects,

@@ -5,7 +5,7 @@
  * no permissions.
  */
 import { RESOURCES } from '../../kube/resources.ts';
-import { isObject, type KubeObject } from '../../kube/types.ts';
+import { type ClusterRole, isObject, type KubeObject } from '../../kube/types.ts';
 
 export interface PolicyRule {
   readonly verbs: readonly string[];
@@ -65,6 +65,17 @@ export interface Action {
   readonly namespace?: string;
   readonly nonResourceURL?: string;
 }
+
+/** The role that exists in every cluster and grants everything. */
+export const CLUSTER_ADMIN: ClusterRole = {
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind: 'ClusterRole',
+  metadata: { name: 'cluster-admin' },
+  rules: [
+    { apiGroups: ['*'], resources: ['*'], verbs: ['*'] },
+    { nonResourceURLs: ['*'], verbs: ['*'] },
+  ],
+};
 
 /** The `use` verb on SCCs. The caller adds the name. */
 export const USE_SCC: Required<Pick<Action, 'verb' | 'apiGroup' | 'resource'>> = {
