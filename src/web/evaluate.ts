@@ -48,7 +48,7 @@ import {
   validateSccObject,
   workloadPod,
 } from '../policy/scc/index.ts';
-import { blockAnnotations, DEFAULT_RANGES } from '../policy/uid-range/index.ts';
+import { blockAnnotations, DEFAULT_RANGES, findMissingRanges } from '../policy/uid-range/index.ts';
 
 /** A field in a finding, and the position of the field or of its nearest existing ancestor. */
 interface FieldPosition extends Position {
@@ -158,7 +158,8 @@ function collectClusterObjects(objects: readonly ManifestObject[], nowMs: number
       const value = namespaces.get(name) ?? {};
       const annotations = textMap(objectMember(objectMember(value, 'metadata'), 'annotations'));
       const namespace = { metadata: { name, labels: textMap(manifestLabels(value)), annotations } };
-      const ranges = blockAnnotations(0, namespace, DEFAULT_RANGES);
+      const missing = findMissingRanges(namespace, DEFAULT_RANGES);
+      const ranges = missing === 'block' ? blockAnnotations(0, namespace, DEFAULT_RANGES) : missing?.annotations;
       return { metadata: { ...namespace.metadata, annotations: { ...namespace.metadata.annotations, ...ranges } } };
     },
   };

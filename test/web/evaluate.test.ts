@@ -167,6 +167,18 @@ subjects: [{ kind: ServiceAccount, name: default, namespace: shop }]
       '1 of other kinds',
     ],
     [
+      'a pod whose namespace has only a UID range, to which the other ranges correspond',
+      `{ apiVersion: v1, kind: Namespace, metadata: { name: shop, annotations: { openshift.io/sa.scc.uid-range: 1000070000/10000 } } }\n---\n${POD.replace('spec:', 'spec:\n  securityContext: { fsGroup: 1000070000 }')}`,
+      '4: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC restricted-v2',
+      '1 of other kinds',
+    ],
+    [
+      'a pod whose namespace has only a UID range of another cluster, so SELinux levels are unknown',
+      `{ apiVersion: v1, kind: Namespace, metadata: { name: shop, annotations: { openshift.io/sa.scc.uid-range: 5/5 } } }\n---\n${POD}`,
+      '4: Pod shop/a: privileged 0, baseline 0, restricted 4; SCC denied',
+      '1 of other kinds',
+    ],
+    [
       'a custom workload',
       'apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: { name: r }\nspec:\n  template:\n    spec: { hostNetwork: true, containers: [] }\n',
       '5: Rollout default/r: privileged 0, baseline 1, restricted 1; SCC denied',
