@@ -140,7 +140,7 @@ function createReconciler({ settings, service, version, date }: ControllerContex
       .map(({ lease }) => ({ level: publishedDefault(lease), generation: publishedGeneration(lease) }));
     const published = { level: view.published, generation: view.generation };
     const currentEnforce = defaultInForce(published, replicas, raisedAtMs !== undefined);
-    const labels = hasSyncer() ? found : { ...found, unreleased: [] };
+    const labels = { ...found, unreleased: hasSyncer() ? found.unreleased : [] };
     return { settings: rollout, view, configMap, raisedAtMs, labels, replicas, currentEnforce };
   };
 

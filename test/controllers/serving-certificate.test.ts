@@ -402,6 +402,8 @@ suite('the Lease of a replica', () => {
     });
     assert.deepEqual(lease()?.metadata?.annotations, {
       'portcullis.dev/serving-certificate': pemFingerprint(replica.current().cert),
+      'portcullis.dev/pod-security-default': 'privileged',
+      'portcullis.dev/pod-security-generation': '0',
       'portcullis.dev/exemption-uses': `{"since":"${START_DATE.toISOString().replace('.000', '')}","uses":{}}`,
     });
     replica.metrics.podSecurity.exemptionUses.cell({ exemption: 'user', name: 'alice' }).count += 2;
