@@ -45,11 +45,11 @@ export function findExemptionProblems(
 ): readonly ExemptionProblem[] {
   const hasNamespaces = store.list('Namespace').length > 0;
   const isMissing = (name: string): boolean => hasNamespaces && store.get('Namespace', name) === undefined;
-  const clusterRoles = store.list('ClusterRole');
+  const objects = storedRbacObjects(store);
   const grants =
-    usernames.length === 0 || clusterRoles.length === 0
+    usernames.length === 0 || objects.clusterRoles.length === 0
       ? undefined
-      : POD_WRITES.flatMap((action) => findGrants(storedRbacObjects(store), action));
+      : POD_WRITES.flatMap((action) => findGrants(objects, action));
   const userProblem = (name: string): string | undefined => {
     if (isWorkloadController({ username: name })) {
       return 'creates the pods of the workloads of all users, so all of these pods are exempt';

@@ -41,8 +41,7 @@ import {
   POD_SECURITY_LABELS,
   RANGE_ALLOCATION_MANAGER,
 } from '../../kube/well-known.ts';
-import { isStricter, resolvePolicies } from '../../policy/psa/index.ts';
-import { PRIVILEGED } from '../../policy/pss/index.ts';
+import { isStricter, NO_DEFAULTS, resolvePolicies } from '../../policy/psa/index.ts';
 import { isTerminating } from '../../policy/rollout/index.ts';
 import { SCC_MODE_LABEL, useRoleName } from '../../policy/scc/index.ts';
 import { type DryRun, dryRunSuffix } from '../cluster.ts';
@@ -193,9 +192,6 @@ export async function removeLabels(removal: Removal): Promise<boolean> {
   }
   return isFound;
 }
-
-/** Policies of a cluster in which only the PodSecurity plugin enforces labels, with its default configuration. */
-const NO_DEFAULTS = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
 
 /**
  * Sets the upstream label to the level of the label `portcullis.dev/enforce`, which only Portcullis enforces, unless the

@@ -5,8 +5,8 @@ import { printCount, summarizeNames } from '../../kube/text.ts';
 import { isObject } from '../../kube/types.ts';
 import { formatTimestamp, parseTimestamp } from '../../kube/units.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { coversBaseline, type ExceptionRule, isSameControl, PRIVILEGED } from '../pss/index.ts';
-import { isStricter, type Labels, type Policies, resolvePolicies } from './policy.ts';
+import { coversBaseline, type ExceptionRule, isSameControl } from '../pss/index.ts';
+import { isStricter, type Labels, NO_DEFAULTS, type Policies, resolvePolicies } from './policy.ts';
 
 export interface ExceptionSettings {
   readonly mode: 'off' | 'approved';
@@ -192,7 +192,7 @@ export function mayBeApproved(
 export function findShadow(
   { namespace, spec }: Pick<PreparedException, 'namespace' | 'spec'>,
   labels: Labels,
-  defaults: Policies = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED },
+  defaults: Policies = NO_DEFAULTS,
 ): string | undefined {
   const { [ENFORCE_LABEL]: own, ...others } = labels;
   const enforced = resolvePolicies(labels, defaults).enforce.level;

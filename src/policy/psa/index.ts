@@ -70,6 +70,7 @@ export {
   MODES,
   type NamespacePolicy,
   parsePolicy,
+  NO_DEFAULTS,
   type Policies,
   printEvaluatedAs,
   printLevel,

@@ -4,7 +4,7 @@ import { type FieldError, invalidValue } from '../../kube/field-error.ts';
 import { quote, sortedSet, findSimilar } from '../../kube/text.ts';
 import { objectMember } from '../../kube/types.ts';
 import { POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { evaluatedAs, isLevel, type Level, parseVersion, type Policy, type Version } from '../pss/index.ts';
+import { evaluatedAs, isLevel, type Level, parseVersion, type Policy, PRIVILEGED, type Version } from '../pss/index.ts';
 
 /** Modes, in label order. Enforce denies pods, audit adds audit annotations, and warn returns warnings. */
 export const MODES = ['enforce', 'audit', 'warn'] as const;
@@ -12,6 +12,9 @@ export type Mode = (typeof MODES)[number];
 
 /** One policy for each mode. */
 export type Policies = Readonly<Record<Mode, Policy>>;
+
+/** Policies of a cluster without configured defaults, in which the labels alone determine the levels. */
+export const NO_DEFAULTS: Policies = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
 
 /** Details in upstream's field errors for invalid levels and versions. */
 export const LEVEL_RULE = 'must be one of privileged, baseline, restricted';

@@ -19,11 +19,12 @@ import {
   findExemption,
   isSignificantUpdate,
   isStricter,
+  NO_DEFAULTS,
   printPolicy,
   resolvePolicies,
   type DecodedWorkload,
 } from '../psa/index.ts';
-import { evaluateDecoded, isLevel, type Level, PRIVILEGED, type Version } from '../pss/index.ts';
+import { evaluateDecoded, isLevel, type Level, type Version } from '../pss/index.ts';
 import { type DefaultLevel, readEnforcement } from './enforcement.ts';
 import { getOwnFields } from './label-owners.ts';
 import type { LabelSyncPlan } from './label-sync.ts';
@@ -126,8 +127,7 @@ export function previewEnforcement(input: PreviewInput): string | undefined {
   if (exemptions.runtimeClass(workload.pod.runtimeClassName)) return undefined;
   // Enforcement sets only the level. A version label of the namespace remains in effect.
   const labels = { ...namespace.metadata?.labels, [POD_SECURITY_LABELS.enforce]: level };
-  const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
-  const { enforce: policy } = resolvePolicies(labels, defaults);
+  const { enforce: policy } = resolvePolicies(labels, NO_DEFAULTS);
   const { allowed, detail } = evaluateDecoded({ pod: workload.pod }, { ...policy, emulationVersion });
   return allowed ? undefined : `PodSecurity ${quote(printPolicy(policy))}: ${detail}`;
 }

@@ -9,8 +9,8 @@ import { type FieldOwner, getMetadataOwners } from '../../kube/managed-fields.ts
 import { sortedSet } from '../../kube/text.ts';
 import type { Namespace } from '../../kube/types.ts';
 import { LABEL_SYNC_MANAGER, POD_SECURITY_LABELS } from '../../kube/well-known.ts';
-import { isStricter, resolvePolicies } from '../psa/index.ts';
-import { compareVersions, isLevel, type Level, type Policy, PRIVILEGED } from '../pss/index.ts';
+import { isStricter, NO_DEFAULTS, resolvePolicies } from '../psa/index.ts';
+import { compareVersions, isLevel, type Level, type Policy } from '../pss/index.ts';
 import { getOwnership, getOwnFields, namespaceDocument } from './label-owners.ts';
 import { isRelaxed, isTerminating } from './managed-namespaces.ts';
 
@@ -78,7 +78,7 @@ function formerLevel({ metadata }: Namespace, recorded: Policy | undefined): Lev
 /** Returns the policy that the PodSecurity plugin enforces for the labels. */
 export function labeledPolicy({ metadata: { labels } = {} }: Namespace): Policy {
   const own = { [ENFORCE]: labels?.[ENFORCE], [VERSION]: labels?.[VERSION] };
-  return resolvePolicies(own, { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED }).enforce;
+  return resolvePolicies(own, NO_DEFAULTS).enforce;
 }
 
 /**

@@ -9,8 +9,8 @@ import { compareBy, quote } from '../../kube/text.ts';
 import type { KubeObject, Namespace, Node, Pod, PodLike } from '../../kube/types.ts';
 import { compareKubeletVersions, type KubeletVersion, parseKubeletVersion } from '../kubelet/index.ts';
 import { type ContainerFields, decodePod, fieldPath, type PodFields } from '../pod/index.ts';
-import { printPolicy, psaLevel, resolvePolicies } from '../psa/index.ts';
-import { compareVersions, evaluatePod, latestVersion, type Policy, PRIVILEGED, type Version } from '../pss/index.ts';
+import { NO_DEFAULTS, printPolicy, psaLevel, resolvePolicies } from '../psa/index.ts';
+import { compareVersions, evaluatePod, latestVersion, type Policy, type Version } from '../pss/index.ts';
 import { findGrants, printSubject, type RbacGrant, type RbacObjects, type SubjectName, whoCan } from '../rbac/index.ts';
 import { decodeScc, findSccViolations } from '../scc/index.ts';
 
@@ -227,8 +227,7 @@ interface EnforcedPolicy extends Policy {
  * privileged.
  */
 function enforcedPolicy(namespace: Namespace | undefined, emulationVersion: Version | undefined): EnforcedPolicy {
-  const defaults = { enforce: PRIVILEGED, audit: PRIVILEGED, warn: PRIVILEGED };
-  const { enforce } = resolvePolicies(namespace?.metadata?.labels, defaults);
+  const { enforce } = resolvePolicies(namespace?.metadata?.labels, NO_DEFAULTS);
   const newest = latestVersion(emulationVersion);
   return { ...enforce, effective: compareVersions(enforce.version, newest) > 0 ? newest : enforce.version };
 }
